@@ -1,0 +1,131 @@
+//! Baler put together: both listeners, one proxy, and an orderly end.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+use tracing::{info, warn};
+
+use crate::admin::{self, Readiness};
+use crate::config::Config;
+use crate::core::policy::{Policy, Window};
+use crate::core::tokens::Encoding;
+use crate::observe::Metrics;
+use crate::proxy::{self, Proxy};
+use crate::server::{self, Bounds};
+
+/// The two sockets, bound before anything else, so that a port that is taken is noticed first.
+#[derive(Debug)]
+pub struct Listeners {
+    /// For applications.
+    pub data: TcpListener,
+    /// For probes and Prometheus.
+    pub admin: TcpListener,
+}
+
+impl Listeners {
+    /// Binds what the configuration says.
+    ///
+    /// # Errors
+    /// With the address that could not be bound.
+    pub async fn bind(config: &Config) -> io::Result<Self> {
+        let bind = async |address: SocketAddr, key: &str| {
+            TcpListener::bind(address).await.map_err(|error| io::Error::new(error.kind(), format!("{key} {address}: {error}")))
+        };
+        Ok(Listeners { data: bind(config.listen, "listen.address").await?, admin: bind(config.admin, "admin.address").await? })
+    }
+}
+
+/// Connections of the admin listener at a time.
+const ADMIN_CONNECTIONS: usize = 64;
+/// Time for the admin listener to end once the data listener has.
+const ADMIN_DRAIN: Duration = Duration::from_millis(500);
+
+/// Serves until `stop` is cancelled; then readiness goes off, nothing new is accepted, and what runs may finish.
+///
+/// # Errors
+/// When Baler could not be put together.
+pub async fn run(config: Config, listeners: Listeners, stop: CancellationToken) -> anyhow::Result<()> {
+    let metrics = Arc::new(Metrics::new()?);
+    let readiness = Arc::new(Readiness::default());
+    announce(&config, &listeners);
+    let bounds = Bounds {
+        connections: config.limits.connections,
+        header_timeout: config.limits.header_timeout,
+        drain_timeout: config.shutdown_timeout,
+    };
+    let proxy = Arc::new(Proxy::new(config, Arc::clone(&metrics))?);
+
+    let stop_admin = CancellationToken::new();
+    let admin = tokio::spawn(server::serve(
+        listeners.admin,
+        {
+            let readiness = Arc::clone(&readiness);
+            move |request| admin::handle(Arc::clone(&readiness), Arc::clone(&metrics), request)
+        },
+        Bounds { connections: ADMIN_CONNECTIONS, drain_timeout: ADMIN_DRAIN, ..bounds },
+        stop_admin.clone(),
+    ));
+    // Most models' vocabulary; the other one is loaded by the first request that needs it, off the event loop.
+    tokio::task::spawn_blocking(|| Encoding::O200k.load()).await?;
+    readiness.set(true);
+    let stopping = {
+        let (readiness, stop) = (Arc::clone(&readiness), stop.clone());
+        async move {
+            stop.cancelled().await;
+            readiness.set(false);
+            info!("draining: readiness is off, nothing new is accepted");
+        }
+    };
+    let data = server::serve(listeners.data, move |request| proxy::handle(Arc::clone(&proxy), request), bounds, stop);
+    let (drained, ()) = tokio::join!(data, stopping);
+    if drained {
+        info!("drained: every request was finished");
+    } else {
+        warn!("the shutdown timeout is over: requests still running are cut off");
+    }
+    stop_admin.cancel();
+    admin.await?;
+    Ok(())
+}
+
+/// What it does, a line each.
+fn announce(config: &Config, listeners: &Listeners) {
+    if let (Ok(data), Ok(admin)) = (listeners.data.local_addr(), listeners.admin.local_addr()) {
+        info!("listening on http://{data}/v1 (metrics and probes on http://{admin})");
+    }
+    info!(
+        "forwarding to {}{}",
+        config.upstream.origin.to_string().trim_end_matches('/'),
+        config.upstream.base_path.as_deref().unwrap_or_default()
+    );
+    for policy in &config.policies {
+        info!("policy {}", describe(policy));
+    }
+}
+
+/// A policy in a line.
+#[must_use]
+pub fn describe(policy: &Policy) -> String {
+    let window = match policy.window {
+        Window::Auto => format!("auto (unknown models {})", policy.default_window),
+        Window::Tokens(tokens) => tokens.to_string(),
+    };
+    let mut trigger: Vec<String> = Vec::new();
+    trigger.extend(policy.trigger.ratio.map(|ratio| format!("{:.0} %", ratio * 100.0)));
+    trigger.extend(policy.trigger.tokens.map(|tokens| format!("{tokens} tokens")));
+    trigger.extend(policy.trigger.messages.map(|messages| format!("{messages} messages")));
+    trigger.extend(policy.trigger.turns.map(|turns| format!("{turns} turns")));
+    let ladder: Vec<&str> = policy.ladder.iter().map(|strategy| strategy.name()).collect();
+    format!(
+        "{}: mode {}, window {window}, reserve {}, acts at {}, ladder {}",
+        policy.name,
+        policy.mode.as_str(),
+        policy.reserve,
+        if trigger.is_empty() { "overflow".to_owned() } else { trigger.join(" or ") },
+        if ladder.is_empty() { "empty".to_owned() } else { ladder.join(" > ") },
+    )
+}

@@ -1,0 +1,118 @@
+//! The command line: what is typed, and one file a command.
+
+mod check;
+mod demo;
+mod schema;
+mod serve;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, Parser, Subcommand};
+
+use crate::config::Sources;
+
+/// Exit code for a configuration that is refused.
+const EXIT_CONFIG: u8 = 2;
+
+/// Keeps long LLM conversations inside the context window. A sidecar proxy for OpenAI-compatible APIs.
+#[derive(Debug, Parser)]
+#[command(version, args_conflicts_with_subcommands = true)]
+pub struct Cli {
+    #[command(subcommand)]
+    command: Option<Command>,
+    #[command(flatten)]
+    serve: ServeFlags,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Serve (the default).
+    Serve(ServeFlags),
+    /// Check a configuration file, the environment and the flags; exit code 2 and every problem when something is wrong.
+    Check(CheckFlags),
+    /// Watch a long conversation with and without Baler. Needs no key, no network and no file.
+    Demo(DemoFlags),
+    /// Print the JSON schema of the configuration file.
+    Schema,
+}
+
+#[derive(Debug, Clone, Default, Args)]
+struct ServeFlags {
+    /// Configuration file (TOML).
+    #[arg(long, short, env = "BALER_CONFIG", value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// The LLM API's base URL [key: upstream.url, env: BALER_UPSTREAM__URL or OPENAI_BASE_URL].
+    #[arg(long, short, value_name = "URL")]
+    upstream: Option<String>,
+    /// Where applications connect [key: listen.address, env: BALER_LISTEN__ADDRESS].
+    #[arg(long, value_name = "IP:PORT")]
+    listen: Option<String>,
+    /// Where probes and Prometheus connect [key: admin.address, env: BALER_ADMIN__ADDRESS].
+    #[arg(long, value_name = "IP:PORT")]
+    admin: Option<String>,
+    /// text or json [key: log.format, env: BALER_LOG__FORMAT].
+    #[arg(long, value_name = "FORMAT")]
+    log_format: Option<String>,
+    /// error, warn, info, debug or trace [key: log.level, env: BALER_LOG__LEVEL].
+    #[arg(long, value_name = "LEVEL")]
+    log_level: Option<String>,
+}
+
+#[derive(Debug, Args)]
+struct CheckFlags {
+    /// The file; without it, what `serve` would use.
+    file: Option<PathBuf>,
+    #[command(flatten)]
+    serve: ServeFlags,
+}
+
+#[derive(Debug, Args)]
+struct DemoFlags {
+    /// Requests that the agent makes.
+    #[arg(long, default_value_t = 40, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    turns: u32,
+    /// Plain lines even on a terminal.
+    #[arg(long)]
+    plain: bool,
+}
+
+impl ServeFlags {
+    /// The sources of a configuration: these flags, the file they name, the environment.
+    fn sources(self) -> Sources {
+        let flags = [
+            ("upstream.url", self.upstream),
+            ("listen.address", self.listen),
+            ("admin.address", self.admin),
+            ("log.format", self.log_format),
+            ("log.level", self.log_level),
+        ];
+        Sources {
+            file: self.config,
+            env: std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?))).collect(),
+            flags: flags.into_iter().filter_map(|(key, value)| Some((key, value?))).collect(),
+        }
+    }
+}
+
+/// Runs the command that was typed.
+#[must_use]
+pub fn run(cli: Cli) -> ExitCode {
+    let done = match cli.command {
+        None => serve::run(cli.serve),
+        Some(Command::Serve(flags)) => serve::run(flags),
+        Some(Command::Check(flags)) => check::run(flags),
+        Some(Command::Demo(flags)) => demo::run(&flags),
+        Some(Command::Schema) => schema::run(),
+    };
+    done.unwrap_or_else(|error| {
+        complain(&format!("baler: {error:#}"));
+        ExitCode::FAILURE
+    })
+}
+
+/// Writes a line to standard error; nobody is left to tell when that fails.
+fn complain(line: &str) {
+    use std::io::Write;
+    let _ = writeln!(std::io::stderr(), "{line}");
+}

@@ -1,0 +1,55 @@
+//! `baler serve`: runs until SIGTERM or SIGINT.
+
+use std::process::ExitCode;
+
+use anyhow::Context;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+use tracing::{info, warn};
+
+use super::{EXIT_CONFIG, ServeFlags, complain};
+use crate::app::{self, Listeners};
+use crate::{config, observe};
+
+/// Threads for thinking about long bodies and for name resolution.
+const BLOCKING_THREADS: usize = 32;
+
+pub(super) fn run(flags: ServeFlags) -> anyhow::Result<ExitCode> {
+    let config = match config::load(&flags.sources()) {
+        Ok(config) => config,
+        Err(problems) => {
+            complain(&problems.to_string());
+            return Ok(ExitCode::from(EXIT_CONFIG));
+        }
+    };
+    observe::init_logging(config.log_format, &config.log_level);
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().max_blocking_threads(BLOCKING_THREADS).build()?;
+    runtime.block_on(async {
+        let listeners = Listeners::bind(&config).await.context("cannot listen")?;
+        let stop = CancellationToken::new();
+        let signals = stop_on_signals(stop.clone())?;
+        let served = app::run(config, listeners, stop).await;
+        signals.abort();
+        served
+    })?;
+    // What the shutdown timeout cut off must not hold the process.
+    runtime.shutdown_background();
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The first SIGTERM or SIGINT asks to stop, a second one does not wait.
+fn stop_on_signals(stop: CancellationToken) -> anyhow::Result<tokio::task::JoinHandle<()>> {
+    let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    Ok(tokio::spawn(async move {
+        let mut next = async || {
+            tokio::select! {
+                _ = terminate.recv() => "SIGTERM",
+                _ = interrupt.recv() => "SIGINT",
+            }
+        };
+        info!("{} received", next().await);
+        stop.cancel();
+        warn!("{} received again: not waiting any longer", next().await);
+        std::process::exit(1);
+    }))
+}

@@ -1,0 +1,429 @@
+//! From what was written to what is used: addresses, durations, globs and policies, each checked.
+
+use std::fmt::Display;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use globset::{Glob, GlobSet, GlobSetBuilder};
+use hyper::Uri;
+use hyper::header::HeaderName;
+
+use super::raw;
+use crate::core::digest::Digest;
+use crate::core::policy::{Amount, Keep, Matcher, Mode, OnError, OnUnfit, Pin, Policy, Trigger, Window};
+use crate::core::strategy::{ClearResults, SlidingWindow, Strategy, TokenBudget};
+
+pub use super::raw::LogFormat;
+
+/// A checked configuration.
+#[derive(Debug)]
+pub struct Config {
+    /// Where applications connect.
+    pub listen: SocketAddr,
+    /// Where probes and Prometheus connect.
+    pub admin: SocketAddr,
+    /// The LLM API.
+    pub upstream: Upstream,
+    /// Path endings of chat completions.
+    pub chat_suffixes: Vec<String>,
+    /// Memory for checkpoints and usage, bytes.
+    pub ledger_bytes: u64,
+    /// Messages whose measure is remembered.
+    pub ledger_messages: u64,
+    /// Bounds.
+    pub limits: Limits,
+    /// Time for running requests to finish at the end.
+    pub shutdown_timeout: Duration,
+    /// How log lines look.
+    pub log_format: LogFormat,
+    /// Which there are.
+    pub log_level: String,
+    /// Policies, the built-in one for everything last.
+    pub policies: Vec<Policy>,
+    /// Model globs named in policies, for metric labels.
+    pub model_labels: Vec<(String, globset::GlobMatcher)>,
+}
+
+/// The LLM API.
+#[derive(Debug, Clone)]
+pub struct Upstream {
+    /// Scheme and authority.
+    pub origin: Uri,
+    /// Path that stands for the listener's `/v1`; `None` when the URL has none: then all paths go through unchanged.
+    pub base_path: Option<String>,
+    /// More certificates to trust.
+    pub ca_file: Option<PathBuf>,
+    /// Speak HTTP/2.
+    pub http2: bool,
+    /// Time to connect.
+    pub connect_timeout: Duration,
+    /// Time to the first byte of an answer.
+    pub response_timeout: Duration,
+    /// Time between two pieces of an answer.
+    pub idle_timeout: Duration,
+}
+
+/// Bounds; see [`raw::Limits`].
+#[derive(Debug, Clone, Copy)]
+#[expect(missing_docs, reason = "documented where they are written")]
+pub struct Limits {
+    pub connections: usize,
+    pub in_flight: usize,
+    pub body_bytes: usize,
+    pub memory_bytes: usize,
+    pub header_timeout: Duration,
+    pub body_timeout: Duration,
+    pub think_timeout: Duration,
+}
+
+/// Resolves everything it can and reports the rest: `report(key, what)`. `None` when something was wrong.
+pub(super) fn resolve(raw: &raw::Raw, report: &mut dyn FnMut(String, String)) -> Option<Config> {
+    let mut check = Check { report, failed: false };
+    let listen = check.address("listen.address", &raw.listen.address);
+    let admin = check.address("admin.address", &raw.admin.address);
+    if let (Some(listen), Some(admin)) = (listen, admin)
+        && listen.port() != 0
+        && listen == admin
+    {
+        check.fail("admin.address", format_args!("{admin} is the listener's own address: probes and metrics need a port of their own"));
+    }
+    let upstream = check.upstream(&raw.upstream, listen);
+    if raw.ledger.url != "memory" {
+        check.fail("ledger.url", format_args!("unknown store \"{}\"; one of memory", raw.ledger.url));
+    }
+    for (at, suffix) in raw.route.chat_suffixes.iter().enumerate() {
+        if !suffix.starts_with('/') {
+            check.fail(&format!("route.chat_suffixes.{at}"), format_args!("\"{suffix}\" does not begin with /"));
+        }
+    }
+    if tracing_subscriber::EnvFilter::try_new(&raw.log.level).is_err() {
+        check.fail("log.level", format_args!("\"{}\" is no log filter; try error, warn, info, debug or trace", raw.log.level));
+    }
+    let limits = check.limits(&raw.limits);
+    let shutdown_timeout = check.duration("shutdown.timeout", &raw.shutdown.timeout);
+    let ledger_bytes = check.at_least("ledger.memory_bytes", raw.ledger.memory_bytes, 1 << 20);
+    let ledger_messages = check.at_least("ledger.messages", raw.ledger.messages, 1_000);
+
+    let mut policies: Vec<Policy> =
+        raw.policy.iter().enumerate().filter_map(|(at, policy)| check.policy(&format!("policy.{at}"), policy)).collect();
+    for (at, policy) in raw.policy.iter().enumerate() {
+        if raw.policy.iter().take(at).any(|other| other.name == policy.name) {
+            check.fail(&format!("policy.{at}.name"), format_args!("\"{}\" is taken by a policy before", policy.name));
+        }
+    }
+    if !raw.policy.iter().any(is_for_everything) {
+        let mut last = raw::Policy::default();
+        if raw.policy.iter().any(|policy| policy.name == last.name) {
+            last.name = "built-in".to_owned();
+        }
+        policies.extend(check.policy("policy", &last));
+    }
+    let mut patterns: Vec<&String> = raw.policy.iter().flat_map(|policy| &policy.models).filter(|pattern| *pattern != "*").collect();
+    patterns.dedup();
+    let model_labels =
+        patterns.into_iter().filter_map(|pattern| Some((pattern.clone(), Glob::new(pattern).ok()?.compile_matcher()))).collect();
+
+    let config = Config {
+        listen: listen?,
+        admin: admin?,
+        upstream: upstream?,
+        chat_suffixes: raw.route.chat_suffixes.clone(),
+        ledger_bytes,
+        ledger_messages,
+        limits: limits?,
+        shutdown_timeout: shutdown_timeout?,
+        log_format: raw.log.format,
+        log_level: raw.log.level.clone(),
+        policies,
+        model_labels,
+    };
+    (!check.failed).then_some(config)
+}
+
+fn is_for_everything(policy: &raw::Policy) -> bool {
+    (policy.models.is_empty() || policy.models.iter().any(|pattern| pattern == "*")) && policy.paths.is_empty() && policy.headers.is_empty()
+}
+
+struct Check<'r> {
+    report: &'r mut dyn FnMut(String, String),
+    failed: bool,
+}
+
+impl Check<'_> {
+    fn fail(&mut self, key: &str, what: impl Display) {
+        self.failed = true;
+        (self.report)(key.to_owned(), what.to_string());
+    }
+
+    fn address(&mut self, key: &str, text: &str) -> Option<SocketAddr> {
+        let parsed = text.parse().ok();
+        if parsed.is_none() {
+            self.fail(key, format_args!("\"{text}\" is no IP address with a port, such as 127.0.0.1:4141"));
+        }
+        parsed
+    }
+
+    fn duration(&mut self, key: &str, text: &str) -> Option<Duration> {
+        match humantime::parse_duration(text) {
+            Ok(Duration::ZERO) => self.fail(key, "must be longer than nothing"),
+            Ok(duration) => return Some(duration),
+            Err(error) => self.fail(key, format_args!("\"{text}\" is no duration such as 500ms, 30s or 10m: {error}")),
+        }
+        None
+    }
+
+    fn at_least(&mut self, key: &str, value: u64, least: u64) -> u64 {
+        if value < least {
+            self.fail(key, format_args!("{value} is too small; at least {least}"));
+        }
+        value
+    }
+
+    fn size(&mut self, key: &str, value: u64, least: u64) -> usize {
+        usize::try_from(self.at_least(key, value, least)).unwrap_or(usize::MAX)
+    }
+
+    fn limits(&mut self, raw: &raw::Limits) -> Option<Limits> {
+        let body_bytes = self.size("limits.body_bytes", raw.body_bytes, 1 << 10);
+        if raw.memory_bytes < raw.body_bytes {
+            self.fail(
+                "limits.memory_bytes",
+                format_args!("{} is less than limits.body_bytes: the longest body could never be inspected", raw.memory_bytes),
+            );
+        }
+        let (header, body, think) = (
+            self.duration("limits.header_timeout", &raw.header_timeout),
+            self.duration("limits.body_timeout", &raw.body_timeout),
+            self.duration("limits.think_timeout", &raw.think_timeout),
+        );
+        Some(Limits {
+            connections: self.size("limits.connections", raw.connections, 1),
+            in_flight: self.size("limits.in_flight", raw.in_flight, 1),
+            body_bytes,
+            memory_bytes: usize::try_from(raw.memory_bytes).unwrap_or(usize::MAX),
+            header_timeout: header?,
+            body_timeout: body?,
+            think_timeout: think?,
+        })
+    }
+
+    fn upstream(&mut self, raw: &raw::Upstream, listen: Option<SocketAddr>) -> Option<Upstream> {
+        let url = self.url("upstream.url", &raw.url);
+        if let (Some((origin, _)), Some(listen)) = (&url, listen)
+            && is_same_place(origin, listen)
+        {
+            self.fail("upstream.url", format_args!("{} is Baler's own listener: requests would go round in circles", raw.url));
+        }
+        let (connect, response, idle) = (
+            self.duration("upstream.connect_timeout", &raw.connect_timeout),
+            self.duration("upstream.response_timeout", &raw.response_timeout),
+            self.duration("upstream.idle_timeout", &raw.idle_timeout),
+        );
+        let (origin, base_path) = url?;
+        Some(Upstream {
+            origin,
+            base_path,
+            ca_file: raw.ca_file.as_ref().map(PathBuf::from),
+            http2: raw.http2,
+            connect_timeout: connect?,
+            response_timeout: response?,
+            idle_timeout: idle?,
+        })
+    }
+
+    /// Origin and base path of a URL.
+    fn url(&mut self, key: &str, text: &str) -> Option<(Uri, Option<String>)> {
+        let example = "an http or https URL such as https://api.openai.com/v1";
+        let uri = match text.parse::<Uri>() {
+            Ok(uri) if matches!(uri.scheme_str(), Some("http" | "https")) && uri.host().is_some_and(|host| !host.is_empty()) => uri,
+            // The text is not shown: it may hold a password.
+            _ => {
+                self.fail(key, format_args!("not {example}"));
+                return None;
+            }
+        };
+        if uri.authority().is_some_and(|authority| authority.as_str().contains('@')) {
+            self.fail(key, "credentials in the URL are not supported: the client's own pass through");
+            return None;
+        }
+        if uri.query().is_some() {
+            self.fail(key, "a query in the URL is not supported: the client's own passes through");
+            return None;
+        }
+        let path = uri.path().trim_end_matches('/');
+        let base_path = (!path.is_empty()).then(|| path.to_owned());
+        let origin = Uri::builder().scheme(uri.scheme()?.clone()).authority(uri.authority()?.clone()).path_and_query("/").build().ok()?;
+        Some((origin, base_path))
+    }
+
+    fn policy(&mut self, key: &str, raw: &raw::Policy) -> Option<Policy> {
+        let failed_before = std::mem::take(&mut self.failed);
+        let name_is_plain = !raw.name.is_empty()
+            && raw.name.len() <= 64
+            && raw.name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b"-_".contains(&b));
+        if !name_is_plain {
+            self.fail(&format!("{key}.name"), format_args!("\"{}\" is not made of lower-case letters, digits, - and _", raw.name));
+        }
+        let window = match raw.window {
+            raw::Window::Auto(_) => Window::Auto,
+            raw::Window::Tokens(tokens) => Window::Tokens(self.at_least(&format!("{key}.window"), tokens, 256)),
+        };
+        self.at_least(&format!("{key}.default_window"), raw.default_window, 256);
+        let trigger =
+            Trigger { ratio: raw.trigger.ratio, tokens: raw.trigger.tokens, messages: raw.trigger.messages, turns: raw.trigger.turns };
+        if let Some(ratio) = trigger.ratio {
+            self.share(&format!("{key}.trigger.ratio"), ratio);
+        }
+        let target = self.amount(&format!("{key}.target"), raw.target);
+        let min_gain = self.amount(&format!("{key}.min_gain"), raw.min_gain);
+        let low_is_below = match (target, trigger.ratio, trigger.tokens) {
+            (Some(Amount::Ratio(low)), Some(high), _) => low < high,
+            (Some(Amount::Tokens(low)), _, Some(high)) => low < high,
+            _ => true,
+        };
+        if !low_is_below {
+            self.fail(&format!("{key}.target"), "is not below the trigger: every request would be compacted again");
+        }
+        let ladder = raw.ladder.iter().enumerate().filter_map(|(at, step)| self.step(&format!("{key}.ladder.{at}"), step)).collect();
+        let mut policy = Policy {
+            name: raw.name.clone(),
+            identity: identity(raw),
+            matcher: Matcher {
+                models: self.globs(&format!("{key}.models"), &raw.models),
+                paths: self.globs(&format!("{key}.paths"), &raw.paths),
+                headers: Vec::new(),
+            },
+            mode: match raw.mode {
+                raw::Mode::Enforce => Mode::Enforce,
+                raw::Mode::Observe => Mode::Observe,
+                raw::Mode::Off => Mode::Off,
+            },
+            window,
+            default_window: raw.default_window,
+            reserve: raw.reserve,
+            trigger,
+            target: target.unwrap_or(Amount::Tokens(0)),
+            min_gain: min_gain.unwrap_or(Amount::Tokens(0)),
+            keep: Keep { tokens: raw.keep.tokens, turns: raw.keep.turns, exchanges: raw.keep.exchanges },
+            pin: Pin { first_user: raw.pin.first_user, tools: self.globs(&format!("{key}.pin.tools"), &raw.pin.tools), text: None },
+            ladder,
+            on_unfit: if raw.on_unfit == raw::Choice::Reject { OnUnfit::Reject } else { OnUnfit::Forward },
+            on_error: if raw.on_error == raw::Choice::Reject { OnError::Reject } else { OnError::Forward },
+            selectable: raw.selectable,
+        };
+        if let Some(pattern) = &raw.pin.text {
+            match regex::Regex::new(pattern) {
+                Ok(regex) => policy.pin.text = Some(regex),
+                Err(error) => self.fail(&format!("{key}.pin.text"), format_args!("\"{pattern}\" is no regular expression: {error}")),
+            }
+        }
+        for (name, pattern) in &raw.headers {
+            let at = format!("{key}.headers.{name}");
+            match (HeaderName::try_from(name.as_str()), Glob::new(pattern)) {
+                (Ok(name), Ok(glob)) => policy.matcher.headers.push((name.as_str().to_owned(), glob.compile_matcher())),
+                (Err(_), _) => self.fail(&at, "is no header name"),
+                (_, Err(error)) => self.fail(&at, error),
+            }
+        }
+        let failed = std::mem::replace(&mut self.failed, failed_before);
+        self.failed |= failed;
+        (!failed).then_some(policy)
+    }
+
+    fn step(&mut self, key: &str, step: &raw::Step) -> Option<Strategy> {
+        match step {
+            raw::Step::ClearResults(raw) => Some(Strategy::ClearResults(ClearResults {
+                keep: raw.keep,
+                exclude_tools: self.globs(&format!("{key}.clear_results.exclude_tools"), &raw.exclude_tools),
+                clear_inputs: raw.clear_inputs,
+                clear_at_least: raw.clear_at_least,
+            })),
+            raw::Step::SlidingWindow(raw) => match (raw.turns, raw.exchanges, raw.messages) {
+                (Some(0), ..) | (_, Some(0), _) | (.., Some(0)) => {
+                    self.fail(&format!("{key}.sliding_window"), "0 would keep nothing; at least 1");
+                    None
+                }
+                (Some(turns), None, None) => Some(Strategy::SlidingWindow(SlidingWindow::Turns(turns))),
+                (None, Some(exchanges), None) => Some(Strategy::SlidingWindow(SlidingWindow::Exchanges(exchanges))),
+                (None, None, messages) => Some(Strategy::SlidingWindow(SlidingWindow::Messages(messages.unwrap_or(20)))),
+                _ => {
+                    self.fail(&format!("{key}.sliding_window"), "takes one of turns, exchanges and messages");
+                    None
+                }
+            },
+            raw::Step::TokenBudget(raw) => {
+                if !(raw.threshold > 0.0 && raw.threshold.is_finite()) {
+                    self.fail(&format!("{key}.token_budget.threshold"), format_args!("{} is not above 0", raw.threshold));
+                }
+                let budget = match raw.budget {
+                    Some(budget) => Some(self.amount(&format!("{key}.token_budget.budget"), budget)?),
+                    None => None,
+                };
+                Some(Strategy::TokenBudget(TokenBudget { budget, threshold: raw.threshold }))
+            }
+        }
+    }
+
+    fn share(&mut self, key: &str, ratio: f64) {
+        if !(ratio > 0.0 && ratio <= 1.0) {
+            self.fail(key, format_args!("{ratio} is not between 0 and 1"));
+        }
+    }
+
+    fn amount(&mut self, key: &str, raw: raw::Amount) -> Option<Amount> {
+        match raw {
+            raw::Amount { ratio: Some(ratio), tokens: None } => {
+                if !(0.0..=1.0).contains(&ratio) {
+                    self.fail(&format!("{key}.ratio"), format_args!("{ratio} is not between 0 and 1"));
+                }
+                Some(Amount::Ratio(ratio))
+            }
+            raw::Amount { ratio: None, tokens: Some(tokens) } => Some(Amount::Tokens(tokens)),
+            _ => {
+                self.fail(key, "takes one of ratio and tokens");
+                None
+            }
+        }
+    }
+
+    /// `None` for an empty list, which matches everything.
+    fn globs(&mut self, key: &str, patterns: &[String]) -> Option<GlobSet> {
+        if patterns.is_empty() {
+            return None;
+        }
+        let mut set = GlobSetBuilder::new();
+        for (at, pattern) in patterns.iter().enumerate() {
+            match Glob::new(pattern) {
+                Ok(glob) => drop(set.add(glob)),
+                Err(error) => self.fail(&format!("{key}.{at}"), error),
+            }
+        }
+        set.build().map_err(|error| self.fail(key, error)).ok()
+    }
+}
+
+/// Digest of all that makes a policy decide as it does. Its name, whom it matches and whether it may be chosen do not.
+fn identity(raw: &raw::Policy) -> Digest {
+    let plain = raw::Policy {
+        name: String::new(),
+        models: Vec::new(),
+        paths: Vec::new(),
+        headers: std::collections::BTreeMap::new(),
+        selectable: false,
+        ..raw.clone()
+    };
+    // These types always serialise; were that to change, no two policies would share anything with the name in it.
+    Digest::of(&serde_json::to_vec(&plain).unwrap_or_else(|_| raw.name.clone().into_bytes()))
+}
+
+/// Whether a request to `origin` would arrive at `listen`.
+fn is_same_place(origin: &Uri, listen: SocketAddr) -> bool {
+    let Some(host) = origin.host() else { return false };
+    let port = origin.port_u16().unwrap_or(if origin.scheme_str() == Some("https") { 443 } else { 80 });
+    let address = host.trim_start_matches('[').trim_end_matches(']').parse::<std::net::IpAddr>();
+    let local = address.map_or(host.eq_ignore_ascii_case("localhost"), |ip| {
+        ip == listen.ip() || (ip.is_loopback() && (listen.ip().is_loopback() || listen.ip().is_unspecified()))
+    });
+    port == listen.port() && local
+}

@@ -1,0 +1,167 @@
+//! A borrowed view of a chat-completion request: the top-level fields Baler reads and each message's raw JSON span.
+//!
+//! Never builds a tree of the body. Whatever is not read here is carried as the client's bytes. Must not know
+//! policies, tokens or edits.
+
+mod exchange;
+mod message;
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+pub use exchange::{BrokenPairing, Exchange, Kind, group};
+pub use message::{Call, Message, Role};
+
+/// A chat-completion request as the client sent it, seen through its raw spans.
+#[derive(Debug)]
+pub struct Chat<'a> {
+    /// The whole body.
+    pub body: &'a str,
+    /// `model`, when it is a string.
+    pub model: Option<Cow<'a, str>>,
+    /// The larger of `max_tokens` and `max_completion_tokens`, when they are whole numbers.
+    pub max_output_tokens: Option<u64>,
+    /// `stream: true`.
+    pub stream: bool,
+    /// Raw JSON of `tools`, `functions` and `response_format`: parts of the prompt that no strategy touches.
+    pub fixed_parts: Vec<&'a str>,
+    /// The messages, in order. Their `raw` spans lie inside `body`.
+    pub messages: Vec<Message<'a>>,
+}
+
+/// Why a body is not a chat request that Baler can reason about. Such a body is forwarded as it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Unreadable {
+    /// Not UTF-8, or not JSON, or something follows the JSON.
+    #[error("the body is not JSON")]
+    NotJson,
+    /// JSON, but not what a chat request looks like: no object, no list of message objects, or a field that matters
+    /// stands twice, so that two readers may disagree about its value.
+    #[error("the body is not a plain chat request")]
+    Unusual,
+}
+
+impl Unreadable {
+    /// Label value for logs and metrics.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Unreadable::NotJson => "not_json",
+            Unreadable::Unusual => "unusual_json",
+        }
+    }
+}
+
+impl From<serde_json::Error> for Unreadable {
+    fn from(error: serde_json::Error) -> Self {
+        if error.is_data() { Unreadable::Unusual } else { Unreadable::NotJson }
+    }
+}
+
+#[derive(Deserialize)]
+struct TopLevel<'a> {
+    #[serde(borrow)]
+    model: Option<&'a RawValue>,
+    #[serde(borrow)]
+    messages: Option<&'a RawValue>,
+    #[serde(borrow)]
+    tools: Option<&'a RawValue>,
+    #[serde(borrow)]
+    functions: Option<&'a RawValue>,
+    #[serde(borrow)]
+    response_format: Option<&'a RawValue>,
+    #[serde(borrow)]
+    max_tokens: Option<&'a RawValue>,
+    #[serde(borrow)]
+    max_completion_tokens: Option<&'a RawValue>,
+    #[serde(borrow)]
+    stream: Option<&'a RawValue>,
+}
+
+impl<'a> Chat<'a> {
+    /// Reads `body` (the request's bytes, undecoded). Linear in its length, whatever it holds.
+    ///
+    /// # Errors
+    /// [`Unreadable`] when the body is not a chat request that can be compacted safely.
+    pub fn parse(body: &'a [u8]) -> Result<Self, Unreadable> {
+        let body = std::str::from_utf8(body).map_err(|_| Unreadable::NotJson)?;
+        let top: TopLevel<'a> = serde_json::from_str(body)?;
+        let list: Vec<&'a RawValue> = serde_json::from_str(top.messages.ok_or(Unreadable::Unusual)?.get())?;
+        let messages = list.into_iter().map(|raw| Message::parse(raw.get())).collect::<Result<Vec<_>, _>>()?;
+        if messages.is_empty() {
+            return Err(Unreadable::Unusual);
+        }
+        let number = |raw: Option<&RawValue>| raw.and_then(|raw| raw.get().parse::<u64>().ok());
+        Ok(Chat {
+            body,
+            model: top.model.and_then(string),
+            max_output_tokens: number(top.max_tokens).max(number(top.max_completion_tokens)),
+            stream: top.stream.is_some_and(|raw| raw.get() == "true"),
+            fixed_parts: [top.tools, top.functions, top.response_format].into_iter().flatten().map(RawValue::get).collect(),
+            messages,
+        })
+    }
+
+    /// Where `part`, a slice of this chat's body, stands in it (bytes).
+    #[must_use]
+    pub fn span(&self, part: &str) -> Range<usize> {
+        span_in(self.body, part)
+    }
+}
+
+/// The `model` of a body, found without reading further than it. Only good for choosing a policy before the body is
+/// viewed: a body that is not JSON behind that point, or names its model twice, is not noticed.
+#[must_use]
+pub fn peek_model(body: &[u8]) -> Option<String> {
+    use serde::de::{Deserializer as _, IgnoredAny, MapAccess, Visitor};
+
+    struct Peek<'m>(&'m mut Option<String>);
+    impl<'de> Visitor<'de> for Peek<'_> {
+        type Value = ();
+        fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            f.write_str("an object")
+        }
+        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+            #[derive(Deserialize)]
+            #[serde(field_identifier, rename_all = "snake_case")]
+            enum Key {
+                Model,
+                #[serde(other)]
+                Other,
+            }
+            while let Some(key) = map.next_key()? {
+                match key {
+                    Key::Model => {
+                        *self.0 = Some(map.next_value()?);
+                        return Ok(());
+                    }
+                    Key::Other => map.next_value::<IgnoredAny>().map(drop)?,
+                }
+            }
+            Ok(())
+        }
+    }
+    let mut model = None;
+    // Stopping early leaves the object unfinished, which the deserializer reports: the answer is in `model` by then.
+    let _ = serde_json::Deserializer::from_slice(body).deserialize_map(Peek(&mut model));
+    model
+}
+
+/// The text of a JSON string, borrowed when it has no escapes. `None` when `raw` is no string or holds a lone surrogate.
+pub(crate) fn string(raw: &RawValue) -> Option<Cow<'_, str>> {
+    let inner = raw.get().strip_prefix('"')?.strip_suffix('"')?;
+    if memchr::memchr(b'\\', inner.as_bytes()).is_none() {
+        Some(Cow::Borrowed(inner))
+    } else {
+        serde_json::from_str(raw.get()).ok().map(Cow::Owned)
+    }
+}
+
+/// Where `part` stands in `whole`, of which it is a slice (bytes).
+pub(crate) fn span_in(whole: &str, part: &str) -> Range<usize> {
+    let start = (part.as_ptr() as usize).saturating_sub(whole.as_ptr() as usize);
+    start..start + part.len()
+}

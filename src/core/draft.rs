@@ -1,0 +1,266 @@
+//! The list a strategy works on: the messages of one request point, what already became of them, and what may be
+//! touched.
+
+use std::sync::Arc;
+
+use super::chat::{Exchange, Kind, Message, Role, string};
+use super::digest::Digest;
+use super::plan::{Edit, Replacement};
+use super::policy::{Keep, Pin, Size};
+use super::tokens::{Encoding, Measure};
+
+/// Whether an exchange may be touched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Standing {
+    /// Instructions, pinned exchanges, the last user message: stay where they are.
+    Head,
+    /// Between head and tail: may be edited or dropped.
+    Span,
+    /// The newest exchanges: stay as they are.
+    Tail,
+}
+
+/// What every step of thinking needs to know of a request.
+#[derive(Debug, Clone, Copy)]
+pub struct Subject<'a> {
+    /// The messages.
+    pub messages: &'a [Message<'a>],
+    /// One measure per message.
+    pub measures: &'a [Measure],
+    /// The exchanges that the messages form.
+    pub exchanges: &'a [Exchange],
+    /// Prompt tokens beside the messages.
+    pub fixed_tokens: u64,
+    /// How tokens are counted.
+    pub encoding: Encoding,
+}
+
+impl<'a> Subject<'a> {
+    /// The same request when it was `length` messages long. `length` must be a boundary between exchanges.
+    #[must_use]
+    pub fn prefix(&self, length: usize) -> Subject<'a> {
+        let exchanges = self.exchanges.partition_point(|exchange| exchange.end <= length);
+        Subject {
+            messages: self.messages.get(..length).unwrap_or(self.messages),
+            measures: self.measures.get(..length).unwrap_or(self.measures),
+            exchanges: self.exchanges.get(..exchanges).unwrap_or(self.exchanges),
+            ..*self
+        }
+    }
+}
+
+/// Prompt tokens of an original message once edited.
+#[must_use]
+pub fn tokens_of(measure: &Measure, edit: &Edit) -> u64 {
+    match edit {
+        Edit::Keep => measure.tokens,
+        Edit::Drop => 0,
+        Edit::Replace(new) => new.tokens,
+    }
+}
+
+/// The size of what `edits` leave of a request.
+#[must_use]
+pub fn size_of_edited(subject: &Subject<'_>, edits: &[Edit]) -> Size {
+    let mut size = Size { tokens: subject.fixed_tokens, ..Size::default() };
+    for ((message, measure), edit) in subject.messages.iter().zip(subject.measures).zip(edits) {
+        if *edit != Edit::Drop {
+            size.tokens += tokens_of(measure, edit);
+            size.messages += 1;
+            size.turns += u64::from(message.role == Role::User);
+        }
+    }
+    size
+}
+
+/// A request's messages on the way to a smaller list.
+#[derive(Debug)]
+pub struct Draft<'a> {
+    subject: Subject<'a>,
+    edits: Vec<Edit>,
+    standing: Vec<Standing>,
+    size: Size,
+}
+
+impl<'a> Draft<'a> {
+    /// Continues from `edits` (one per message). `keep` says what of the newest part stays, but that never takes more
+    /// than `keep_limit` tokens, its newest exchange aside.
+    #[must_use]
+    pub fn new(subject: Subject<'a>, edits: Vec<Edit>, pin: &Pin, keep: &Keep, keep_limit: u64) -> Self {
+        let size = size_of_edited(&subject, &edits);
+        let mut draft = Draft { subject, edits, standing: vec![Standing::Span; subject.exchanges.len()], size };
+        draft.stand(pin, keep, keep_limit);
+        draft
+    }
+
+    fn stand(&mut self, pin: &Pin, keep: &Keep, keep_limit: u64) {
+        let exchanges = self.subject.exchanges;
+        let first_user = exchanges.iter().position(|exchange| exchange.kind == Kind::User);
+        let last_user = exchanges.iter().rposition(|exchange| exchange.kind == Kind::User);
+        let mut standing: Vec<Standing> = exchanges
+            .iter()
+            .enumerate()
+            .map(|(at, exchange)| {
+                let head = matches!(exchange.kind, Kind::Instruction | Kind::Other)
+                    || Some(at) == last_user
+                    || (pin.first_user && Some(at) == first_user)
+                    || self.pinned(exchange, pin);
+                if head { Standing::Head } else { Standing::Span }
+            })
+            .collect();
+
+        let (mut tokens, mut turns, mut kept) = (0, 0, 0);
+        for (at, exchange) in exchanges.iter().enumerate().rev() {
+            if self.is_gone(exchange) || exchange.kind == Kind::Instruction {
+                continue;
+            }
+            let more = tokens + self.tokens_in(exchange);
+            let wanted = more <= keep.tokens || turns < keep.turns || kept < keep.exchanges.max(1);
+            if !wanted || (more > keep_limit && kept > 0) {
+                break;
+            }
+            (tokens, kept) = (more, kept + 1);
+            turns += u64::from(exchange.kind == Kind::User);
+            if let Some(standing @ Standing::Span) = standing.get_mut(at) {
+                *standing = Standing::Tail;
+            }
+        }
+        self.standing = standing;
+    }
+
+    fn pinned(&self, exchange: &Exchange, pin: &Pin) -> bool {
+        let messages = self.subject.messages.get(exchange.first..exchange.end).unwrap_or_default();
+        pin.tools.as_ref().is_some_and(|globs| messages.iter().flat_map(|m| &m.calls).any(|call| globs.is_match(call.name.as_ref())))
+            || pin.text.as_ref().is_some_and(|pattern| messages.iter().any(|m| text_of(m).iter().any(|text| pattern.is_match(text))))
+    }
+
+    /// The request this is a draft of.
+    #[must_use]
+    pub fn subject(&self) -> &Subject<'a> {
+        &self.subject
+    }
+
+    /// Its present size.
+    #[must_use]
+    pub fn size(&self) -> Size {
+        self.size
+    }
+
+    /// What became of each message so far.
+    #[must_use]
+    pub fn into_edits(self) -> Vec<Edit> {
+        self.edits
+    }
+
+    /// What became of message `at` so far.
+    #[must_use]
+    pub fn edit(&self, at: usize) -> &Edit {
+        self.edits.get(at).unwrap_or(&Edit::Keep)
+    }
+
+    /// Prompt tokens of message `at` as it stands now.
+    #[must_use]
+    pub fn tokens_at(&self, at: usize) -> u64 {
+        self.subject.measures.get(at).map_or(0, |measure| tokens_of(measure, self.edit(at)))
+    }
+
+    /// Prompt tokens of an exchange as it stands now.
+    #[must_use]
+    pub fn tokens_in(&self, exchange: &Exchange) -> u64 {
+        (exchange.first..exchange.end).map(|at| self.tokens_at(at)).sum()
+    }
+
+    /// Whether an exchange was dropped.
+    #[must_use]
+    pub fn is_gone(&self, exchange: &Exchange) -> bool {
+        *self.edit(exchange.first) == Edit::Drop
+    }
+
+    /// The exchanges that are still there and have this standing, oldest first.
+    #[must_use]
+    pub fn standing(&self, wanted: Standing) -> Vec<Exchange> {
+        self.subject
+            .exchanges
+            .iter()
+            .zip(&self.standing)
+            .filter(|(exchange, standing)| **standing == wanted && !self.is_gone(exchange))
+            .map(|(exchange, _)| *exchange)
+            .collect()
+    }
+
+    /// All exchanges that are still there, oldest first, each with its standing.
+    pub fn remaining(&self) -> impl DoubleEndedIterator<Item = (Exchange, Standing)> + '_ {
+        self.subject
+            .exchanges
+            .iter()
+            .zip(&self.standing)
+            .filter(|(exchange, _)| !self.is_gone(exchange))
+            .map(|(exchange, standing)| (*exchange, *standing))
+    }
+
+    /// The raw JSON of message `at` as it stands now; empty when it was dropped.
+    #[must_use]
+    pub fn raw(&self, at: usize) -> &str {
+        match self.edit(at) {
+            Edit::Keep => self.subject.messages.get(at).map_or("", |message| message.raw),
+            Edit::Drop => "",
+            Edit::Replace(new) => &new.json,
+        }
+    }
+
+    /// Drops a whole exchange.
+    pub fn drop_exchange(&mut self, exchange: &Exchange) {
+        for at in exchange.first..exchange.end {
+            self.size.tokens = self.size.tokens.saturating_sub(self.tokens_at(at));
+            let user = self.subject.messages.get(at).is_some_and(|message| message.role == Role::User);
+            if let Some(edit) = self.edits.get_mut(at)
+                && *edit != Edit::Drop
+            {
+                *edit = Edit::Drop;
+                self.size.messages = self.size.messages.saturating_sub(1);
+                self.size.turns = self.size.turns.saturating_sub(u64::from(user));
+            }
+        }
+    }
+
+    /// Puts `new` in the place of message `at`, if that saves tokens. Says whether it did.
+    pub fn replace(&mut self, at: usize, new: Replacement) -> bool {
+        let before = self.tokens_at(at);
+        if new.tokens >= before {
+            return false;
+        }
+        self.size.tokens -= (before - new.tokens).min(self.size.tokens);
+        if let Some(edit) = self.edits.get_mut(at) {
+            *edit = Edit::Replace(Arc::new(new));
+        }
+        true
+    }
+}
+
+/// Digest of an original message once edited; `None` when it was dropped.
+#[must_use]
+pub fn digest_of(measure: &Measure, edit: &Edit) -> Option<Digest> {
+    match edit {
+        Edit::Keep => Some(measure.digest),
+        Edit::Drop => None,
+        Edit::Replace(new) => Some(new.digest),
+    }
+}
+
+/// The texts of a message's content: the string, or its text parts.
+#[must_use]
+pub fn text_of<'a>(message: &Message<'a>) -> Vec<std::borrow::Cow<'a, str>> {
+    use serde_json::value::RawValue;
+    #[derive(serde::Deserialize)]
+    struct Part<'p> {
+        #[serde(borrow)]
+        text: Option<&'p RawValue>,
+    }
+    let Some(raw) = message.content else { return Vec::new() };
+    if raw.starts_with('[') {
+        let parts: Vec<&'a RawValue> = serde_json::from_str(raw).unwrap_or_default();
+        parts.into_iter().filter_map(|part| serde_json::from_str::<Part<'a>>(part.get()).ok()?.text.and_then(string)).collect()
+    } else {
+        serde_json::from_str::<&'a RawValue>(raw).ok().and_then(string).into_iter().collect()
+    }
+}

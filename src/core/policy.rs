@@ -1,0 +1,294 @@
+//! A resolved policy: whom it matches, when it acts, down to where, and what it must not touch.
+
+use globset::{GlobMatcher, GlobSet};
+use regex::Regex;
+
+use super::digest::Digest;
+use super::strategy::Strategy;
+use super::windows;
+
+/// What a policy does with its decisions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// Sends the compacted request.
+    Enforce,
+    /// Decides, reports, and forwards the client's bytes.
+    Observe,
+    /// Forwards the client's bytes without a look.
+    Off,
+}
+
+impl Mode {
+    /// The word in configuration and logs.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Mode::Enforce => "enforce",
+            Mode::Observe => "observe",
+            Mode::Off => "off",
+        }
+    }
+}
+
+/// The context length a policy assumes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Window {
+    /// From the table of known models, else the policy's default.
+    Auto,
+    /// This many tokens.
+    Tokens(u64),
+}
+
+/// A number of tokens, absolute or as a share of something.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Amount {
+    /// This many tokens.
+    Tokens(u64),
+    /// This share, 0..=1.
+    Ratio(f64),
+}
+
+impl Amount {
+    /// The tokens meant, given the whole that a ratio is a share of.
+    #[must_use]
+    pub fn of(self, whole: u64) -> u64 {
+        match self {
+            Amount::Tokens(tokens) => tokens,
+            Amount::Ratio(ratio) => scale(whole, ratio),
+        }
+    }
+}
+
+/// `tokens × factor`, rounded down.
+#[must_use]
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    clippy::cast_precision_loss,
+    reason = "token counts stay far below 2^52, and a negative or endless product saturates"
+)]
+pub fn scale(tokens: u64, factor: f64) -> u64 {
+    (tokens as f64 * factor) as u64
+}
+
+/// `part / whole` as a float, 0 for an empty whole.
+#[must_use]
+#[expect(clippy::cast_precision_loss, reason = "token counts stay far below 2^52")]
+pub fn ratio(part: u64, whole: u64) -> f64 {
+    if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
+}
+
+/// When a policy acts: any of these. All compare with "at least".
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Trigger {
+    /// Share of window − reserve.
+    pub ratio: Option<f64>,
+    /// Prompt tokens.
+    pub tokens: Option<u64>,
+    /// Messages.
+    pub messages: Option<u64>,
+    /// User messages.
+    pub turns: Option<u64>,
+}
+
+/// Which trigger fired; the metric label `reason`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Reason {
+    /// Occupancy.
+    Ratio,
+    /// Prompt tokens.
+    Tokens,
+    /// Number of messages.
+    Messages,
+    /// Number of turns.
+    Turns,
+    /// The request asked for it.
+    Forced,
+}
+
+impl Reason {
+    /// All of them, for metrics.
+    pub const ALL: [Reason; 5] = [Reason::Ratio, Reason::Tokens, Reason::Messages, Reason::Turns, Reason::Forced];
+
+    /// Label value for logs and metrics.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Reason::Ratio => "ratio",
+            Reason::Tokens => "tokens",
+            Reason::Messages => "messages",
+            Reason::Turns => "turns",
+            Reason::Forced => "forced",
+        }
+    }
+}
+
+/// The size of a request, as triggers see it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Size {
+    /// Prompt tokens, fixed parts included.
+    pub tokens: u64,
+    /// Messages.
+    pub messages: u64,
+    /// User messages.
+    pub turns: u64,
+}
+
+impl Trigger {
+    /// The first trigger that `size` reaches, given window − reserve. What exceeds the room fires whatever was configured.
+    #[must_use]
+    pub fn fires(&self, size: Size, room: u64) -> Option<Reason> {
+        let reached = |limit: Option<u64>, value: u64| limit.is_some_and(|limit| value >= limit);
+        if size.tokens > room || reached(self.ratio.map(|ratio| scale(room, ratio)), size.tokens) {
+            Some(Reason::Ratio)
+        } else if reached(self.tokens, size.tokens) {
+            Some(Reason::Tokens)
+        } else if reached(self.messages, size.messages) {
+            Some(Reason::Messages)
+        } else if reached(self.turns, size.turns) {
+            Some(Reason::Turns)
+        } else {
+            None
+        }
+    }
+}
+
+/// How much of the newest part of the conversation stays as it is: whatever any of these asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Keep {
+    /// Exchanges up to this many tokens.
+    pub tokens: u64,
+    /// Turns.
+    pub turns: u64,
+    /// Exchanges.
+    pub exchanges: u64,
+}
+
+/// What stays wherever it stands.
+#[derive(Debug, Clone, Default)]
+pub struct Pin {
+    /// The first user message: the task.
+    pub first_user: bool,
+    /// Exchanges that call a tool so named.
+    pub tools: Option<GlobSet>,
+    /// Messages whose text matches.
+    pub text: Option<Regex>,
+}
+
+/// What happens to a request that does not fit whatever was done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OnUnfit {
+    /// Send the smallest list there is; the upstream decides.
+    Forward,
+    /// Refuse it with an error in OpenAI's shape.
+    Reject,
+}
+
+/// What happens when Baler's own thinking fails.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OnError {
+    /// Send the client's bytes.
+    Forward,
+    /// Refuse the request with an error in OpenAI's shape.
+    Reject,
+}
+
+/// Whom a policy is for. Empty lists match everything.
+#[derive(Debug, Clone, Default)]
+pub struct Matcher {
+    /// Model globs.
+    pub models: Option<GlobSet>,
+    /// Request path globs.
+    pub paths: Option<GlobSet>,
+    /// Header names (lower case) and globs for their value; all must match.
+    pub headers: Vec<(String, GlobMatcher)>,
+}
+
+/// A policy, resolved from configuration.
+#[derive(Debug)]
+pub struct Policy {
+    /// Its name: header and label value.
+    pub name: String,
+    /// Digest of everything it says: two policies that decide differently never share a checkpoint.
+    pub identity: Digest,
+    /// Whom it is for.
+    pub matcher: Matcher,
+    /// What it does with its decisions.
+    pub mode: Mode,
+    /// The context length.
+    pub window: Window,
+    /// The context length of models that nobody knows, tokens.
+    pub default_window: u64,
+    /// Tokens kept free for the reply.
+    pub reserve: u64,
+    /// When it acts.
+    pub trigger: Trigger,
+    /// Low-water mark: a share of window − reserve, or tokens.
+    pub target: Amount,
+    /// The least a compaction must save while the request still fits: a share of window − reserve, or tokens.
+    pub min_gain: Amount,
+    /// The newest part that stays.
+    pub keep: Keep,
+    /// What stays elsewhere.
+    pub pin: Pin,
+    /// Strategies, least lossy first.
+    pub ladder: Vec<Strategy>,
+    /// What happens when nothing helps.
+    pub on_unfit: OnUnfit,
+    /// What happens when thinking fails.
+    pub on_error: OnError,
+    /// Whether a request may choose it by header.
+    pub selectable: bool,
+}
+
+/// The numbers that a decision compares with. All in prompt tokens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Budget {
+    /// The context length.
+    pub window: u64,
+    /// window − reserve: what the prompt may take.
+    pub room: u64,
+    /// Low-water mark.
+    pub target: u64,
+    /// The least a compaction must save while the prompt still fits.
+    pub min_gain: u64,
+}
+
+impl Policy {
+    /// The context length assumed for `model`, tokens.
+    #[must_use]
+    pub fn window_for(&self, model: Option<&str>) -> u64 {
+        match self.window {
+            Window::Tokens(tokens) => tokens,
+            Window::Auto => model.and_then(windows::known).unwrap_or(self.default_window),
+        }
+    }
+
+    /// The budget in a window, by the policy alone: the basis of decisions that any replica can derive again.
+    /// With small windows the reserve shrinks to a quarter.
+    #[must_use]
+    pub fn budget(&self, window: u64) -> Budget {
+        self.budget_with_reserve(window, self.reserve.min(window / 4))
+    }
+
+    /// The budget of one request, which may ask for a longer reply than the reserve. A wish that no prompt at all would
+    /// leave room for is not the conversation's fault, and ignored.
+    #[must_use]
+    pub fn budget_for(&self, window: u64, max_output_tokens: Option<u64>) -> Budget {
+        let shrunk = self.reserve.min(window / 4);
+        self.budget_with_reserve(window, max_output_tokens.filter(|tokens| *tokens < window).map_or(shrunk, |tokens| tokens.max(shrunk)))
+    }
+
+    fn budget_with_reserve(&self, window: u64, reserve: u64) -> Budget {
+        let room = window.saturating_sub(reserve);
+        Budget { window, room, target: self.target.of(room).min(room), min_gain: self.min_gain.of(room) }
+    }
+
+    /// Whether this policy is for such a request.
+    #[must_use]
+    pub fn matches<'h>(&self, model: Option<&str>, path: &str, header: impl Fn(&str) -> Option<&'h str>) -> bool {
+        self.matcher.models.as_ref().is_none_or(|globs| globs.is_match(model.unwrap_or_default()))
+            && self.matcher.paths.as_ref().is_none_or(|globs| globs.is_match(path))
+            && self.matcher.headers.iter().all(|(name, glob)| header(name).is_some_and(|value| glob.is_match(value)))
+    }
+}

@@ -1,0 +1,121 @@
+//! From edits to bytes: slices of the client's body plus the few new pieces, and the check that what comes out is a
+//! valid chat.
+
+use std::ops::Range;
+
+use super::chat::{Chat, Message, Role, group};
+use super::plan::Edit;
+
+/// A run of the bytes to send.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Piece {
+    /// Bytes of the client's body.
+    Client(Range<usize>),
+    /// A new message.
+    New(Box<str>),
+    /// The comma between two messages that were not neighbours.
+    Comma,
+}
+
+/// Why edits must not be sent. Either is a defect of a strategy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Invalid {
+    /// Calls and results do not match, or a replacement is no message.
+    #[error("the compacted list is not a valid chat")]
+    NotAChat,
+    /// A message changed its role, lost its content, or an instruction or the last user message was touched.
+    #[error("the compacted list changed what must stay")]
+    Changed,
+}
+
+impl Invalid {
+    /// Label value for logs and metrics.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Invalid::NotAChat => "invalid_chat",
+            Invalid::Changed => "invalid_change",
+        }
+    }
+}
+
+/// The body with `edits` (one per message) applied. Neighbouring runs of the client's bytes are one piece.
+#[must_use]
+pub fn render(chat: &Chat<'_>, edits: &[Edit]) -> Vec<Piece> {
+    let mut pieces: Vec<Piece> = Vec::new();
+    let client = |pieces: &mut Vec<Piece>, range: Range<usize>| match pieces.last_mut() {
+        Some(Piece::Client(last)) if last.end == range.start => last.end = range.end,
+        _ => pieces.push(Piece::Client(range)),
+    };
+    let spans: Vec<Range<usize>> = chat.messages.iter().map(|message| chat.span(message.raw)).collect();
+    let (Some(first), Some(last)) = (spans.first(), spans.last()) else { return vec![Piece::Client(0..chat.body.len())] };
+
+    client(&mut pieces, 0..first.start);
+    let mut previous: Option<usize> = None;
+    for (at, (span, edit)) in spans.iter().zip(edits).enumerate() {
+        if *edit == Edit::Drop {
+            continue;
+        }
+        if let Some(previous) = previous {
+            match spans.get(previous) {
+                Some(before) if previous + 1 == at => client(&mut pieces, before.end..span.start),
+                _ => pieces.push(Piece::Comma),
+            }
+        }
+        match edit {
+            Edit::Replace(new) => pieces.push(Piece::New(new.json.clone())),
+            _ => client(&mut pieces, span.clone()),
+        }
+        previous = Some(at);
+    }
+    client(&mut pieces, last.end..chat.body.len());
+    pieces
+}
+
+/// The bytes that `pieces` stand for.
+#[must_use]
+pub fn assemble(body: &str, pieces: &[Piece]) -> String {
+    pieces
+        .iter()
+        .map(|piece| match piece {
+            Piece::Client(range) => body.get(range.clone()).unwrap_or_default(),
+            Piece::New(json) => json,
+            Piece::Comma => ",",
+        })
+        .collect()
+}
+
+/// Checks that `edits` leave a valid chat with everything that must stay.
+///
+/// # Errors
+/// [`Invalid`]: the edits must not be used.
+pub fn validate(messages: &[Message<'_>], edits: &[Edit]) -> Result<(), Invalid> {
+    let last_user = messages.iter().rposition(|message| message.role == Role::User);
+    let mut left: Vec<Message<'_>> = Vec::new();
+    for (at, (message, edit)) in messages.iter().zip(edits).enumerate() {
+        let fixed = message.role.is_instruction() || message.role == Role::Other || Some(at) == last_user;
+        if fixed && *edit != Edit::Keep {
+            return Err(Invalid::Changed);
+        }
+        let raw = match edit {
+            Edit::Drop => continue,
+            Edit::Keep => message.raw,
+            Edit::Replace(new) => {
+                let new = Message::parse(&new.json).map_err(|_| Invalid::NotAChat)?;
+                if new.role != message.role || (new.content.is_none() && message.content.is_some()) {
+                    return Err(Invalid::Changed);
+                }
+                new_raw(edit)
+            }
+        };
+        left.push(Message::parse(raw).map_err(|_| Invalid::NotAChat)?);
+    }
+    if left.is_empty() || edits.len() != messages.len() {
+        return Err(Invalid::NotAChat);
+    }
+    group(&left).map(drop).map_err(|_| Invalid::NotAChat)
+}
+
+fn new_raw(edit: &Edit) -> &str {
+    if let Edit::Replace(new) = edit { &new.json } else { "" }
+}

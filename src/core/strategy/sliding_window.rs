@@ -1,0 +1,44 @@
+//! `sliding_window`: the newest turns, exchanges or messages stay, older ones of the span go.
+
+use crate::core::chat::Kind;
+use crate::core::draft::{Draft, Standing};
+
+/// Its name.
+pub(super) const NAME: &str = "sliding_window";
+
+/// How much stays: the newest of the list, head and tail counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SlidingWindow {
+    /// This many user messages and what follows each.
+    Turns(u64),
+    /// This many exchanges.
+    Exchanges(u64),
+    /// This many messages, rounded up to whole exchanges.
+    Messages(u64),
+}
+
+/// Instructions do not count: they stay and are no part of the conversation.
+pub(super) fn apply(options: &SlidingWindow, draft: &mut Draft<'_>) -> u64 {
+    let (mut turns, mut exchanges, mut messages) = (0_u64, 0_u64, 0_u64);
+    let mut old = Vec::new();
+    for (exchange, standing) in draft.remaining().rev() {
+        if exchange.kind == Kind::Instruction {
+            continue;
+        }
+        let stays = match *options {
+            SlidingWindow::Turns(limit) => turns < limit,
+            SlidingWindow::Exchanges(limit) => exchanges < limit,
+            SlidingWindow::Messages(limit) => messages < limit,
+        };
+        if !stays && standing == Standing::Span {
+            old.push(exchange);
+        }
+        turns += u64::from(exchange.kind == Kind::User);
+        exchanges += 1;
+        messages += (exchange.end - exchange.first) as u64;
+    }
+    for exchange in &old {
+        draft.drop_exchange(exchange);
+    }
+    0
+}

@@ -1,0 +1,33 @@
+//! `token_budget`: the oldest exchanges of the span go until the rest fits. What else the list must keep (head and
+//! tail) always stays, so at least one exchange does.
+
+use super::Goal;
+use crate::core::draft::{Draft, Standing};
+use crate::core::policy::{Amount, scale};
+
+/// Its name.
+pub(super) const NAME: &str = "token_budget";
+
+/// Options.
+#[derive(Debug, Clone, Copy)]
+pub struct TokenBudget {
+    /// Down to here: tokens, or a share of window − reserve; the policy's target when not given.
+    pub budget: Option<Amount>,
+    /// Share of the budget from which on anything is done.
+    pub threshold: f64,
+}
+
+pub(super) fn apply(options: &TokenBudget, draft: &mut Draft<'_>, goal: Goal) -> u64 {
+    let goal = Goal { target: options.budget.map_or(goal.target, |budget| budget.of(goal.room)), ..goal };
+    let by_count = goal.messages.is_some() || goal.turns.is_some();
+    if !by_count && draft.size().tokens < scale(goal.target, options.threshold) {
+        return 0;
+    }
+    for exchange in draft.standing(Standing::Span) {
+        if goal.met(draft.size()) {
+            break;
+        }
+        draft.drop_exchange(&exchange);
+    }
+    0
+}

@@ -1,0 +1,341 @@
+//! From a request and what the ledger knows to a plan: replay, estimate, decide, compact.
+//!
+//! Decisions come in two kinds. *Derived* ones depend on the policy and the messages alone: every assistant message in
+//! the history was once a request, so walking those request points from the start (or from the last checkpoint) gives
+//! the same edits in every replica, with or without a ledger. *Forced* ones depend on what only this moment knows:
+//! usage that the upstream reported, the request's own `max_tokens`, a header. They can add a compaction, never
+//! prevent one, and are found again only through the ledger.
+
+use std::sync::Arc;
+
+use super::chat::Role;
+use super::digest::Digest;
+use super::draft::{Draft, Subject, digest_of, size_of_edited, tokens_of};
+use super::plan::{Checkpoint, Edit};
+use super::policy::{Budget, Policy, Reason, Size, ratio, scale};
+use super::strategy::{Goal, Report, descend};
+use super::{Cancel, Cancelled};
+
+/// What the ledger knows, as two look-ups.
+pub struct Lookup<'a> {
+    /// The checkpoint made from exactly this prefix.
+    pub checkpoint: &'a dyn Fn(&Digest) -> Option<Arc<Checkpoint>>,
+    /// Prompt tokens that the upstream reported for exactly this list.
+    pub usage: &'a dyn Fn(&Digest) -> Option<u64>,
+}
+
+/// The first links of the two chains of a request.
+#[derive(Debug, Clone, Copy)]
+pub struct Seeds {
+    /// Of checkpoints: tenant, upstream, policy.
+    pub checkpoint: Digest,
+    /// Of reported usage: tenant, upstream, model, and the fixed parts of the prompt.
+    pub usage: Digest,
+}
+
+/// One request's circumstances.
+#[derive(Debug, Clone, Copy)]
+pub struct Circumstances {
+    /// The context length, tokens.
+    pub window: u64,
+    /// The longest reply that the request asks for, tokens.
+    pub max_output_tokens: Option<u64>,
+    /// The request asked to be compacted now.
+    pub force: bool,
+}
+
+/// What is to be done with a request.
+#[derive(Debug)]
+pub struct Plan {
+    /// One per message.
+    pub edits: Vec<Edit>,
+    /// Whether a checkpoint of the ledger was used.
+    pub replayed: bool,
+    /// The last compaction this request caused, if it caused one.
+    pub compaction: Option<Compaction>,
+    /// Size of the client's list.
+    pub before: Size,
+    /// Size of what is sent.
+    pub after: Size,
+    /// The numbers it was decided by.
+    pub budget: Budget,
+    /// Whether it fits.
+    pub fits: bool,
+    /// What to keep in the ledger: the key and the checkpoint.
+    pub record: Option<(Digest, Checkpoint)>,
+    /// The key that the usage of what is sent is kept under.
+    pub usage_key: Digest,
+    /// The same for the client's own list.
+    pub original_usage_key: Digest,
+}
+
+/// A compaction that just happened.
+#[derive(Debug)]
+pub struct Compaction {
+    /// What triggered it.
+    pub reason: Reason,
+    /// What each step did.
+    pub reports: Vec<Report>,
+}
+
+impl Plan {
+    /// What there is to know about a request whose bytes were sent as they came.
+    #[must_use]
+    pub fn of_what_was_sent(
+        subject: &Subject<'_>,
+        policy: &Policy,
+        circumstances: Circumstances,
+        seeds: Seeds,
+        lookup: &Lookup<'_>,
+    ) -> Self {
+        let edits = vec![Edit::Keep; subject.messages.len()];
+        let estimate = Estimate::of(subject, &edits, seeds.usage, lookup);
+        let budget = policy.budget_for(circumstances.window, circumstances.max_output_tokens);
+        Plan {
+            edits,
+            replayed: false,
+            compaction: None,
+            before: estimate.size,
+            after: estimate.size,
+            budget,
+            fits: estimate.size.tokens <= budget.room,
+            record: None,
+            usage_key: estimate.key,
+            original_usage_key: estimate.key,
+        }
+    }
+
+    /// Whether anything but the client's bytes is to be sent.
+    #[must_use]
+    pub fn edited(&self) -> bool {
+        self.edits.iter().any(|edit| *edit != Edit::Keep)
+    }
+}
+
+/// Thinks about one request.
+///
+/// # Errors
+/// [`Cancelled`] when nobody waits any more.
+pub fn think(
+    subject: &Subject<'_>,
+    policy: &Policy,
+    circumstances: Circumstances,
+    seeds: Seeds,
+    lookup: &Lookup<'_>,
+    cancel: &Cancel,
+) -> Result<Plan, Cancelled> {
+    let prefixes = checkpoint_chain(subject, seeds.checkpoint);
+    let derived = derive(subject, policy, policy.budget(circumstances.window), &prefixes, lookup, cancel)?;
+    let mut estimate = Estimate::of(subject, &derived.edits, seeds.usage, lookup);
+    let mut plan = Plan {
+        before: size_of_edited(subject, &vec![Edit::Keep; subject.messages.len()]),
+        after: estimate.size,
+        budget: policy.budget_for(circumstances.window, circumstances.max_output_tokens),
+        fits: true,
+        record: None,
+        usage_key: estimate.key,
+        original_usage_key: subject.measures.iter().fold(seeds.usage, |key, measure| key.then(&measure.digest)),
+        edits: derived.edits,
+        replayed: derived.replayed,
+        compaction: derived.compaction,
+    };
+    let mut made_at = derived.made_at;
+
+    let reason = if circumstances.force { Some(Reason::Forced) } else { policy.trigger.fires(estimate.size, plan.budget.room) };
+    if let Some(reason) = reason {
+        // The upstream counts otherwise than we do: the goal, which is in its tokens, is put into ours.
+        let counted = Budget {
+            room: estimate.to_counted(plan.budget.room),
+            target: estimate.to_counted(plan.budget.target),
+            min_gain: estimate.to_counted(plan.budget.min_gain),
+            ..plan.budget
+        };
+        if let Some(compacted) = compact(subject, policy, plan.edits.clone(), counted, reason, cancel)? {
+            plan.edits = compacted.edits;
+            plan.compaction = Some(Compaction { reason, reports: compacted.reports });
+            made_at = Some(subject.messages.len());
+            estimate = estimate.after_edits(subject, &plan.edits, seeds.usage);
+        }
+    }
+
+    plan.after = estimate.size;
+    plan.usage_key = estimate.key;
+    // What the edits took away is added to what is left, so that before and after are of the same making.
+    plan.before.tokens = plan.after.tokens + estimate.to_reported(plan.before.tokens.saturating_sub(estimate.counted));
+    plan.fits = plan.after.tokens <= plan.budget.room;
+    plan.record = made_at.and_then(|at| Some((*prefixes.get(at)?, Checkpoint::freeze(subject.messages, plan.edits.get(..at)?))));
+    Ok(plan)
+}
+
+/// The chain of checkpoints: entry `i` is the digest of the first `i` messages, instructions left out.
+fn checkpoint_chain(subject: &Subject<'_>, seed: Digest) -> Vec<Digest> {
+    let mut chain = Vec::with_capacity(subject.messages.len() + 1);
+    let mut last = seed;
+    chain.push(last);
+    for (message, measure) in subject.messages.iter().zip(subject.measures) {
+        if !message.role.is_instruction() {
+            last = last.then(&measure.digest);
+        }
+        chain.push(last);
+    }
+    chain
+}
+
+/// Whether the first `length` messages were once, or are now, a request of their own.
+fn is_request_point(subject: &Subject<'_>, length: usize) -> bool {
+    subject.messages.get(length).is_none_or(|next| next.role == Role::Assistant)
+}
+
+struct Derived {
+    edits: Vec<Edit>,
+    replayed: bool,
+    compaction: Option<Compaction>,
+    /// Length of the list at the last compaction that this walk made.
+    made_at: Option<usize>,
+}
+
+/// Walks the request points behind the longest known checkpoint and compacts wherever the policy's trigger fires.
+fn derive(
+    subject: &Subject<'_>,
+    policy: &Policy,
+    budget: Budget,
+    prefixes: &[Digest],
+    lookup: &Lookup<'_>,
+    cancel: &Cancel,
+) -> Result<Derived, Cancelled> {
+    let length = subject.messages.len();
+    let known =
+        (1..=length).rev().filter(|at| is_request_point(subject, *at)).find_map(|at| Some((at, (lookup.checkpoint)(prefixes.get(at)?)?)));
+    let (base, edits) = match &known {
+        Some((at, checkpoint)) => (*at, checkpoint.thaw(subject.messages)),
+        None => (0, vec![Edit::Keep; length]),
+    };
+    let mut derived = Derived { edits, replayed: known.is_some(), compaction: None, made_at: None };
+
+    let mut size = size_of_edited(&subject.prefix(base), &derived.edits);
+    // Below this many tokens it is not worth another try: the last one found too little to save.
+    let mut retry_at = 0;
+    for at in base..length {
+        let (Some(message), Some(measure)) = (subject.messages.get(at), subject.measures.get(at)) else { break };
+        size.tokens += measure.tokens;
+        size.messages += 1;
+        size.turns += u64::from(message.role == Role::User);
+        let point = at + 1;
+        if !is_request_point(subject, point) {
+            continue;
+        }
+        let Some(reason) = policy.trigger.fires(size, budget.room) else { continue };
+        if size.tokens < retry_at && size.tokens <= budget.room {
+            continue;
+        }
+        let then = subject.prefix(point);
+        let edits = derived.edits.get(..point).unwrap_or_default().to_vec();
+        match compact(&then, policy, edits, budget, reason, cancel)? {
+            Some(compacted) => {
+                size = size_of_edited(&then, &compacted.edits);
+                for (slot, edit) in derived.edits.iter_mut().zip(compacted.edits) {
+                    *slot = edit;
+                }
+                derived.compaction = Some(Compaction { reason, reports: compacted.reports });
+                derived.made_at = Some(point);
+                retry_at = 0;
+            }
+            None if matches!(reason, Reason::Ratio | Reason::Tokens) => retry_at = size.tokens + budget.min_gain,
+            None => {}
+        }
+    }
+    // A compaction at an earlier request point is history that this replica had not seen, not this request's doing.
+    if derived.made_at.is_some_and(|at| at < length) {
+        derived.compaction = None;
+        derived.replayed = true;
+    }
+    Ok(derived)
+}
+
+struct Compacted {
+    edits: Vec<Edit>,
+    reports: Vec<Report>,
+}
+
+/// Runs the ladder on `edits`. `None` when it changes nothing, or saves too little to be worth a rewrite of what the
+/// upstream has cached while the request still fits.
+fn compact(
+    subject: &Subject<'_>,
+    policy: &Policy,
+    edits: Vec<Edit>,
+    budget: Budget,
+    reason: Reason,
+    cancel: &Cancel,
+) -> Result<Option<Compacted>, Cancelled> {
+    cancel.check()?;
+    let before = size_of_edited(subject, &edits);
+    let (mut goal, mut keep) = (Goal { target: budget.target, room: budget.room, messages: None, turns: None }, policy.keep);
+    // Counts come down by the same share as tokens do, and a tail measured in tokens must not stand in their way.
+    let low = |limit: Option<u64>| limit.map(|limit| scale(limit, ratio(budget.target, budget.room)));
+    match reason {
+        Reason::Ratio | Reason::Tokens => {}
+        Reason::Messages => (goal.messages, keep.tokens) = (low(policy.trigger.messages), 0),
+        Reason::Turns => (goal.turns, keep.tokens) = (low(policy.trigger.turns), 0),
+        Reason::Forced => goal.target = goal.target.min(before.tokens / 2),
+    }
+    let mut draft = Draft::new(*subject, edits, &policy.pin, &keep, goal.target / 2);
+    let reports = descend(&policy.ladder, &mut draft, goal, cancel)?;
+    let gain = before.tokens.saturating_sub(draft.size().tokens);
+    let pays = !matches!(reason, Reason::Ratio | Reason::Tokens) || gain >= budget.min_gain || before.tokens > budget.room;
+    Ok((gain > 0 && pays).then(|| Compacted { edits: draft.into_edits(), reports }))
+}
+
+/// How large the edited list is: what the upstream reported for its longest known prefix, and counts for the rest.
+struct Estimate {
+    /// The size, in the upstream's tokens as far as known.
+    size: Size,
+    /// The same, counted throughout.
+    counted: u64,
+    /// Chain digest of the whole edited list.
+    key: Digest,
+}
+
+impl Estimate {
+    fn of(subject: &Subject<'_>, edits: &[Edit], seed: Digest, lookup: &Lookup<'_>) -> Self {
+        let counted = size_of_edited(subject, edits);
+        let mut key = seed;
+        // Where the edited list could have ended as a request: its digest there, and the tokens counted up to there.
+        let mut points = Vec::new();
+        let mut tokens = subject.fixed_tokens;
+        for (at, (measure, edit)) in subject.measures.iter().zip(edits).enumerate() {
+            if let Some(digest) = digest_of(measure, edit) {
+                key = key.then(&digest);
+                tokens += tokens_of(measure, edit);
+            }
+            if is_request_point(subject, at + 1) {
+                points.push((key, tokens));
+            }
+        }
+        let known = points.iter().rev().find_map(|(key, counted)| Some(((lookup.usage)(key)?, counted)));
+        let live = known.map_or(counted.tokens, |(reported, prefix)| reported + (counted.tokens - prefix));
+        Estimate { size: Size { tokens: live, ..counted }, counted: counted.tokens, key }
+    }
+
+    /// The same circumstances with other edits, for which nothing was reported yet: counts, scaled by how much the
+    /// upstream's count was above ours.
+    fn after_edits(&self, subject: &Subject<'_>, edits: &[Edit], seed: Digest) -> Self {
+        let counted = size_of_edited(subject, edits);
+        let digests = subject.measures.iter().zip(edits).filter_map(|(measure, edit)| digest_of(measure, edit));
+        let key = digests.fold(seed, |key, digest| key.then(&digest));
+        Estimate { size: Size { tokens: self.to_reported(counted.tokens).min(self.size.tokens), ..counted }, counted: counted.tokens, key }
+    }
+
+    fn factor(&self) -> f64 {
+        ratio(self.size.tokens, self.counted).max(1.0)
+    }
+
+    /// Upstream tokens as counted ones: smaller where the upstream counts more than we do.
+    fn to_counted(&self, tokens: u64) -> u64 {
+        scale(tokens, 1.0 / self.factor())
+    }
+
+    /// Counted tokens as upstream ones.
+    fn to_reported(&self, tokens: u64) -> u64 {
+        scale(tokens, self.factor())
+    }
+}

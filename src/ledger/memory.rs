@@ -1,0 +1,128 @@
+//! The ledger in memory: three caches, each bounded, the least used entries leave first.
+
+use std::sync::Arc;
+
+use quick_cache::Weighter;
+use quick_cache::sync::Cache;
+
+use crate::core::chat::{Chat, Message};
+use crate::core::digest::Digest;
+use crate::core::plan::Checkpoint;
+use crate::core::tokens::{Encoding, Measure, count_fixed};
+
+/// Bytes that one entry of reported usage takes, bookkeeping included.
+const USAGE_BYTES: u64 = 128;
+/// Bytes of bookkeeping around a checkpoint.
+const ENTRY_BYTES: u64 = 128;
+
+#[derive(Debug, Clone)]
+struct CheckpointWeight;
+
+impl Weighter<Digest, Arc<Checkpoint>> for CheckpointWeight {
+    fn weight(&self, _: &Digest, checkpoint: &Arc<Checkpoint>) -> u64 {
+        checkpoint.weight_bytes() as u64 + ENTRY_BYTES
+    }
+}
+
+/// Checkpoints by prefix, reported usage by list, measures by raw message.
+#[derive(Debug)]
+pub struct Ledger {
+    checkpoints: Cache<Digest, Arc<Checkpoint>, CheckpointWeight>,
+    usage: Cache<Digest, u64>,
+    measures: Cache<(Digest, Encoding), Measure>,
+    fixed: Cache<(Digest, Encoding), u64>,
+    /// Seeds of chains that have a checkpoint for a body so short that the gate would let it through.
+    ungated: Cache<Digest, ()>,
+}
+
+impl Ledger {
+    /// A ledger of at most `bytes` for checkpoints and usage, and `messages` measures.
+    #[must_use]
+    pub fn new(bytes: u64, messages: u64) -> Self {
+        let half = bytes / 2;
+        let items = |count: u64| usize::try_from(count).unwrap_or(usize::MAX);
+        Ledger {
+            checkpoints: Cache::with_weighter(items(half / 4_096).max(64), half, CheckpointWeight),
+            usage: Cache::new(items(half / USAGE_BYTES).max(64)),
+            measures: Cache::new(items(messages)),
+            fixed: Cache::new(1_024),
+            ungated: Cache::new(1_024),
+        }
+    }
+
+    /// The checkpoint made from exactly this prefix.
+    #[must_use]
+    pub fn checkpoint(&self, prefix: &Digest) -> Option<Arc<Checkpoint>> {
+        self.checkpoints.get(prefix)
+    }
+
+    /// Keeps a checkpoint.
+    pub fn keep_checkpoint(&self, prefix: Digest, checkpoint: Checkpoint) {
+        self.checkpoints.insert(prefix, Arc::new(checkpoint));
+    }
+
+    /// Whether the gate may let short bodies of this chain through unseen.
+    #[must_use]
+    pub fn may_gate(&self, seed: &Digest) -> bool {
+        self.ungated.get(seed).is_none()
+    }
+
+    /// From now on every body of this chain is looked at.
+    pub fn never_gate(&self, seed: Digest) {
+        self.ungated.insert(seed, ());
+    }
+
+    /// Prompt tokens that the upstream reported for exactly this list.
+    #[must_use]
+    pub fn usage(&self, list: &Digest) -> Option<u64> {
+        self.usage.get(list)
+    }
+
+    /// Keeps what the upstream reported.
+    pub fn keep_usage(&self, list: Digest, prompt_tokens: u64) {
+        self.usage.insert(list, prompt_tokens);
+    }
+
+    /// Prompt tokens beside the messages (tool schemas above all), counted only once for the same bytes.
+    #[must_use]
+    pub fn fixed_tokens(&self, chat: &Chat<'_>, encoding: Encoding) -> u64 {
+        let parts: Vec<&[u8]> = chat.fixed_parts.iter().map(|part| part.as_bytes()).collect();
+        let key = (Digest::of_parts(&parts), encoding);
+        self.fixed.get(&key).unwrap_or_else(|| {
+            let tokens = count_fixed(chat, encoding);
+            self.fixed.insert(key, tokens);
+            tokens
+        })
+    }
+
+    /// The measure of a message, taken only once for the same bytes.
+    #[must_use]
+    pub fn measure(&self, message: &Message<'_>, encoding: Encoding) -> Measure {
+        let key = (Digest::of(message.raw.as_bytes()), encoding);
+        self.measures.get(&key).unwrap_or_else(|| {
+            let measure = Measure::of(message, encoding);
+            self.measures.insert(key, measure);
+            measure
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::plan::{Edit, Replacement};
+
+    #[test]
+    fn checkpoints_never_take_more_than_their_half() {
+        let ledger = Ledger::new(1 << 20, 1_000);
+        let text = "x".repeat(10_000);
+        let raw = format!(r#"{{"role":"user","content":"{text}"}}"#);
+        for n in 0..1_000_u32 {
+            let messages = [Message::parse(&raw).unwrap()];
+            let new = Replacement::new(raw.clone(), Encoding::O200k).unwrap();
+            ledger.keep_checkpoint(Digest::of(&n.to_le_bytes()), Checkpoint::freeze(&messages, &[Edit::Replace(Arc::new(new))]));
+            assert!(ledger.checkpoints.weight() <= 1 << 19);
+        }
+        assert!(ledger.checkpoints.len() > 10, "and it does keep some");
+    }
+}

@@ -1,0 +1,13 @@
+//! Baler: a sidecar proxy in front of an OpenAI-compatible LLM API that keeps long conversations inside the model's
+//! context window.
+pub mod admin;
+pub mod app;
+pub mod cli;
+pub mod config;
+pub mod core;
+pub mod ledger;
+pub mod observe;
+pub mod proxy;
+mod random;
+pub mod server;
+pub mod upstream;

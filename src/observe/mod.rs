@@ -1,0 +1,9 @@
+//! What operators see: metrics, and one log line a request. An event writes both, so that they cannot drift.
+
+mod event;
+mod logging;
+mod metrics;
+
+pub use event::{Ending, RequestEnded, compaction_happened};
+pub use logging::init as init_logging;
+pub use metrics::{Metrics, Phase};

@@ -1,0 +1,167 @@
+//! The answer's body on its way to the client: every frame at once, unchanged, while a tap reads usage on the side. It
+//! carries what must live as long as the answer does: the permit, the place on the connection, and the request's record.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use hyper::HeaderMap;
+use hyper::body::{Body, Frame, Incoming, SizeHint};
+use hyper::header::{CONTENT_ENCODING, CONTENT_TYPE};
+use tokio::time::{Instant, Sleep};
+
+use super::context::Context as RequestContext;
+use crate::core::sse::Lines;
+use crate::core::usage::Usage;
+use crate::observe::Ending;
+use crate::upstream::Place;
+
+/// The longest JSON answer that is kept to read its usage, bytes.
+const MAX_JSON_BYTES: usize = 4 << 20;
+
+/// Why an answer broke off.
+#[derive(Debug, thiserror::Error)]
+pub enum Broken {
+    /// The upstream's connection failed.
+    #[error("the upstream's answer broke off")]
+    Upstream(#[source] hyper::Error),
+    /// Nothing came for `upstream.idle_timeout`.
+    #[error("the upstream's answer stalled")]
+    Stalled,
+}
+
+/// Reads usage from an answer as it passes; never holds it up.
+#[derive(Debug)]
+pub enum Tap {
+    /// Nothing to read.
+    Off,
+    /// An event stream: the last event that reports usage counts.
+    Events(Lines, Option<Usage>),
+    /// A JSON answer, kept until it is whole.
+    Json(Vec<u8>),
+}
+
+impl Tap {
+    /// The tap for an answer with these headers. An encoded answer is not decoded for it.
+    #[must_use]
+    pub fn for_answer(headers: &HeaderMap) -> Self {
+        let kind = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+        if headers.get(CONTENT_ENCODING).is_some_and(|encoding| encoding != "identity") {
+            Tap::Off
+        } else if kind.starts_with("text/event-stream") {
+            Tap::Events(Lines::default(), None)
+        } else if kind.starts_with("application/json") {
+            Tap::Json(Vec::new())
+        } else {
+            Tap::Off
+        }
+    }
+
+    fn see(&mut self, bytes: &[u8]) {
+        match self {
+            Tap::Off => {}
+            Tap::Events(lines, usage) => lines.push(bytes, &mut |data| note(usage, data)),
+            Tap::Json(seen) if seen.len() + bytes.len() > MAX_JSON_BYTES => *self = Tap::Off,
+            Tap::Json(seen) => seen.extend_from_slice(bytes),
+        }
+    }
+
+    fn usage(&mut self) -> Option<Usage> {
+        match std::mem::replace(self, Tap::Off) {
+            Tap::Off => None,
+            Tap::Events(mut lines, mut usage) => {
+                lines.finish(&mut |data| note(&mut usage, data));
+                usage
+            }
+            Tap::Json(seen) => Usage::find(&seen),
+        }
+    }
+}
+
+/// Most events report no usage; only those that name it are parsed.
+fn note(usage: &mut Option<Usage>, data: &[u8]) {
+    if memchr::memmem::find(data, b"\"prompt_tokens\"").is_some() {
+        *usage = Usage::find(data).or(*usage);
+    }
+}
+
+/// An upstream's answer on its way.
+#[derive(Debug)]
+pub struct Answer {
+    body: Incoming,
+    tap: Tap,
+    idle: Pin<Box<Sleep>>,
+    idle_timeout: Duration,
+    ending: Option<Ending>,
+    context: Option<Box<RequestContext>>,
+    _place: Option<Place>,
+}
+
+impl Answer {
+    /// Takes over an answer's body; `context` is written down when it ends, whichever way.
+    #[must_use]
+    pub fn new(body: Incoming, tap: Tap, idle_timeout: Duration, place: Option<Place>, context: Box<RequestContext>) -> Self {
+        // A body that is known to be empty is never polled.
+        let ending = body.is_end_stream().then_some(Ending::Complete);
+        Answer { body, tap, idle: Box::pin(tokio::time::sleep(idle_timeout)), idle_timeout, ending, context: Some(context), _place: place }
+    }
+}
+
+impl Body for Answer {
+    type Data = Bytes;
+    type Error = Broken;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
+        let this = &mut *self;
+        let frame = match Pin::new(&mut this.body).poll_frame(cx) {
+            Poll::Ready(frame) => frame,
+            Poll::Pending if this.idle.as_mut().poll(cx).is_pending() => return Poll::Pending,
+            Poll::Pending => {
+                this.ending = Some(Ending::UpstreamBroke);
+                return Poll::Ready(Some(Err(Broken::Stalled)));
+            }
+        };
+        match frame {
+            Some(Ok(frame)) => {
+                if let Some(data) = frame.data_ref() {
+                    this.tap.see(data);
+                }
+                if this.body.is_end_stream() {
+                    this.ending = Some(Ending::Complete);
+                } else {
+                    this.idle.as_mut().reset(Instant::now() + this.idle_timeout);
+                }
+                Poll::Ready(Some(Ok(frame)))
+            }
+            Some(Err(error)) => {
+                this.ending = Some(Ending::UpstreamBroke);
+                Poll::Ready(Some(Err(Broken::Upstream(error))))
+            }
+            None => {
+                this.ending = Some(Ending::Complete);
+                Poll::Ready(None)
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+impl Drop for Answer {
+    fn drop(&mut self) {
+        let ending = self.ending.unwrap_or(Ending::ClientLeft);
+        // An answer that broke off teaches nothing.
+        let usage = if ending == Ending::Complete { self.tap.usage() } else { None };
+        if let Some(mut context) = self.context.take() {
+            context.end(ending, usage);
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! One request's context: what is known and decided about it, written down once when it is over.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use hyper::HeaderMap;
+use hyper::header::HeaderValue;
+
+use super::Proxy;
+use super::inbound::Permit;
+use crate::core::digest::Digest;
+use crate::core::policy::{Budget, Size};
+use crate::core::usage::Usage;
+use crate::observe::{Ending, RequestEnded};
+
+/// What Baler did with a request: header `x-baler-action` and metric label.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Action {
+    /// Forwarded as it came: nothing to do.
+    None,
+    /// Would have been edited; forwarded as it came because the policy only observes.
+    Observed,
+    /// An earlier checkpoint was applied.
+    Replayed,
+    /// A compaction happened.
+    Compacted,
+    /// Thinking failed; forwarded as it came.
+    FailedOpen,
+    /// Not looked at: asked for, or not readable to Baler.
+    Bypassed,
+}
+
+impl Action {
+    /// Header and label value.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Action::None => "none",
+            Action::Observed => "observed",
+            Action::Replayed => "replayed",
+            Action::Compacted => "compacted",
+            Action::FailedOpen => "failed-open",
+            Action::Bypassed => "bypassed",
+        }
+    }
+}
+
+/// What inspection found out about a request.
+#[derive(Debug, Clone)]
+pub struct Finding {
+    /// What was done.
+    pub action: Action,
+    /// Why: a trigger, or why nothing was done.
+    pub reason: &'static str,
+    /// Size before and after.
+    pub sizes: Option<(Size, Size)>,
+    /// The numbers it was decided by.
+    pub budget: Option<Budget>,
+    /// The context length, tokens.
+    pub window: u64,
+    /// Where the usage of what was sent is to be kept.
+    pub usage_key: Option<Digest>,
+}
+
+impl Finding {
+    /// Nothing was found out, for this reason.
+    #[must_use]
+    pub fn without_a_look(action: Action, reason: &'static str, window: u64) -> Self {
+        Finding { action, reason, sizes: None, budget: None, window, usage_key: None }
+    }
+}
+
+/// One request, from admission to the end of its answer.
+#[derive(Debug)]
+pub struct Context {
+    proxy: Arc<Proxy>,
+    _permit: Option<Permit>,
+    started: Instant,
+    /// `x-baler-request-id`.
+    pub id: String,
+    /// `chat` or `other`.
+    pub endpoint: &'static str,
+    /// Index of the policy, for chat requests.
+    pub policy: Option<usize>,
+    /// Metric label of the model.
+    pub model: String,
+    /// What inspection found out.
+    pub finding: Option<Finding>,
+    /// Time the request waited for Baler itself.
+    pub overhead: Duration,
+    /// Time from sending to the head of the answer.
+    pub first_byte: Option<Duration>,
+    /// Status that the client gets.
+    pub status: u16,
+}
+
+impl Context {
+    /// A request that was just admitted.
+    #[must_use]
+    pub fn new(proxy: Arc<Proxy>, permit: Option<Permit>, id: String) -> Self {
+        Context {
+            proxy,
+            _permit: permit,
+            started: Instant::now(),
+            id,
+            endpoint: "other",
+            policy: None,
+            model: String::new(),
+            finding: None,
+            overhead: Duration::ZERO,
+            first_byte: None,
+            status: 0,
+        }
+    }
+
+    fn policy_name(&self) -> &str {
+        self.policy.and_then(|at| self.proxy.config.policies.get(at)).map_or("", |policy| policy.name.as_str())
+    }
+
+    /// Puts Baler's headers on the answer of an inspected request.
+    pub fn explain(&self, headers: &mut HeaderMap) {
+        if self.endpoint != "chat" {
+            return;
+        }
+        let mut put = |name: &'static str, value: &str| {
+            if let Ok(value) = HeaderValue::from_str(value) {
+                headers.insert(name, value);
+            }
+        };
+        put("x-baler-request-id", &self.id);
+        put("x-baler-policy", self.policy_name());
+        if let Some(finding) = &self.finding {
+            put("x-baler-action", finding.action.as_str());
+            let tokens = match finding.sizes {
+                Some((before, after)) => format!("before={}; after={}; window={}", before.tokens, after.tokens, finding.window),
+                None => format!("before=unknown; after=unknown; window={}", finding.window),
+            };
+            put("x-baler-tokens", &tokens);
+        } else {
+            put("x-baler-action", Action::None.as_str());
+        }
+        if let Ok(value) = HeaderValue::from_str(&format!("baler;dur={:.3}", self.overhead.as_secs_f64() * 1e3)) {
+            headers.append("server-timing", value);
+        }
+    }
+
+    /// Writes the request down: usage for the ledger, metrics, one log line.
+    pub fn end(&mut self, ending: Ending, usage: Option<Usage>) {
+        let finding = self.finding.as_ref();
+        if let (Some(usage), Some(key)) = (usage, finding.and_then(|finding| finding.usage_key)) {
+            self.proxy.ledger.keep_usage(key, usage.prompt_tokens);
+            self.proxy.metrics.usage_learned.inc();
+        }
+        RequestEnded {
+            id: &self.id,
+            endpoint: self.endpoint,
+            status: self.status,
+            action: finding.map_or(Action::None, |finding| finding.action).as_str(),
+            reason: finding.map_or("", |finding| finding.reason),
+            policy: self.policy_name(),
+            model: &self.model,
+            sizes: finding.and_then(|finding| finding.sizes),
+            budget: finding.and_then(|finding| finding.budget),
+            usage,
+            overhead: self.overhead,
+            first_byte: self.first_byte,
+            took: self.started.elapsed(),
+            ending,
+        }
+        .emit(&self.proxy.metrics);
+    }
+}

@@ -1,0 +1,97 @@
+//! The errors that Baler itself answers with, in OpenAI's shape, and the one place that maps causes to statuses.
+
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER};
+use hyper::{Response, StatusCode};
+
+/// Why a request was not served by the upstream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// All permits are taken.
+    #[error("Baler is serving as many requests as it may; try again soon")]
+    Overloaded,
+    /// The bodies being inspected take all the memory they may.
+    #[error("Baler is inspecting as many bytes as it may; try again soon")]
+    OutOfMemory,
+    /// A chat request over the limit.
+    #[error("the request body is longer than limits.body_bytes")]
+    BodyTooLarge,
+    /// The body did not arrive in time.
+    #[error("the request body did not arrive within limits.body_timeout")]
+    BodyTimeout,
+    /// The client broke off, or its body was cut short.
+    #[error("the request body ended early")]
+    BodyBroken,
+    /// A CONNECT, or a target that makes no URI.
+    #[error("Baler is no forward proxy: the request target must be a path")]
+    BadTarget,
+    /// No connection to the upstream.
+    #[error("the upstream cannot be reached")]
+    UpstreamUnreachable,
+    /// The connection broke before an answer came.
+    #[error("the upstream closed the connection without an answer")]
+    UpstreamBroke,
+    /// No answer in time.
+    #[error("the upstream did not answer within upstream.response_timeout")]
+    UpstreamTimeout,
+    /// `on_unfit = "reject"`.
+    #[error("the conversation cannot be made to fit the model's context window, and the policy refuses such requests")]
+    Unfit,
+    /// `on_error = "reject"`.
+    #[error("Baler failed to think about the request, and the policy refuses such requests")]
+    ThinkingFailed,
+    /// A defect.
+    #[error("Baler met an internal error")]
+    Internal,
+}
+
+impl Refusal {
+    /// Its static kind: `error.code`, the header `x-baler-error`, and the metric label.
+    #[must_use]
+    pub fn kind(self) -> &'static str {
+        match self {
+            Refusal::Overloaded => "overloaded",
+            Refusal::OutOfMemory => "out_of_memory",
+            Refusal::BodyTooLarge => "body_too_large",
+            Refusal::BodyTimeout => "body_timeout",
+            Refusal::BodyBroken => "body_broken",
+            Refusal::BadTarget => "bad_target",
+            Refusal::UpstreamUnreachable => "upstream_unreachable",
+            Refusal::UpstreamBroke => "upstream_broke",
+            Refusal::UpstreamTimeout => "upstream_timeout",
+            Refusal::Unfit => "context_unfit",
+            Refusal::ThinkingFailed => "thinking_failed",
+            Refusal::Internal => "internal",
+        }
+    }
+
+    fn status(self) -> StatusCode {
+        match self {
+            Refusal::Overloaded | Refusal::OutOfMemory => StatusCode::SERVICE_UNAVAILABLE,
+            Refusal::BodyTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+            Refusal::BodyTimeout => StatusCode::REQUEST_TIMEOUT,
+            Refusal::BodyBroken | Refusal::BadTarget | Refusal::Unfit | Refusal::ThinkingFailed => StatusCode::BAD_REQUEST,
+            Refusal::UpstreamUnreachable | Refusal::UpstreamBroke => StatusCode::BAD_GATEWAY,
+            Refusal::UpstreamTimeout => StatusCode::GATEWAY_TIMEOUT,
+            Refusal::Internal => StatusCode::INTERNAL_SERVER_ERROR,
+        }
+    }
+
+    /// The answer.
+    #[must_use]
+    pub fn response(self) -> Response<Full<Bytes>> {
+        let status = self.status();
+        let kind = if status.is_client_error() { "invalid_request_error" } else { "api_error" };
+        let body = serde_json::json!({ "error": { "message": self.to_string(), "type": kind, "param": null, "code": self.kind() } });
+        let mut response = Response::new(Full::from(body.to_string()));
+        *response.status_mut() = status;
+        let headers = response.headers_mut();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        headers.insert("x-baler-error", HeaderValue::from_static(self.kind()));
+        if status == StatusCode::SERVICE_UNAVAILABLE {
+            headers.insert(RETRY_AFTER, HeaderValue::from_static("1"));
+        }
+        response
+    }
+}

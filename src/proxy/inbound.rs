@@ -1,0 +1,160 @@
+//! What comes from the client: permits, the limited read of a body, and the wishes in its headers.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use http_body_util::BodyExt;
+use hyper::HeaderMap;
+use hyper::body::{Body, Incoming};
+use prometheus::IntGauge;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use super::error::Refusal;
+use crate::config::Limits;
+
+/// Memory is handed out in pieces of this many bytes.
+const UNIT_BYTES: usize = 1_024;
+/// Capacity reserved at once for a body whose length was announced; an announcement costs its sender nothing.
+const FIRST_CAPACITY: usize = 256 * 1_024;
+
+/// The bounds that all requests share.
+#[derive(Debug)]
+pub(super) struct Admission {
+    in_flight: Arc<Semaphore>,
+    memory: Arc<Semaphore>,
+    body_bytes: usize,
+    body_timeout: Duration,
+    gauge: IntGauge,
+}
+
+/// A request's place among those in flight. Lives in the answer's body, so that streams count until they end.
+#[derive(Debug)]
+pub struct Permit {
+    _in_flight: OwnedSemaphorePermit,
+    gauge: IntGauge,
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        self.gauge.dec();
+    }
+}
+
+/// A body in memory, and its share of the memory that bodies may take.
+#[derive(Debug)]
+pub(super) struct Held {
+    /// The bytes.
+    pub bytes: Bytes,
+    _memory: OwnedSemaphorePermit,
+}
+
+impl Admission {
+    /// Bounds from the configuration; `gauge` shows the requests in flight.
+    #[must_use]
+    pub(super) fn new(limits: &Limits, gauge: IntGauge) -> Self {
+        let permits = |count: usize| Arc::new(Semaphore::new(count.min(Semaphore::MAX_PERMITS)));
+        Admission {
+            in_flight: permits(limits.in_flight),
+            memory: permits(limits.memory_bytes / UNIT_BYTES),
+            body_bytes: limits.body_bytes,
+            body_timeout: limits.body_timeout,
+            gauge,
+        }
+    }
+
+    /// A place among the requests in flight.
+    ///
+    /// # Errors
+    /// [`Refusal::Overloaded`] when all are taken.
+    pub(super) fn admit(&self) -> Result<Permit, Refusal> {
+        let permit = Arc::clone(&self.in_flight).try_acquire_owned().map_err(|_| Refusal::Overloaded)?;
+        self.gauge.inc();
+        Ok(Permit { _in_flight: permit, gauge: self.gauge.clone() })
+    }
+
+    /// Reads a body of limited length in limited time.
+    ///
+    /// # Errors
+    /// [`Refusal`]: too long, too slow, broken off, or no memory left.
+    pub(super) async fn read(&self, body: Incoming) -> Result<Held, Refusal> {
+        tokio::time::timeout(self.body_timeout, self.collect(body)).await.map_err(|_| Refusal::BodyTimeout)?
+    }
+
+    async fn collect(&self, mut body: Incoming) -> Result<Held, Refusal> {
+        let announced = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
+        if announced > self.body_bytes {
+            return Err(Refusal::BodyTooLarge);
+        }
+        let mut memory = self.reserve(announced.max(UNIT_BYTES))?;
+        let mut first: Option<Bytes> = None;
+        let mut rest = BytesMut::new();
+        while let Some(frame) = body.frame().await {
+            let Ok(data) = frame.map_err(|_| Refusal::BodyBroken)?.into_data() else { continue };
+            let length = first.as_ref().map_or(0, Bytes::len).max(rest.len()) + data.len();
+            if length > self.body_bytes {
+                return Err(Refusal::BodyTooLarge);
+            }
+            let held = memory.num_permits() * UNIT_BYTES;
+            if length > held {
+                // Grown by doubling, so that a body of unknown length asks seldom.
+                memory.merge(self.reserve(length.max(held * 2).min(self.body_bytes) - held)?);
+            }
+            // A body that comes in one piece is not copied.
+            match first.take() {
+                None if rest.is_empty() => first = Some(data),
+                None => rest.extend_from_slice(&data),
+                Some(piece) => {
+                    rest.reserve(announced.clamp(length, FIRST_CAPACITY.max(length)));
+                    rest.extend_from_slice(&piece);
+                    rest.extend_from_slice(&data);
+                }
+            }
+        }
+        Ok(Held { bytes: first.unwrap_or_else(|| rest.freeze()), _memory: memory })
+    }
+
+    fn reserve(&self, bytes: usize) -> Result<OwnedSemaphorePermit, Refusal> {
+        let units = u32::try_from(bytes.div_ceil(UNIT_BYTES)).map_err(|_| Refusal::OutOfMemory)?;
+        Arc::clone(&self.memory).try_acquire_many_owned(units).map_err(|_| Refusal::OutOfMemory)
+    }
+}
+
+/// What a request's own headers ask of Baler.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Wish {
+    /// Nothing.
+    None,
+    /// `x-baler-mode: off`
+    Off,
+    /// `x-baler-mode: observe`
+    Observe,
+    /// `x-baler-mode: force`
+    Force,
+}
+
+/// Header names that speak to Baler and go no further.
+pub(super) const POLICY: &str = "x-baler-policy";
+pub(super) const MODE: &str = "x-baler-mode";
+pub(super) const REQUEST_ID: &str = "x-baler-request-id";
+
+/// Reads `x-baler-mode`; an unknown word asks for nothing.
+#[must_use]
+pub(super) fn wish(headers: &HeaderMap) -> Wish {
+    match headers.get(MODE).map(|value| value.as_bytes().to_ascii_lowercase()).as_deref() {
+        Some(b"off") => Wish::Off,
+        Some(b"observe") => Wish::Observe,
+        Some(b"force") => Wish::Force,
+        _ => Wish::None,
+    }
+}
+
+/// The client's own id for the request if it is plain and short, else a new one: 128 random bits.
+#[must_use]
+pub(super) fn request_id(headers: &HeaderMap) -> String {
+    let plain = |id: &&str| !id.is_empty() && id.len() <= 64 && id.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b));
+    match headers.get(REQUEST_ID).and_then(|id| id.to_str().ok()).filter(plain) {
+        Some(id) => id.to_owned(),
+        None => crate::random::id(),
+    }
+}

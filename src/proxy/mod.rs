@@ -1,0 +1,296 @@
+//! The data path: one request from the client to the upstream and back.
+//!
+//! [`handle`] is the life of a request, in order. Everything it decides comes from `core`; everything it needs lives in
+//! [`Proxy`], one per process.
+
+mod answer;
+mod context;
+mod error;
+mod inbound;
+mod outbound;
+mod thinking;
+
+use std::convert::Infallible;
+use std::io;
+use std::sync::Arc;
+use std::time::Instant;
+
+use bytes::Bytes;
+use http_body_util::{Either, Full};
+use hyper::body::Incoming;
+use hyper::header::CONTENT_ENCODING;
+use hyper::http::request::Parts;
+use hyper::{HeaderMap, Method, Request, Response};
+
+use crate::config::Config;
+use crate::core::chat::peek_model;
+use crate::core::digest::Digest;
+use crate::core::gate;
+use crate::core::policy::{Mode, OnError, Policy};
+use crate::ledger::Ledger;
+use crate::observe::{Ending, Metrics, Phase};
+use crate::upstream::{Outgoing, Upstream};
+
+use answer::{Answer, Tap};
+use context::{Action, Context, Finding};
+pub use error::Refusal;
+use inbound::{Admission, Held, Wish};
+use thinking::{Failure, Question, Thought};
+
+/// Headers that say who asks. All of them make the tenant: two requests share nothing unless all agree.
+const CREDENTIALS: [&str; 10] = [
+    "authorization",
+    "proxy-authorization",
+    "api-key",
+    "x-api-key",
+    "x-goog-api-key",
+    "ocp-apim-subscription-key",
+    "openai-organization",
+    "openai-project",
+    "x-forwarded-user",
+    "cookie",
+];
+
+/// The body of an answer: the upstream's, or one of our own.
+pub type Body = Either<Answer, Full<Bytes>>;
+
+/// Everything that requests share.
+#[derive(Debug)]
+pub struct Proxy {
+    config: Config,
+    metrics: Arc<Metrics>,
+    ledger: Ledger,
+    upstream: Upstream,
+    /// What the upstream is called in digests.
+    upstream_identity: String,
+    admission: Admission,
+    /// Key of the tenants' fingerprints; new in every process, so that a dump of digests tells nothing about keys.
+    tenant_key: [u8; 32],
+}
+
+impl Proxy {
+    /// Prepares everything; connects to nothing yet.
+    ///
+    /// # Errors
+    /// When the upstream's certificates cannot be read.
+    pub fn new(config: Config, metrics: Arc<Metrics>) -> io::Result<Self> {
+        Ok(Proxy {
+            ledger: Ledger::new(config.ledger_bytes, config.ledger_messages),
+            upstream: Upstream::new(&config.upstream)?,
+            upstream_identity: format!("{}{}", config.upstream.origin, config.upstream.base_path.as_deref().unwrap_or_default()),
+            admission: Admission::new(&config.limits, metrics.in_flight.clone()),
+            tenant_key: crate::random::bytes(),
+            config,
+            metrics,
+        })
+    }
+
+    fn tenant(&self, headers: &HeaderMap) -> Digest {
+        let mut hasher = blake3::Hasher::new_keyed(&self.tenant_key);
+        for name in CREDENTIALS {
+            for value in headers.get_all(name) {
+                for part in [name.as_bytes(), value.as_bytes()] {
+                    hasher.update(&(part.len() as u64).to_le_bytes());
+                    hasher.update(part);
+                }
+            }
+        }
+        Digest(*hasher.finalize().as_bytes())
+    }
+
+    /// The policy for a request: the one it names if that may be chosen, else the first that matches.
+    fn policy_for(&self, model: Option<&str>, path: &str, headers: &HeaderMap) -> Option<(usize, &Policy)> {
+        let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+        let policies = || self.config.policies.iter().enumerate();
+        let named = header(inbound::POLICY).and_then(|name| policies().find(|(_, policy)| policy.selectable && policy.name == name));
+        named.or_else(|| policies().find(|(_, policy)| policy.matches(model, path, header)))
+    }
+
+    /// A model's name where the configuration has one for it, else `other`.
+    fn model_label(&self, model: Option<&str>) -> String {
+        let known = model.and_then(|model| self.config.model_labels.iter().find(|(_, glob)| glob.is_match(model)));
+        known.map_or_else(|| "other".to_owned(), |(name, _)| name.clone())
+    }
+
+    fn is_chat(&self, parts: &Parts) -> bool {
+        parts.method == Method::POST && self.config.chat_suffixes.iter().any(|suffix| parts.uri.path().ends_with(suffix.as_str()))
+    }
+}
+
+/// The life of a request.
+///
+/// # Errors
+/// Never: what goes wrong is answered.
+pub async fn handle(proxy: Arc<Proxy>, request: Request<Incoming>) -> Result<Response<Body>, Infallible> {
+    let (parts, body) = request.into_parts();
+
+    // 1. Admit.
+    let permit = match proxy.admission.admit() {
+        Ok(permit) => permit,
+        Err(refusal) => return Ok(refuse(&proxy, Context::new(Arc::clone(&proxy), None, inbound::request_id(&parts.headers)), refusal)),
+    };
+    let mut context = Context::new(Arc::clone(&proxy), Some(permit), inbound::request_id(&parts.headers));
+
+    // 2. Route: chat completions are looked at, all else is streamed through unread.
+    let answered = if proxy.is_chat(&parts) {
+        context.endpoint = "chat";
+        inspect(&proxy, &mut context, parts, body).await
+    } else {
+        pass(&proxy, &mut context, parts, body).await
+    };
+    Ok(match answered {
+        Ok(answered) => respond(&proxy, context, answered),
+        Err(refusal) => refuse(&proxy, context, refusal),
+    })
+}
+
+/// An upstream's answer and the place on the connection it came by.
+type Answered = (Response<Incoming>, Option<crate::upstream::Place>);
+
+async fn pass(proxy: &Arc<Proxy>, context: &mut Context, parts: Parts, body: Incoming) -> Result<Answered, Refusal> {
+    let head = outbound::head(&proxy.upstream, parts)?;
+    send(proxy, context, Request::from_parts(head, Outgoing::Stream(body))).await
+}
+
+async fn inspect(proxy: &Arc<Proxy>, context: &mut Context, parts: Parts, body: Incoming) -> Result<Answered, Refusal> {
+    // 3. Read.
+    let held: Held = proxy.admission.read(body).await?;
+    let body = &held.bytes;
+    let began = Instant::now();
+
+    // 4. Gate: opt-outs, and the proof that nothing can trigger.
+    let model = peek_model(body);
+    let path = parts.uri.path();
+    let wish = inbound::wish(&parts.headers);
+    context.model = proxy.model_label(model.as_deref());
+    let Some((at, policy)) = proxy.policy_for(model.as_deref(), path, &parts.headers) else { return Err(Refusal::Internal) };
+    context.policy = Some(at);
+    let window = policy.window_for(model.as_deref());
+    let opted_out = match () {
+        () if wish == Wish::Off => Some("header"),
+        () if policy.mode == Mode::Off => Some("policy"),
+        () if parts.headers.get(CONTENT_ENCODING).is_some_and(|encoding| encoding != "identity") => Some("encoded_body"),
+        () => None,
+    };
+    let mut question = Question {
+        body: body.clone(),
+        policy: at,
+        model,
+        path: path.to_owned(),
+        tenant: proxy.tenant(&parts.headers),
+        force: wish == Wish::Force,
+        observe: wish == Wish::Observe,
+        sent: false,
+        id: context.id.clone(),
+    };
+    let gated = !question.force
+        && gate::nothing_can_trigger(body, policy, &policy.budget(window))
+        && proxy.ledger.may_gate(&thinking::checkpoint_seed(proxy, &question, policy, window));
+    let head = outbound::head(&proxy.upstream, parts)?;
+    let original = || outbound::with_body(head.clone(), Outgoing::pieces(vec![body.clone()]));
+
+    if let Some(reason) = opted_out {
+        context.finding = Some(Finding::without_a_look(Action::Bypassed, reason, window));
+        proxy.metrics.passes.with_label_values(&[reason]).inc();
+        spent(proxy, context, began);
+        return send(proxy, context, original()).await;
+    }
+    if gated {
+        // Sent at once. What is worth knowing about it is found out while the upstream thinks.
+        question.sent = true;
+        spent(proxy, context, began);
+        let learning = async {
+            tokio::task::yield_now().await;
+            thinking::ask(proxy, question).await
+        };
+        let (answered, thought) = tokio::join!(send(proxy, context, original()), learning);
+        let finding = thought.map_or_else(|_| Finding::without_a_look(Action::None, "gate", window), |thought| thought.finding);
+        context.finding = Some(finding);
+        proxy.metrics.passes.with_label_values(&["gate"]).inc();
+        return answered;
+    }
+
+    // 5 to 8. View, replay, estimate, decide, compact.
+    let on_error = policy.on_error;
+    let request = match thinking::ask(proxy, question).await {
+        Ok(Thought { finding, body: edited, refused }) => {
+            if finding.action == Action::None {
+                proxy.metrics.passes.with_label_values(&[finding.reason]).inc();
+            }
+            context.finding = Some(finding);
+            if refused {
+                return Err(Refusal::Unfit);
+            }
+            match edited {
+                Some(pieces) => outbound::with_body(head.clone(), Outgoing::pieces(pieces)),
+                None => original(),
+            }
+        }
+        Err(failure) => {
+            fail_open(proxy, context, failure, window);
+            if on_error == OnError::Reject {
+                return Err(Refusal::ThinkingFailed);
+            }
+            original()
+        }
+    };
+    spent(proxy, context, began);
+
+    // 9. Send.
+    send(proxy, context, request).await
+}
+
+fn fail_open(proxy: &Proxy, context: &mut Context, failure: Failure, window: u64) {
+    proxy.metrics.fail_open.with_label_values(&[failure.as_str()]).inc();
+    context.finding = Some(Finding::without_a_look(Action::FailedOpen, failure.as_str(), window));
+}
+
+fn spent(proxy: &Proxy, context: &mut Context, began: Instant) {
+    context.overhead = began.elapsed();
+    proxy.metrics.spent(Phase::Total, context.overhead);
+}
+
+async fn send(proxy: &Proxy, context: &mut Context, request: Request<Outgoing>) -> Result<Answered, Refusal> {
+    let began = Instant::now();
+    let answered = match tokio::time::timeout(proxy.config.upstream.response_timeout, proxy.upstream.send(request)).await {
+        Ok(Ok(answered)) => answered,
+        Ok(Err(error)) if error.is_connect() => return Err(Refusal::UpstreamUnreachable),
+        Ok(Err(error)) if is_clients_fault(&error) => return Err(Refusal::BodyBroken),
+        Ok(Err(_)) => return Err(Refusal::UpstreamBroke),
+        Err(_) => return Err(Refusal::UpstreamTimeout),
+    };
+    context.first_byte = Some(began.elapsed());
+    Ok(answered)
+}
+
+/// Whether sending failed because the client's body did.
+fn is_clients_fault(error: &(dyn std::error::Error + 'static)) -> bool {
+    std::iter::successors(Some(error), |error| error.source())
+        .filter_map(|error| error.downcast_ref::<hyper::Error>())
+        .any(|error| error.is_user() || error.is_body_write_aborted())
+}
+
+/// 10 and 11. The answer streams through; its end writes the request down.
+fn respond(proxy: &Proxy, mut context: Context, (response, place): Answered) -> Response<Body> {
+    let (mut parts, body) = response.into_parts();
+    outbound::strip_hop_by_hop(&mut parts.headers);
+    parts.version = hyper::Version::default();
+    context.status = parts.status.as_u16();
+    context.explain(&mut parts.headers);
+    let tap = if context.finding.as_ref().is_some_and(|finding| finding.usage_key.is_some()) {
+        Tap::for_answer(&parts.headers)
+    } else {
+        Tap::Off
+    };
+    let answer = Answer::new(body, tap, proxy.config.upstream.idle_timeout, place, Box::new(context));
+    Response::from_parts(parts, Either::Left(answer))
+}
+
+fn refuse(proxy: &Proxy, mut context: Context, refusal: Refusal) -> Response<Body> {
+    let mut response = refusal.response();
+    proxy.metrics.refusals.with_label_values(&[refusal.kind()]).inc();
+    context.status = response.status().as_u16();
+    context.explain(response.headers_mut());
+    context.end(Ending::Complete, None);
+    response.map(Either::Right)
+}

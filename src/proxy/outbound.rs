@@ -1,0 +1,103 @@
+//! What goes on to the upstream and back: end-to-end headers untouched, hop-by-hop ones left out.
+
+use hyper::header::{CONNECTION, CONTENT_LENGTH, COOKIE, HOST, HeaderMap, HeaderName, HeaderValue};
+use hyper::{Request, Version};
+
+use super::error::Refusal;
+use super::inbound;
+use crate::upstream::{Outgoing, Upstream};
+
+/// Headers that belong to one connection.
+const HOP_BY_HOP: [&str; 9] = [
+    "connection",
+    "keep-alive",
+    "proxy-connection",
+    "proxy-authenticate",
+    "proxy-authorization",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+];
+
+/// Takes hop-by-hop headers out, those included that `Connection` names.
+pub(super) fn strip_hop_by_hop(headers: &mut HeaderMap) {
+    if headers.contains_key(CONNECTION) {
+        let named: Vec<HeaderName> = headers
+            .get_all(CONNECTION)
+            .iter()
+            .filter_map(|value| value.to_str().ok())
+            .flat_map(|value| value.split(','))
+            .filter_map(|name| name.trim().parse().ok())
+            .collect();
+        for name in named {
+            headers.remove(name);
+        }
+    }
+    for name in HOP_BY_HOP {
+        headers.remove(name);
+    }
+}
+
+/// The head of a request for the upstream: same method, path, query and end-to-end headers, `Host` the upstream's.
+///
+/// # Errors
+/// [`Refusal::BadTarget`] for what is no path.
+pub(super) fn head(upstream: &Upstream, mut parts: hyper::http::request::Parts) -> Result<hyper::http::request::Parts, Refusal> {
+    let target = parts.uri.path_and_query().map(|target| target.as_str()).filter(|target| target.starts_with('/') || *target == "*");
+    if parts.method == hyper::Method::CONNECT {
+        return Err(Refusal::BadTarget);
+    }
+    parts.uri = upstream.uri(target.ok_or(Refusal::BadTarget)?).map_err(|_| Refusal::BadTarget)?;
+    strip_hop_by_hop(&mut parts.headers);
+    parts.headers.remove(HOST);
+    for name in [inbound::POLICY, inbound::MODE, inbound::REQUEST_ID] {
+        parts.headers.remove(name);
+    }
+    if parts.version == Version::HTTP_2 {
+        join_cookies(&mut parts.headers);
+    }
+    Ok(parts)
+}
+
+/// The same head with another body.
+#[must_use]
+pub(super) fn with_body(mut head: hyper::http::request::Parts, body: Outgoing) -> Request<Outgoing> {
+    if let Outgoing::Pieces(_) = &body {
+        use hyper::body::Body;
+        head.headers.insert(CONTENT_LENGTH, HeaderValue::from(body.size_hint().lower()));
+    }
+    Request::from_parts(head, body)
+}
+
+/// HTTP/2 may split the cookie header; HTTP/1.1 wants one.
+fn join_cookies(headers: &mut HeaderMap) {
+    let cookies: Vec<&[u8]> = headers.get_all(COOKIE).iter().map(HeaderValue::as_bytes).collect();
+    if cookies.len() > 1
+        && let Ok(joined) = HeaderValue::from_bytes(&cookies.join(&b"; "[..]))
+    {
+        headers.insert(COOKIE, joined);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_connection_names_goes_too() {
+        let mut headers = HeaderMap::new();
+        for (name, value) in [
+            ("connection", "close, X-Hop"),
+            ("connection", "x-other"),
+            ("x-hop", "1"),
+            ("x-other", "2"),
+            ("te", "trailers"),
+            ("x-stays", "3"),
+        ] {
+            headers.append(HeaderName::from_static(name), HeaderValue::from_static(value));
+        }
+        strip_hop_by_hop(&mut headers);
+        assert_eq!(headers.keys().map(HeaderName::as_str).collect::<Vec<_>>(), ["x-stays"]);
+    }
+}

@@ -1,0 +1,272 @@
+//! Runs the core for one request: off the event loop when it may take long, within a deadline, and never taking the
+//! request down with it.
+
+use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+
+use super::Proxy;
+use super::context::{Action, Finding};
+use crate::core::chat::{Chat, group};
+use crate::core::digest::Digest;
+use crate::core::draft::Subject;
+use crate::core::policy::{Mode, OnUnfit, Policy};
+use crate::core::render::{Piece, render, validate};
+use crate::core::think::{Circumstances, Lookup, Plan, Seeds, think};
+use crate::core::tokens::{Encoding, Measure};
+use crate::core::{Cancel, Cancelled};
+use crate::observe::{Phase, compaction_happened};
+
+/// A body up to this length is thought about where it is; a longer one on a thread for such work.
+const INLINE_BYTES: usize = 64 * 1_024;
+
+/// One request as thinking sees it.
+#[derive(Debug, Clone)]
+pub(super) struct Question {
+    /// The body.
+    pub body: Bytes,
+    /// Index of its policy.
+    pub policy: usize,
+    /// The model it names.
+    pub model: Option<String>,
+    /// The request's path: part of where its usage belongs.
+    pub path: String,
+    /// Fingerprint of its credentials.
+    pub tenant: Digest,
+    /// Asked to be compacted now.
+    pub force: bool,
+    /// Asked to be forwarded as it is.
+    pub observe: bool,
+    /// It was sent already: only find out what there is to know.
+    pub sent: bool,
+    /// Its id, for log lines.
+    pub id: String,
+}
+
+impl Question {
+    fn encoding(&self) -> Encoding {
+        Encoding::for_model(self.model.as_deref().unwrap_or_default())
+    }
+}
+
+/// What came of it.
+#[derive(Debug)]
+pub(super) struct Thought {
+    /// For the record and the headers.
+    pub finding: Finding,
+    /// The body to send; the client's when there is none.
+    pub body: Option<Vec<Bytes>>,
+    /// The policy refuses the request because it does not fit.
+    pub refused: bool,
+}
+
+/// Why thinking failed; the label of `baler_fail_open_total`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(super) enum Failure {
+    /// A panic: a defect.
+    #[error("thinking panicked")]
+    Panic,
+    /// Longer than `limits.think_timeout`.
+    #[error("thinking took too long")]
+    Deadline,
+    /// The result was not a valid chat: a defect of a strategy.
+    #[error("the result is not valid")]
+    Invalid,
+}
+
+impl Failure {
+    /// Label value.
+    #[must_use]
+    pub(super) fn as_str(self) -> &'static str {
+        match self {
+            Failure::Panic => "panic",
+            Failure::Deadline => "deadline",
+            Failure::Invalid => "invalid_result",
+        }
+    }
+}
+
+/// Thinks about a request.
+///
+/// # Errors
+/// [`Failure`]: the client's bytes are to be forwarded, or the request refused, as the policy says.
+pub(super) async fn ask(proxy: &Arc<Proxy>, question: Question) -> Result<Thought, Failure> {
+    let cancel = Arc::new(Cancel::default());
+    if question.body.len() <= INLINE_BYTES && question.encoding().is_loaded() {
+        return guarded(proxy, &question, &cancel);
+    }
+    let thinking = {
+        let (proxy, cancel) = (Arc::clone(proxy), Arc::clone(&cancel));
+        tokio::task::spawn_blocking(move || guarded(&proxy, &question, &cancel))
+    };
+    // Whoever stops waiting (deadline, or the client left and this future was dropped) stops the work.
+    let _stop = StopOnDrop(cancel);
+    match tokio::time::timeout(proxy.config.limits.think_timeout, thinking).await {
+        Ok(Ok(thought)) => thought,
+        Ok(Err(_)) => Err(Failure::Panic),
+        Err(_) => Err(Failure::Deadline),
+    }
+}
+
+struct StopOnDrop(Arc<Cancel>);
+
+impl Drop for StopOnDrop {
+    fn drop(&mut self) {
+        self.0.set();
+    }
+}
+
+fn guarded(proxy: &Proxy, question: &Question, cancel: &Cancel) -> Result<Thought, Failure> {
+    // INVARIANT: nothing that is shared is left half-changed by a panic in here; the ledger's caches are written whole.
+    catch_unwind(AssertUnwindSafe(|| answer(proxy, question, cancel))).unwrap_or(Err(Failure::Panic))
+}
+
+fn answer(proxy: &Proxy, question: &Question, cancel: &Cancel) -> Result<Thought, Failure> {
+    let Some(policy) = proxy.config.policies.get(question.policy) else { return Err(Failure::Panic) };
+    let window = policy.window_for(question.model.as_deref());
+    let pass = |reason| Thought { finding: Finding::without_a_look(Action::None, reason, window), body: None, refused: false };
+    let mut clock = Clock::start(proxy);
+
+    let chat = match Chat::parse(&question.body) {
+        Ok(chat) => chat,
+        Err(unreadable) => return Ok(pass(unreadable.as_str())),
+    };
+    // `peek_model` stops at the first model it finds; a view knows that there is only one.
+    let exchanges = match group(&chat.messages) {
+        Ok(exchanges) => exchanges,
+        Err(_) => return Ok(pass("broken_pairing")),
+    };
+    clock.lap(Phase::View);
+
+    let encoding = question.encoding();
+    let mut measures: Vec<Measure> = Vec::with_capacity(chat.messages.len());
+    for message in &chat.messages {
+        cancel.check().map_err(|Cancelled| Failure::Deadline)?;
+        measures.push(proxy.ledger.measure(message, encoding));
+    }
+    let subject = Subject {
+        messages: &chat.messages,
+        measures: &measures,
+        exchanges: &exchanges,
+        fixed_tokens: proxy.ledger.fixed_tokens(&chat, encoding),
+        encoding,
+    };
+    clock.lap(Phase::Measure);
+
+    let seeds = Seeds { checkpoint: checkpoint_seed(proxy, question, policy, window), usage: usage_seed(proxy, question, &chat) };
+    let circumstances = Circumstances { window, max_output_tokens: chat.max_output_tokens, force: question.force };
+    let lookup = Lookup { checkpoint: &|prefix| proxy.ledger.checkpoint(prefix), usage: &|list| proxy.ledger.usage(list) };
+    let plan = if question.sent {
+        Plan::of_what_was_sent(&subject, policy, circumstances, seeds, &lookup)
+    } else {
+        think(&subject, policy, circumstances, seeds, &lookup, cancel).map_err(|Cancelled| Failure::Deadline)?
+    };
+    clock.lap(Phase::Decide);
+
+    let observe = question.observe || policy.mode == Mode::Observe;
+    let thought = conclude(proxy, question, policy, observe, &chat, plan, seeds)?;
+    clock.lap(Phase::Render);
+    Ok(thought)
+}
+
+/// Validates, records and renders a plan.
+fn conclude(
+    proxy: &Proxy,
+    question: &Question,
+    policy: &Policy,
+    observe: bool,
+    chat: &Chat<'_>,
+    plan: Plan,
+    seeds: Seeds,
+) -> Result<Thought, Failure> {
+    if plan.edited() {
+        validate(&chat.messages, &plan.edits).map_err(|_| Failure::Invalid)?;
+    }
+    if !question.sent {
+        proxy.metrics.checkpoints.with_label_values(&[if plan.replayed { "hit" } else { "miss" }]).inc();
+    }
+    let (action, reason) = match &plan.compaction {
+        _ if !plan.edited() => (Action::None, "below_trigger"),
+        _ if observe => (Action::Observed, plan.compaction.as_ref().map_or("checkpoint", |compaction| compaction.reason.as_str())),
+        Some(compaction) => (Action::Compacted, compaction.reason.as_str()),
+        None => (Action::Replayed, "checkpoint"),
+    };
+    if let Some(compaction) = &plan.compaction {
+        compaction_happened(&proxy.metrics, &question.id, &policy.name, compaction.reason, &compaction.reports);
+    }
+    let reason = match action {
+        Action::None if !plan.fits => "unfit",
+        Action::None if question.sent => "gate",
+        _ => reason,
+    };
+    if !plan.fits {
+        proxy.metrics.unfit.inc();
+    }
+    let finding = Finding {
+        action,
+        reason,
+        sizes: Some((plan.before, plan.after)),
+        budget: Some(plan.budget),
+        window: plan.budget.window,
+        // What is observed only was sent as it came: its usage is that of another list.
+        usage_key: Some(if observe { plan.original_usage_key } else { plan.usage_key }),
+    };
+    let refused = !plan.fits && policy.on_unfit == OnUnfit::Reject && !observe && !question.sent;
+    let body = (plan.edited() && !observe && !question.sent).then(|| pieces(&question.body, &render(chat, &plan.edits)));
+    if let Some((prefix, checkpoint)) = plan.record {
+        if crate::core::gate::nothing_can_trigger(&question.body, policy, &policy.budget(plan.budget.window)) {
+            proxy.ledger.never_gate(seeds.checkpoint);
+        }
+        proxy.ledger.keep_checkpoint(prefix, checkpoint);
+    }
+    Ok(Thought { finding, body, refused })
+}
+
+/// The pieces as slices of the client's body and new bytes.
+fn pieces(body: &Bytes, pieces: &[Piece]) -> Vec<Bytes> {
+    let slice =
+        |range: &Range<usize>| if range.end <= body.len() && range.start <= range.end { body.slice(range.clone()) } else { Bytes::new() };
+    pieces
+        .iter()
+        .map(|piece| match piece {
+            Piece::Client(range) => slice(range),
+            Piece::New(json) => Bytes::copy_from_slice(json.as_bytes()),
+            Piece::Comma => Bytes::from_static(b","),
+        })
+        .collect()
+}
+
+/// The first link of the chain of checkpoints: who asks, whom, under which policy and window.
+pub(super) fn checkpoint_seed(proxy: &Proxy, question: &Question, policy: &Policy, window: u64) -> Digest {
+    Digest::of_parts(&[b"checkpoint", &question.tenant.0, proxy.upstream_identity.as_bytes(), &policy.identity.0, &window.to_le_bytes()])
+}
+
+/// The first link of the chain of reported usage: who asks, whom, for which model, and what else is in the prompt.
+fn usage_seed(proxy: &Proxy, question: &Question, chat: &Chat<'_>) -> Digest {
+    let model = question.model.as_deref().unwrap_or_default();
+    let mut parts: Vec<&[u8]> =
+        vec![b"usage", &question.tenant.0, proxy.upstream_identity.as_bytes(), question.path.as_bytes(), model.as_bytes()];
+    parts.extend(chat.fixed_parts.iter().map(|part| part.as_bytes()));
+    Digest::of_parts(&parts)
+}
+
+/// Takes the time of each phase.
+struct Clock<'p> {
+    proxy: &'p Proxy,
+    last: Instant,
+}
+
+impl<'p> Clock<'p> {
+    fn start(proxy: &'p Proxy) -> Self {
+        Clock { proxy, last: Instant::now() }
+    }
+
+    fn lap(&mut self, phase: Phase) {
+        let now = Instant::now();
+        self.proxy.metrics.spent(phase, now.saturating_duration_since(self.last).max(Duration::ZERO));
+        self.last = now;
+    }
+}
