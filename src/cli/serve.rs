@@ -47,9 +47,12 @@ fn stop_on_signals(stop: CancellationToken) -> anyhow::Result<tokio::task::JoinH
                 _ = interrupt.recv() => "SIGINT",
             }
         };
-        info!("{} received", next().await);
+        // Awaited outside of the macros: they do not evaluate what they do not log.
+        let first = next().await;
+        info!("{first} received");
         stop.cancel();
-        warn!("{} received again: not waiting any longer", next().await);
+        let second = next().await;
+        warn!("{second} received again: not waiting any longer");
         std::process::exit(1);
     }))
 }
