@@ -15,7 +15,7 @@ use crate::core::policy::{Policy, Window};
 use crate::core::tokens::Encoding;
 use crate::observe::Metrics;
 use crate::proxy::{self, Proxy};
-use crate::server::{self, Bounds};
+use crate::server::{self, Bounds, Worker};
 
 /// The two sockets, bound before anything else, so that a port that is taken is noticed first.
 #[derive(Debug)]
@@ -57,20 +57,25 @@ pub async fn run(config: Config, listeners: Listeners, stop: CancellationToken) 
         header_timeout: config.limits.header_timeout,
         drain_timeout: config.shutdown_timeout,
     };
+    let count = config.workers;
     let proxy = Arc::new(Proxy::new(config, Arc::clone(&metrics))?);
 
-    let stop_admin = CancellationToken::new();
-    let admin = tokio::spawn(server::serve(
-        listeners.admin,
-        {
-            let readiness = Arc::clone(&readiness);
-            move |request| admin::handle(Arc::clone(&readiness), Arc::clone(&metrics), request)
-        },
-        Bounds { connections: ADMIN_CONNECTIONS, drain_timeout: ADMIN_DRAIN, ..bounds },
-        stop_admin.clone(),
-    ));
     // Most models' vocabulary; the other one is loaded by the first request that needs it, off the event loop.
-    tokio::task::spawn_blocking(|| Encoding::O200k.load()).await?;
+    let load = tokio::task::spawn_blocking(|| Encoding::O200k.load());
+    let stop_admin = CancellationToken::new();
+    let admin = {
+        let readiness = Arc::clone(&readiness);
+        let handle = move |request| admin::handle(Arc::clone(&readiness), Arc::clone(&metrics), request);
+        let worker = Worker::here(handle, Bounds { drain_timeout: ADMIN_DRAIN, ..bounds });
+        tokio::spawn(server::serve(listeners.admin, vec![worker], ADMIN_CONNECTIONS, stop_admin.clone()))
+    };
+    let workers: std::io::Result<Vec<Worker>> = (0..count)
+        .map(|at| {
+            let proxy = Arc::clone(&proxy);
+            Worker::thread(&format!("worker-{at}"), move |request| proxy::handle(Arc::clone(&proxy), at, request), bounds)
+        })
+        .collect();
+    load.await?;
     readiness.set(true);
     let stopping = {
         let (readiness, stop) = (Arc::clone(&readiness), stop.clone());
@@ -80,8 +85,7 @@ pub async fn run(config: Config, listeners: Listeners, stop: CancellationToken) 
             info!("draining: readiness is off, nothing new is accepted");
         }
     };
-    let data = server::serve(listeners.data, move |request| proxy::handle(Arc::clone(&proxy), request), bounds, stop);
-    let (drained, ()) = tokio::join!(data, stopping);
+    let (drained, ()) = tokio::join!(server::serve(listeners.data, workers?, bounds.connections, stop), stopping);
     if drained {
         info!("drained: every request was finished");
     } else {

@@ -11,9 +11,6 @@ use super::{EXIT_CONFIG, ServeFlags, complain};
 use crate::app::{self, Listeners};
 use crate::{config, observe};
 
-/// Threads for thinking about long bodies and for name resolution.
-const BLOCKING_THREADS: usize = 32;
-
 pub(super) fn run(flags: ServeFlags) -> anyhow::Result<ExitCode> {
     let config = match config::load(&flags.sources()) {
         Ok(config) => config,
@@ -23,7 +20,8 @@ pub(super) fn run(flags: ServeFlags) -> anyhow::Result<ExitCode> {
         }
     };
     observe::init_logging(config.log_format, &config.log_level);
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().max_blocking_threads(BLOCKING_THREADS).build()?;
+    // Accepts, probes and signals; requests have threads of their own.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         let listeners = Listeners::bind(&config).await.context("cannot listen")?;
         let stop = CancellationToken::new();

@@ -35,6 +35,8 @@ pub struct Raw {
 pub struct Listen {
     /// IP address and port; port 0 takes a free one.
     pub address: String,
+    /// Threads that serve requests; 0 for one per processor.
+    pub workers: u64,
 }
 
 /// `[admin]`
@@ -309,7 +311,7 @@ pub struct TokenBudget {
 
 impl Default for Listen {
     fn default() -> Self {
-        Listen { address: "127.0.0.1:4141".to_owned() }
+        Listen { address: "127.0.0.1:4141".to_owned(), workers: 0 }
     }
 }
 

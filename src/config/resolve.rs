@@ -21,6 +21,8 @@ pub use super::raw::LogFormat;
 pub struct Config {
     /// Where applications connect.
     pub listen: SocketAddr,
+    /// Threads that serve requests.
+    pub workers: usize,
     /// Where probes and Prometheus connect.
     pub admin: SocketAddr,
     /// The LLM API.
@@ -77,6 +79,9 @@ pub struct Limits {
     pub think_timeout: Duration,
 }
 
+/// Threads that serve requests, at most.
+const MAX_WORKERS: usize = 256;
+
 /// Resolves everything it can and reports the rest: `report(key, what)`. `None` when something was wrong.
 pub(super) fn resolve(raw: &raw::Raw, report: &mut dyn FnMut(String, String)) -> Option<Config> {
     let mut check = Check { report, failed: false };
@@ -124,8 +129,18 @@ pub(super) fn resolve(raw: &raw::Raw, report: &mut dyn FnMut(String, String)) ->
     let model_labels =
         patterns.into_iter().filter_map(|pattern| Some((pattern.clone(), Glob::new(pattern).ok()?.compile_matcher()))).collect();
 
+    let workers = match usize::try_from(raw.listen.workers).unwrap_or(usize::MAX) {
+        0 => std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
+        count if count > MAX_WORKERS => {
+            check.fail("listen.workers", format_args!("{count} is too many; at most {MAX_WORKERS}, or 0 for one per processor"));
+            1
+        }
+        count => count,
+    };
+
     let config = Config {
         listen: listen?,
+        workers: workers.min(MAX_WORKERS),
         admin: admin?,
         upstream: upstream?,
         chat_suffixes: raw.route.chat_suffixes.clone(),

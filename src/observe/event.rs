@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use tracing::{debug, info, warn};
 
-use super::Metrics;
-use crate::core::policy::{Budget, Reason, Size, ratio};
+use super::{Action, Endpoint, Metrics, Traffic};
+use crate::core::policy::{Budget, Reason, Size};
 use crate::core::strategy::Report;
 use crate::core::usage::Usage;
 
@@ -35,13 +35,13 @@ impl Ending {
 #[expect(missing_docs, reason = "the fields are the log line's")]
 pub struct RequestEnded<'a> {
     pub id: &'a str,
-    pub endpoint: &'static str,
+    pub endpoint: Endpoint,
     pub status: u16,
-    pub action: &'static str,
+    pub action: Action,
     pub reason: &'static str,
-    pub policy: &'a str,
-    pub model: &'a str,
-    pub sizes: Option<(Size, Size)>,
+    pub traffic: Option<&'a Traffic>,
+    /// Before and after.
+    pub sizes: Option<[Size; 2]>,
     pub budget: Option<Budget>,
     pub usage: Option<Usage>,
     pub overhead: Duration,
@@ -50,56 +50,40 @@ pub struct RequestEnded<'a> {
     pub ending: Ending,
 }
 
-fn status_class(status: u16) -> &'static str {
-    match status / 100 {
-        1 => "1xx",
-        2 => "2xx",
-        3 => "3xx",
-        4 => "4xx",
-        _ => "5xx",
-    }
-}
-
 impl RequestEnded<'_> {
     /// Writes it down.
     pub fn emit(&self, metrics: &Metrics) {
-        metrics.requests.with_label_values(&[self.endpoint, self.action, status_class(self.status)]).inc();
+        metrics.answered(self.endpoint, self.action, self.status);
         if let Some(time) = self.first_byte {
-            metrics.first_byte.with_label_values(&[self.endpoint]).observe(time.as_secs_f64());
+            metrics.first_byte_after(self.endpoint, time);
         }
         if self.ending != Ending::Complete {
             metrics.answers_broken.with_label_values(&[if self.ending == Ending::ClientLeft { "client" } else { "upstream" }]).inc();
         }
-        if let Some((before, after)) = self.sizes {
-            for (stage, size) in [("before", before), ("after", after)] {
-                metrics.tokens.with_label_values(&[self.policy, self.model, stage]).inc_by(size.tokens);
-                metrics.messages.with_label_values(&[self.policy, self.model, stage]).inc_by(size.messages);
-                if let Some(budget) = self.budget {
-                    metrics.occupancy.with_label_values(&[self.policy, stage]).observe(ratio(size.tokens, budget.room));
-                }
-            }
-            metrics.tokens_removed.with_label_values(&[self.policy, self.model]).inc_by(before.tokens.saturating_sub(after.tokens));
+        if let (Some(traffic), Some(sizes), Some(budget)) = (self.traffic, self.sizes, self.budget) {
+            traffic.count(sizes, budget.room);
         }
         if let Some(usage) = self.usage {
-            metrics.upstream_tokens.with_label_values(&["prompt"]).inc_by(usage.prompt_tokens);
-            metrics.upstream_tokens.with_label_values(&["cached"]).inc_by(usage.cached_tokens);
-            metrics.upstream_tokens.with_label_values(&["completion"]).inc_by(usage.completion_tokens);
+            let reported = [usage.prompt_tokens, usage.cached_tokens, usage.completion_tokens];
+            for (counter, tokens) in metrics.upstream_tokens.iter().zip(reported) {
+                counter.inc_by(tokens);
+            }
         }
         self.log();
     }
 
     fn log(&self) {
-        let (before, after) = self.sizes.unwrap_or_default();
+        let [before, after] = self.sizes.unwrap_or_default();
         macro_rules! line {
             ($level:ident) => {
                 $level!(
                     id = self.id,
-                    endpoint = self.endpoint,
+                    endpoint = self.endpoint.as_str(),
                     status = self.status,
-                    action = self.action,
+                    action = self.action.as_str(),
                     reason = self.reason,
-                    policy = self.policy,
-                    model = self.model,
+                    policy = self.traffic.map(Traffic::policy),
+                    model = self.traffic.map(Traffic::model),
                     tokens_before = before.tokens,
                     tokens_after = after.tokens,
                     messages_before = before.messages,
@@ -116,8 +100,8 @@ impl RequestEnded<'_> {
         }
         // A request with nothing to tell is a line for those who ask; what Baler did, and what went wrong, is for all.
         let eventful =
-            !matches!(self.action, "none" | "bypassed" | "replayed") || self.status >= 500 || self.ending == Ending::UpstreamBroke;
-        if self.action == "failed-open" {
+            !matches!(self.action, Action::None | Action::Bypassed | Action::Replayed) || self.status >= 500 || self.ending == Ending::UpstreamBroke;
+        if self.action == Action::FailedOpen {
             line!(warn);
         } else if eventful {
             line!(info);

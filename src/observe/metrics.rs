@@ -1,10 +1,12 @@
-//! The Prometheus metrics. Every label value comes from a closed set or from the configuration.
+//! The Prometheus metrics. Every label value comes from a closed set or from the configuration; what every request
+//! touches is looked up once.
 
 use std::time::Duration;
 
-use prometheus::{
-    Encoder, GaugeVec, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, Opts, Registry, TextEncoder,
-};
+use prometheus::core::Collector;
+use prometheus::{Encoder, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry, TextEncoder};
+
+use crate::core::policy::{Size, ratio};
 
 /// Where Baler's own time went.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,17 +23,93 @@ pub enum Phase {
     Total,
 }
 
-impl Phase {
-    const ALL: [Phase; 5] = [Phase::View, Phase::Measure, Phase::Decide, Phase::Render, Phase::Total];
+/// Label values of [`Phase`], in its order.
+const PHASES: [&str; 5] = ["view", "measure", "decide", "render", "total"];
 
-    fn as_str(self) -> &'static str {
-        match self {
-            Phase::View => "view",
-            Phase::Measure => "measure",
-            Phase::Decide => "decide",
-            Phase::Render => "render",
-            Phase::Total => "total",
+/// What a request was for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Endpoint {
+    /// A chat completion.
+    Chat,
+    /// Anything else.
+    Other,
+}
+
+/// Label values of [`Endpoint`], in its order.
+const ENDPOINTS: [&str; 2] = ["chat", "other"];
+
+/// What Baler did with a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Action {
+    /// Forwarded as it came: nothing to do.
+    None,
+    /// Would have been edited; forwarded as it came because only observing was asked for.
+    Observed,
+    /// An earlier checkpoint was applied.
+    Replayed,
+    /// A compaction happened.
+    Compacted,
+    /// Thinking failed; forwarded as it came.
+    FailedOpen,
+    /// Not looked at: asked for, or not readable to Baler.
+    Bypassed,
+}
+
+/// Header and label values of [`Action`], in its order.
+const ACTIONS: [&str; 6] = ["none", "observed", "replayed", "compacted", "failed-open", "bypassed"];
+
+impl Action {
+    /// Header and label value.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        ACTIONS.get(self as usize).copied().unwrap_or_default()
+    }
+}
+
+impl Endpoint {
+    /// Label value.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        ENDPOINTS.get(self as usize).copied().unwrap_or_default()
+    }
+}
+
+/// Label values of status classes.
+const STATUSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
+
+/// The metrics of one policy's traffic with one model, looked up once.
+#[derive(Debug)]
+pub struct Traffic {
+    policy: String,
+    model: String,
+    tokens: [IntCounter; 2],
+    messages: [IntCounter; 2],
+    tokens_removed: IntCounter,
+    occupancy: [Histogram; 2],
+}
+
+impl Traffic {
+    /// The policy's name.
+    #[must_use]
+    pub fn policy(&self) -> &str {
+        &self.policy
+    }
+
+    /// The model's label.
+    #[must_use]
+    pub fn model(&self) -> &str {
+        &self.model
+    }
+
+    /// Counts a request of these sizes, before and after, in a room of so many tokens.
+    pub fn count(&self, sizes: [Size; 2], room: u64) {
+        for (((size, tokens), messages), occupancy) in sizes.iter().zip(&self.tokens).zip(&self.messages).zip(&self.occupancy) {
+            tokens.inc_by(size.tokens);
+            messages.inc_by(size.messages);
+            occupancy.observe(ratio(size.tokens, room));
         }
+        let [before, after] = sizes;
+        self.tokens_removed.inc_by(before.tokens.saturating_sub(after.tokens));
     }
 }
 
@@ -40,118 +118,125 @@ impl Phase {
 #[expect(missing_docs, reason = "each is described by its help text in `new`")]
 pub struct Metrics {
     registry: Registry,
-    pub requests: IntCounterVec,
+    requests: IntCounterVec,
+    /// The same, by endpoint, action and status class.
+    request_counters: Vec<std::sync::OnceLock<IntCounter>>,
     pub in_flight: IntGauge,
-    pub tokens: IntCounterVec,
-    pub tokens_removed: IntCounterVec,
-    pub messages: IntCounterVec,
-    pub compactions: IntCounterVec,
-    pub checkpoints: IntCounterVec,
-    pub occupancy: HistogramVec,
+    tokens: IntCounterVec,
+    tokens_removed: IntCounterVec,
+    messages: IntCounterVec,
+    occupancy: HistogramVec,
     overhead: [Histogram; 5],
-    pub first_byte: HistogramVec,
+    first_byte: [Histogram; 2],
+    pub compactions: IntCounterVec,
+    pub checkpoint_hits: IntCounter,
+    pub checkpoint_misses: IntCounter,
     pub fail_open: IntCounterVec,
     pub passes: IntCounterVec,
+    /// `passes` with the reason `gate`.
+    pub gated: IntCounter,
     pub unfit: IntCounter,
     pub answers_broken: IntCounterVec,
-    pub upstream_tokens: IntCounterVec,
+    /// Prompt, cached and completion tokens.
+    pub upstream_tokens: [IntCounter; 3],
     pub usage_learned: IntCounter,
     pub refusals: IntCounterVec,
 }
 
-const OVERHEAD_BUCKETS: [f64; 14] =
-    [0.000_01, 0.000_025, 0.000_05, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5];
+const OVERHEAD_BUCKETS: [f64; 14] = [0.000_01, 0.000_025, 0.000_05, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5];
 const FIRST_BYTE_BUCKETS: [f64; 14] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0];
 const OCCUPANCY_BUCKETS: [f64; 12] = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.25, 2.0];
+
+type Registered<M> = Result<M, prometheus::Error>;
+
+fn registered<M: Collector + Clone + 'static>(registry: &Registry, metric: M) -> Registered<M> {
+    registry.register(Box::new(metric.clone()))?;
+    Ok(metric)
+}
 
 impl Metrics {
     /// Registers everything.
     ///
     /// # Errors
     /// When two metrics clash: a defect.
-    pub fn new() -> Result<Self, prometheus::Error> {
+    pub fn new() -> Registered<Self> {
         let registry = Registry::new();
-        let counters = |name: &str, help: &str, labels: &[&str]| -> Result<IntCounterVec, prometheus::Error> {
-            let metric = IntCounterVec::new(Opts::new(name, help), labels)?;
-            registry.register(Box::new(metric.clone()))?;
-            Ok(metric)
-        };
-        let counter = |name: &str, help: &str| -> Result<IntCounter, prometheus::Error> {
-            let metric = IntCounter::new(name, help)?;
-            registry.register(Box::new(metric.clone()))?;
-            Ok(metric)
-        };
-        let histograms = |name: &str, help: &str, labels: &[&str], buckets: &[f64]| -> Result<HistogramVec, prometheus::Error> {
-            let metric = HistogramVec::new(HistogramOpts::new(name, help).buckets(buckets.to_vec()), labels)?;
-            registry.register(Box::new(metric.clone()))?;
-            Ok(metric)
+        let counters = |name: &str, help: &str, labels: &[&str]| registered(&registry, IntCounterVec::new(Opts::new(name, help), labels)?);
+        let counter = |name: &str, help: &str| registered(&registry, IntCounter::new(name, help)?);
+        let histograms = |name: &str, help: &str, labels: &[&str], buckets: &[f64]| {
+            registered(&registry, HistogramVec::new(HistogramOpts::new(name, help).buckets(buckets.to_vec()), labels)?)
         };
 
-        let in_flight = IntGauge::new("baler_requests_in_flight", "Requests being served, answers still streaming included.")?;
-        registry.register(Box::new(in_flight.clone()))?;
-        let overhead = histograms(
-            "baler_overhead_seconds",
-            "Time that an inspected request waited for Baler itself, by phase; waiting for client and upstream is not in it.",
-            &["phase"],
-            &OVERHEAD_BUCKETS,
-        )?;
-        let build = GaugeVec::new(Opts::new("baler_build_info", "Always 1; the labels name the build."), &["version"])?;
-        build.with_label_values(&[env!("CARGO_PKG_VERSION")]).set(1.0);
-        registry.register(Box::new(build))?;
+        let build = registered(&registry, IntGaugeVec::new(Opts::new("baler_build_info", "Always 1; the labels name the build."), &["version"])?)?;
+        build.with_label_values(&[env!("CARGO_PKG_VERSION")]).set(1);
+        let overhead = "Time that an inspected request waited for Baler itself, by phase; waiting for client and upstream is not in it.";
+        let overhead = histograms("baler_overhead_seconds", overhead, &["phase"], &OVERHEAD_BUCKETS)?;
+        let first_byte = "Time from sending a request to the head of its answer.";
+        let first_byte = histograms("baler_upstream_first_byte_seconds", first_byte, &["endpoint"], &FIRST_BYTE_BUCKETS)?;
+        let lookups = "Requests that were looked up in the ledger, by whether a checkpoint matched.";
+        let lookups = counters("baler_checkpoint_lookups_total", lookups, &["result"])?;
+        let upstream_tokens = counters("baler_upstream_tokens_total", "Tokens that the upstream reported, by kind.", &["kind"])?;
+        let passes = counters("baler_passes_total", "Inspected requests that were forwarded as they came, by why.", &["reason"])?;
+        let traffic = ["policy", "model", "stage"];
+        let occupancy = "Estimated prompt tokens / (window - reserve), before and after.";
+
         Ok(Metrics {
-            requests: counters(
-                "baler_requests_total",
-                "Requests answered, by endpoint, action and status class.",
-                &["endpoint", "action", "status"],
+            requests: counters("baler_requests_total", "Requests answered.", &["endpoint", "action", "status"])?,
+            request_counters: (0..ENDPOINTS.len() * ACTIONS.len() * STATUSES.len()).map(|_| std::sync::OnceLock::new()).collect(),
+            in_flight: registered(
+                &registry,
+                IntGauge::new("baler_requests_in_flight", "Requests being served, answers still streaming included.")?,
             )?,
-            in_flight,
-            tokens: counters(
-                "baler_prompt_tokens_total",
-                "Estimated prompt tokens of inspected requests, before and after.",
-                &["policy", "model", "stage"],
-            )?,
-            tokens_removed: counters(
-                "baler_prompt_tokens_removed_total",
-                "Estimated prompt tokens that were not sent.",
-                &["policy", "model"],
-            )?,
-            messages: counters("baler_messages_total", "Messages of inspected requests, before and after.", &["policy", "model", "stage"])?,
-            compactions: counters(
-                "baler_compactions_total",
-                "Compactions, once per strategy that acted, by what triggered them.",
-                &["strategy", "reason"],
-            )?,
-            checkpoints: counters(
-                "baler_checkpoint_lookups_total",
-                "Requests that were looked up in the ledger, by whether a checkpoint matched.",
-                &["result"],
-            )?,
-            occupancy: histograms(
-                "baler_occupancy_ratio",
-                "Estimated prompt tokens / (window - reserve), before and after.",
-                &["policy", "stage"],
-                &OCCUPANCY_BUCKETS,
-            )?,
-            overhead: Phase::ALL.map(|phase| overhead.with_label_values(&[phase.as_str()])),
-            first_byte: histograms(
-                "baler_upstream_first_byte_seconds",
-                "Time from sending a request to the head of its answer.",
-                &["endpoint"],
-                &FIRST_BYTE_BUCKETS,
-            )?,
-            fail_open: counters(
-                "baler_fail_open_total",
-                "Requests whose original bytes were forwarded because thinking failed, by cause.",
-                &["cause"],
-            )?,
-            passes: counters("baler_passes_total", "Inspected requests that were forwarded as they came, by why.", &["reason"])?,
+            tokens: counters("baler_prompt_tokens_total", "Estimated prompt tokens of inspected requests, before and after.", &traffic)?,
+            tokens_removed: counters("baler_prompt_tokens_removed_total", "Estimated prompt tokens that were not sent.", &["policy", "model"])?,
+            messages: counters("baler_messages_total", "Messages of inspected requests, before and after.", &traffic)?,
+            occupancy: histograms("baler_occupancy_ratio", occupancy, &["policy", "stage"], &OCCUPANCY_BUCKETS)?,
+            overhead: PHASES.map(|phase| overhead.with_label_values(&[phase])),
+            first_byte: ENDPOINTS.map(|endpoint| first_byte.with_label_values(&[endpoint])),
+            compactions: counters("baler_compactions_total", "Steps of a compaction that changed something.", &["strategy", "reason"])?,
+            checkpoint_hits: lookups.with_label_values(&["hit"]),
+            checkpoint_misses: lookups.with_label_values(&["miss"]),
+            fail_open: counters("baler_fail_open_total", "Requests for which thinking failed, by cause.", &["cause"])?,
+            gated: passes.with_label_values(&["gate"]),
+            passes,
             unfit: counter("baler_unfit_total", "Requests that could not be made to fit.")?,
             answers_broken: counters("baler_answers_broken_total", "Answers that did not end properly, by who left.", &["side"])?,
-            upstream_tokens: counters("baler_upstream_tokens_total", "Tokens that the upstream reported, by kind.", &["kind"])?,
+            upstream_tokens: ["prompt", "cached", "completion"].map(|kind| upstream_tokens.with_label_values(&[kind])),
             usage_learned: counter("baler_usage_learned_total", "Answers whose reported usage was kept.")?,
             refusals: counters("baler_refusals_total", "Errors that Baler itself answered, by kind.", &["kind"])?,
             registry,
         })
+    }
+
+    /// The metrics of a policy's traffic with a model.
+    #[must_use]
+    pub fn traffic(&self, policy: &str, model: &str) -> Traffic {
+        let stages = ["before", "after"];
+        Traffic {
+            policy: policy.to_owned(),
+            model: model.to_owned(),
+            tokens: stages.map(|stage| self.tokens.with_label_values(&[policy, model, stage])),
+            messages: stages.map(|stage| self.messages.with_label_values(&[policy, model, stage])),
+            tokens_removed: self.tokens_removed.with_label_values(&[policy, model]),
+            occupancy: stages.map(|stage| self.occupancy.with_label_values(&[policy, stage])),
+        }
+    }
+
+    /// Counts an answered request.
+    pub fn answered(&self, endpoint: Endpoint, action: Action, status: u16) {
+        let class = usize::from(status / 100).clamp(1, STATUSES.len()) - 1;
+        let at = (endpoint as usize * ACTIONS.len() + action as usize) * STATUSES.len() + class;
+        if let Some(counter) = self.request_counters.get(at) {
+            let status = STATUSES.get(class).copied().unwrap_or_default();
+            counter.get_or_init(|| self.requests.with_label_values(&[endpoint.as_str(), action.as_str(), status])).inc();
+        }
+    }
+
+    /// Records the time that an upstream took to begin its answer.
+    pub fn first_byte_after(&self, endpoint: Endpoint, time: Duration) {
+        if let Some(histogram) = self.first_byte.get(endpoint as usize) {
+            histogram.observe(time.as_secs_f64());
+        }
     }
 
     /// Records time spent in a phase.

@@ -6,4 +6,4 @@ mod metrics;
 
 pub use event::{Ending, RequestEnded, compaction_happened};
 pub use logging::init as init_logging;
-pub use metrics::{Metrics, Phase};
+pub use metrics::{Action, Endpoint, Metrics, Phase, Traffic};

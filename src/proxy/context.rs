@@ -11,39 +11,7 @@ use super::inbound::Permit;
 use crate::core::digest::Digest;
 use crate::core::policy::{Budget, Size};
 use crate::core::usage::Usage;
-use crate::observe::{Ending, RequestEnded};
-
-/// What Baler did with a request: header `x-baler-action` and metric label.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Action {
-    /// Forwarded as it came: nothing to do.
-    None,
-    /// Would have been edited; forwarded as it came because the policy only observes.
-    Observed,
-    /// An earlier checkpoint was applied.
-    Replayed,
-    /// A compaction happened.
-    Compacted,
-    /// Thinking failed; forwarded as it came.
-    FailedOpen,
-    /// Not looked at: asked for, or not readable to Baler.
-    Bypassed,
-}
-
-impl Action {
-    /// Header and label value.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Action::None => "none",
-            Action::Observed => "observed",
-            Action::Replayed => "replayed",
-            Action::Compacted => "compacted",
-            Action::FailedOpen => "failed-open",
-            Action::Bypassed => "bypassed",
-        }
-    }
-}
+use crate::observe::{Action, Ending, Endpoint, RequestEnded, Traffic};
 
 /// What inspection found out about a request.
 #[derive(Debug, Clone)]
@@ -53,7 +21,7 @@ pub struct Finding {
     /// Why: a trigger, or why nothing was done.
     pub reason: &'static str,
     /// Size before and after.
-    pub sizes: Option<(Size, Size)>,
+    pub sizes: Option<[Size; 2]>,
     /// The numbers it was decided by.
     pub budget: Option<Budget>,
     /// The context length, tokens.
@@ -76,14 +44,14 @@ pub struct Context {
     proxy: Arc<Proxy>,
     _permit: Option<Permit>,
     started: Instant,
+    /// The worker it is on.
+    pub worker: usize,
     /// `x-baler-request-id`.
     pub id: String,
-    /// `chat` or `other`.
-    pub endpoint: &'static str,
-    /// Index of the policy, for chat requests.
-    pub policy: Option<usize>,
-    /// Metric label of the model.
-    pub model: String,
+    /// What it is for.
+    pub endpoint: Endpoint,
+    /// The metrics of its policy and model, for chat requests.
+    pub traffic: Option<Arc<Traffic>>,
     /// What inspection found out.
     pub finding: Option<Finding>,
     /// Time the request waited for Baler itself.
@@ -97,15 +65,15 @@ pub struct Context {
 impl Context {
     /// A request that was just admitted.
     #[must_use]
-    pub fn new(proxy: Arc<Proxy>, permit: Option<Permit>, id: String) -> Self {
+    pub fn new(proxy: Arc<Proxy>, worker: usize, permit: Option<Permit>, id: String) -> Self {
         Context {
             proxy,
             _permit: permit,
             started: Instant::now(),
+            worker,
             id,
-            endpoint: "other",
-            policy: None,
-            model: String::new(),
+            endpoint: Endpoint::Other,
+            traffic: None,
             finding: None,
             overhead: Duration::ZERO,
             first_byte: None,
@@ -113,13 +81,9 @@ impl Context {
         }
     }
 
-    fn policy_name(&self) -> &str {
-        self.policy.and_then(|at| self.proxy.config.policies.get(at)).map_or("", |policy| policy.name.as_str())
-    }
-
     /// Puts Baler's headers on the answer of an inspected request.
     pub fn explain(&self, headers: &mut HeaderMap) {
-        if self.endpoint != "chat" {
+        if self.endpoint != Endpoint::Chat {
             return;
         }
         let mut put = |name: &'static str, value: &str| {
@@ -128,11 +92,11 @@ impl Context {
             }
         };
         put("x-baler-request-id", &self.id);
-        put("x-baler-policy", self.policy_name());
+        put("x-baler-policy", self.traffic.as_ref().map_or("", |traffic| traffic.policy()));
         if let Some(finding) = &self.finding {
             put("x-baler-action", finding.action.as_str());
             let tokens = match finding.sizes {
-                Some((before, after)) => format!("before={}; after={}; window={}", before.tokens, after.tokens, finding.window),
+                Some([before, after]) => format!("before={}; after={}; window={}", before.tokens, after.tokens, finding.window),
                 None => format!("before=unknown; after=unknown; window={}", finding.window),
             };
             put("x-baler-tokens", &tokens);
@@ -155,10 +119,9 @@ impl Context {
             id: &self.id,
             endpoint: self.endpoint,
             status: self.status,
-            action: finding.map_or(Action::None, |finding| finding.action).as_str(),
+            action: finding.map_or(Action::None, |finding| finding.action),
             reason: finding.map_or("", |finding| finding.reason),
-            policy: self.policy_name(),
-            model: &self.model,
+            traffic: self.traffic.as_deref(),
             sizes: finding.and_then(|finding| finding.sizes),
             budget: finding.and_then(|finding| finding.budget),
             usage,

@@ -28,11 +28,11 @@ use crate::core::digest::Digest;
 use crate::core::gate;
 use crate::core::policy::{Mode, OnError, Policy};
 use crate::ledger::Ledger;
-use crate::observe::{Ending, Metrics, Phase};
+use crate::observe::{Action, Ending, Endpoint, Metrics, Phase, Traffic};
 use crate::upstream::{Outgoing, Upstream};
 
 use answer::{Answer, Tap};
-use context::{Action, Context, Finding};
+use context::{Context, Finding};
 pub use error::Refusal;
 use inbound::{Admission, Held, Wish};
 use thinking::{Failure, Question, Thought};
@@ -60,10 +60,13 @@ pub struct Proxy {
     config: Config,
     metrics: Arc<Metrics>,
     ledger: Ledger,
-    upstream: Upstream,
+    /// One a worker: connections stay on their thread.
+    upstreams: Vec<Upstream>,
     /// What the upstream is called in digests.
     upstream_identity: String,
     admission: Admission,
+    /// By policy, then by model label; the last is `other`.
+    traffic: Vec<Vec<Arc<Traffic>>>,
     /// Key of the tenants' fingerprints; new in every process, so that a dump of digests tells nothing about keys.
     tenant_key: [u8; 32],
 }
@@ -74,9 +77,12 @@ impl Proxy {
     /// # Errors
     /// When the upstream's certificates cannot be read.
     pub fn new(config: Config, metrics: Arc<Metrics>) -> io::Result<Self> {
+        let labels = || config.model_labels.iter().map(|(label, _)| label.as_str()).chain(["other"]);
+        let traffic = config.policies.iter().map(|policy| labels().map(|label| Arc::new(metrics.traffic(&policy.name, label))).collect());
         Ok(Proxy {
+            traffic: traffic.collect(),
             ledger: Ledger::new(config.ledger_bytes, config.ledger_messages),
-            upstream: Upstream::new(&config.upstream)?,
+            upstreams: (0..config.workers.max(1)).map(|_| Upstream::new(&config.upstream)).collect::<io::Result<_>>()?,
             upstream_identity: format!("{}{}", config.upstream.origin, config.upstream.base_path.as_deref().unwrap_or_default()),
             admission: Admission::new(&config.limits, metrics.in_flight.clone()),
             tenant_key: crate::random::bytes(),
@@ -106,10 +112,14 @@ impl Proxy {
         named.or_else(|| policies().find(|(_, policy)| policy.matches(model, path, header)))
     }
 
-    /// A model's name where the configuration has one for it, else `other`.
-    fn model_label(&self, model: Option<&str>) -> String {
-        let known = model.and_then(|model| self.config.model_labels.iter().find(|(_, glob)| glob.is_match(model)));
-        known.map_or_else(|| "other".to_owned(), |(name, _)| name.clone())
+    /// The metrics of a policy's traffic; the model's name where the configuration has one for it, else `other`.
+    fn traffic(&self, policy: usize, model: Option<&str>) -> Option<Arc<Traffic>> {
+        let known = model.and_then(|model| self.config.model_labels.iter().position(|(_, glob)| glob.is_match(model)));
+        self.traffic.get(policy)?.get(known.unwrap_or(self.config.model_labels.len())).cloned()
+    }
+
+    fn upstream(&self, context: &Context) -> Result<&Upstream, Refusal> {
+        self.upstreams.get(context.worker).ok_or(Refusal::Internal)
     }
 
     fn is_chat(&self, parts: &Parts) -> bool {
@@ -117,23 +127,23 @@ impl Proxy {
     }
 }
 
-/// The life of a request.
+/// The life of a request, on the worker of this number.
 ///
 /// # Errors
 /// Never: what goes wrong is answered.
-pub async fn handle(proxy: Arc<Proxy>, request: Request<Incoming>) -> Result<Response<Body>, Infallible> {
+pub async fn handle(proxy: Arc<Proxy>, worker: usize, request: Request<Incoming>) -> Result<Response<Body>, Infallible> {
     let (parts, body) = request.into_parts();
 
     // 1. Admit.
     let permit = match proxy.admission.admit() {
         Ok(permit) => permit,
-        Err(refusal) => return Ok(refuse(&proxy, Context::new(Arc::clone(&proxy), None, inbound::request_id(&parts.headers)), refusal)),
+        Err(refusal) => return Ok(refuse(&proxy, Context::new(Arc::clone(&proxy), worker, None, inbound::request_id(&parts.headers)), refusal)),
     };
-    let mut context = Context::new(Arc::clone(&proxy), Some(permit), inbound::request_id(&parts.headers));
+    let mut context = Context::new(Arc::clone(&proxy), worker, Some(permit), inbound::request_id(&parts.headers));
 
     // 2. Route: chat completions are looked at, all else is streamed through unread.
     let answered = if proxy.is_chat(&parts) {
-        context.endpoint = "chat";
+        context.endpoint = Endpoint::Chat;
         inspect(&proxy, &mut context, parts, body).await
     } else {
         pass(&proxy, &mut context, parts, body).await
@@ -148,7 +158,7 @@ pub async fn handle(proxy: Arc<Proxy>, request: Request<Incoming>) -> Result<Res
 type Answered = (Response<Incoming>, Option<crate::upstream::Place>);
 
 async fn pass(proxy: &Arc<Proxy>, context: &mut Context, parts: Parts, body: Incoming) -> Result<Answered, Refusal> {
-    let head = outbound::head(&proxy.upstream, parts)?;
+    let head = outbound::head(proxy.upstream(context)?, parts)?;
     send(proxy, context, Request::from_parts(head, Outgoing::Stream(body))).await
 }
 
@@ -162,9 +172,8 @@ async fn inspect(proxy: &Arc<Proxy>, context: &mut Context, parts: Parts, body: 
     let model = peek_model(body);
     let path = parts.uri.path();
     let wish = inbound::wish(&parts.headers);
-    context.model = proxy.model_label(model.as_deref());
     let Some((at, policy)) = proxy.policy_for(model.as_deref(), path, &parts.headers) else { return Err(Refusal::Internal) };
-    context.policy = Some(at);
+    context.traffic = proxy.traffic(at, model.as_deref());
     let window = policy.window_for(model.as_deref());
     let opted_out = match () {
         () if wish == Wish::Off => Some("header"),
@@ -186,14 +195,14 @@ async fn inspect(proxy: &Arc<Proxy>, context: &mut Context, parts: Parts, body: 
     let gated = !question.force
         && gate::nothing_can_trigger(body, policy, &policy.budget(window))
         && proxy.ledger.may_gate(&thinking::checkpoint_seed(proxy, &question, policy, window));
-    let head = outbound::head(&proxy.upstream, parts)?;
-    let original = || outbound::with_body(head.clone(), Outgoing::pieces(vec![body.clone()]));
+    let head = outbound::head(proxy.upstream(context)?, parts)?;
+    let original = vec![body.clone()];
 
     if let Some(reason) = opted_out {
         context.finding = Some(Finding::without_a_look(Action::Bypassed, reason, window));
         proxy.metrics.passes.with_label_values(&[reason]).inc();
         spent(proxy, context, began);
-        return send(proxy, context, original()).await;
+        return send(proxy, context, outbound::with_body(head, original)).await;
     }
     if gated {
         // Sent at once. What is worth knowing about it is found out while the upstream thinks.
@@ -203,16 +212,16 @@ async fn inspect(proxy: &Arc<Proxy>, context: &mut Context, parts: Parts, body: 
             tokio::task::yield_now().await;
             thinking::ask(proxy, question).await
         };
-        let (answered, thought) = tokio::join!(send(proxy, context, original()), learning);
+        let (answered, thought) = tokio::join!(send(proxy, context, outbound::with_body(head, original)), learning);
         let finding = thought.map_or_else(|_| Finding::without_a_look(Action::None, "gate", window), |thought| thought.finding);
         context.finding = Some(finding);
-        proxy.metrics.passes.with_label_values(&["gate"]).inc();
+        proxy.metrics.gated.inc();
         return answered;
     }
 
     // 5 to 8. View, replay, estimate, decide, compact.
     let on_error = policy.on_error;
-    let request = match thinking::ask(proxy, question).await {
+    let pieces = match thinking::ask(proxy, question).await {
         Ok(Thought { finding, body: edited, refused }) => {
             if finding.action == Action::None {
                 proxy.metrics.passes.with_label_values(&[finding.reason]).inc();
@@ -221,23 +230,20 @@ async fn inspect(proxy: &Arc<Proxy>, context: &mut Context, parts: Parts, body: 
             if refused {
                 return Err(Refusal::Unfit);
             }
-            match edited {
-                Some(pieces) => outbound::with_body(head.clone(), Outgoing::pieces(pieces)),
-                None => original(),
-            }
+            edited.unwrap_or(original)
         }
         Err(failure) => {
             fail_open(proxy, context, failure, window);
             if on_error == OnError::Reject {
                 return Err(Refusal::ThinkingFailed);
             }
-            original()
+            original
         }
     };
     spent(proxy, context, began);
 
     // 9. Send.
-    send(proxy, context, request).await
+    send(proxy, context, outbound::with_body(head, pieces)).await
 }
 
 fn fail_open(proxy: &Proxy, context: &mut Context, failure: Failure, window: u64) {
@@ -251,8 +257,9 @@ fn spent(proxy: &Proxy, context: &mut Context, began: Instant) {
 }
 
 async fn send(proxy: &Proxy, context: &mut Context, request: Request<Outgoing>) -> Result<Answered, Refusal> {
+    let upstream = proxy.upstream(context)?;
     let began = Instant::now();
-    let answered = match tokio::time::timeout(proxy.config.upstream.response_timeout, proxy.upstream.send(request)).await {
+    let answered = match tokio::time::timeout(proxy.config.upstream.response_timeout, upstream.send(request)).await {
         Ok(Ok(answered)) => answered,
         Ok(Err(error)) if error.is_connect() => return Err(Refusal::UpstreamUnreachable),
         Ok(Err(error)) if is_clients_fault(&error) => return Err(Refusal::BodyBroken),

@@ -60,14 +60,12 @@ pub(super) fn head(upstream: &Upstream, mut parts: hyper::http::request::Parts) 
     Ok(parts)
 }
 
-/// The same head with another body.
+/// A request of this head and a body that was read, in pieces.
 #[must_use]
-pub(super) fn with_body(mut head: hyper::http::request::Parts, body: Outgoing) -> Request<Outgoing> {
-    if let Outgoing::Pieces(_) = &body {
-        use hyper::body::Body;
-        head.headers.insert(CONTENT_LENGTH, HeaderValue::from(body.size_hint().lower()));
-    }
-    Request::from_parts(head, body)
+pub(super) fn with_body(mut head: hyper::http::request::Parts, pieces: Vec<bytes::Bytes>) -> Request<Outgoing> {
+    let length: usize = pieces.iter().map(bytes::Bytes::len).sum();
+    head.headers.insert(CONTENT_LENGTH, HeaderValue::from(length));
+    Request::from_parts(head, Outgoing::pieces(pieces))
 }
 
 /// HTTP/2 may split the cookie header; HTTP/1.1 wants one.

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 
 use super::Proxy;
-use super::context::{Action, Finding};
+use super::context::Finding;
 use crate::core::chat::{Chat, group};
 use crate::core::digest::Digest;
 use crate::core::draft::Subject;
@@ -18,7 +18,7 @@ use crate::core::render::{Piece, render, validate};
 use crate::core::think::{Circumstances, Lookup, Plan, Seeds, think};
 use crate::core::tokens::{Encoding, Measure};
 use crate::core::{Cancel, Cancelled};
-use crate::observe::{Phase, compaction_happened};
+use crate::observe::{Action, Phase, compaction_happened};
 
 /// A body up to this length is thought about where it is; a longer one on a thread for such work.
 const INLINE_BYTES: usize = 64 * 1_024;
@@ -186,7 +186,7 @@ fn conclude(
         validate(&chat.messages, &plan.edits).map_err(|_| Failure::Invalid)?;
     }
     if !question.sent {
-        proxy.metrics.checkpoints.with_label_values(&[if plan.replayed { "hit" } else { "miss" }]).inc();
+        if plan.replayed { &proxy.metrics.checkpoint_hits } else { &proxy.metrics.checkpoint_misses }.inc();
     }
     let (action, reason) = match &plan.compaction {
         _ if !plan.edited() => (Action::None, "below_trigger"),
@@ -208,7 +208,7 @@ fn conclude(
     let finding = Finding {
         action,
         reason,
-        sizes: Some((plan.before, plan.after)),
+        sizes: Some([plan.before, plan.after]),
         budget: Some(plan.budget),
         window: plan.budget.window,
         // What is observed only was sent as it came: its usage is that of another list.

@@ -66,7 +66,7 @@ struct TopLevel<'a> {
     #[serde(borrow)]
     model: Option<&'a RawValue>,
     #[serde(borrow)]
-    messages: Option<&'a RawValue>,
+    messages: Option<Vec<&'a RawValue>>,
     #[serde(borrow)]
     tools: Option<&'a RawValue>,
     #[serde(borrow)]
@@ -89,7 +89,7 @@ impl<'a> Chat<'a> {
     pub fn parse(body: &'a [u8]) -> Result<Self, Unreadable> {
         let body = std::str::from_utf8(body).map_err(|_| Unreadable::NotJson)?;
         let top: TopLevel<'a> = serde_json::from_str(body)?;
-        let list: Vec<&'a RawValue> = serde_json::from_str(top.messages.ok_or(Unreadable::Unusual)?.get())?;
+        let list = top.messages.ok_or(Unreadable::Unusual)?;
         let messages = list.into_iter().map(|raw| Message::parse(raw.get())).collect::<Result<Vec<_>, _>>()?;
         if messages.is_empty() {
             return Err(Unreadable::Unusual);
