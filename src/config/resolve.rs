@@ -305,8 +305,8 @@ impl Check<'_> {
             name: raw.name.clone(),
             identity: identity(raw),
             matcher: Matcher {
-                models: self.globs(&format!("{key}.models"), &raw.models),
-                paths: self.globs(&format!("{key}.paths"), &raw.paths),
+                models: self.matcher(&format!("{key}.models"), &raw.models),
+                paths: self.matcher(&format!("{key}.paths"), &raw.paths),
                 headers: Vec::new(),
             },
             mode: match raw.mode {
@@ -402,7 +402,12 @@ impl Check<'_> {
         }
     }
 
-    /// `None` for an empty list, which matches everything.
+    /// Globs that a request must match; `None` when they match everything.
+    fn matcher(&mut self, key: &str, patterns: &[String]) -> Option<GlobSet> {
+        if patterns.iter().any(|pattern| pattern == "*") { None } else { self.globs(key, patterns) }
+    }
+
+    /// `None` for an empty list.
     fn globs(&mut self, key: &str, patterns: &[String]) -> Option<GlobSet> {
         if patterns.is_empty() {
             return None;

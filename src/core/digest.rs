@@ -36,15 +36,30 @@ impl Digest {
         }
         Digest(*hasher.finalize().as_bytes())
     }
+}
 
-    /// The next link of a chain: this prefix and one more message.
+/// A chain over the messages of a list: knows the digest of every prefix on the way.
+#[derive(Debug, Clone)]
+pub struct Chain(blake3::Hasher);
+
+impl Chain {
+    /// A chain that starts from `seed`.
     #[must_use]
-    pub fn then(&self, message: &Digest) -> Self {
-        let mut both = [0; 64];
-        let (left, right) = both.split_at_mut(32);
-        left.copy_from_slice(&self.0);
-        right.copy_from_slice(&message.0);
-        Digest::of(&both)
+    pub fn new(seed: &Digest) -> Self {
+        let mut hasher = blake3::Hasher::new();
+        hasher.update(&seed.0);
+        Chain(hasher)
+    }
+
+    /// One more message.
+    pub fn push(&mut self, message: &Digest) {
+        self.0.update(&message.0);
+    }
+
+    /// The digest of the list so far.
+    #[must_use]
+    pub fn digest(&self) -> Digest {
+        Digest(*self.0.finalize().as_bytes())
     }
 }
 

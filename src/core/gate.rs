@@ -4,7 +4,9 @@
 //! bytes of its own: a body of text has fewer tokens than bytes. Images, audio and files cost tokens that have no bytes,
 //! so a body that may hold any is never let through.
 
-use memchr::memmem;
+use std::sync::OnceLock;
+
+use aho_corasick::AhoCorasick;
 
 use super::policy::{Budget, Policy, scale};
 
@@ -25,7 +27,8 @@ pub fn nothing_can_trigger(body: &[u8], policy: &Policy, budget: &Budget) -> boo
 /// Whether a body may hold parts that are no text. Their field names could be spelled with escapes, so a letter that
 /// is escaped for no reason counts as well.
 fn may_hold_media(body: &[u8]) -> bool {
-    [&b"\"image_url\""[..], b"\"input_audio\"", b"\"file\"", b"\\u005", b"\\u006", b"\\u007"]
-        .iter()
-        .any(|needle| memmem::find(body, needle).is_some())
+    static MEDIA: OnceLock<Option<AhoCorasick>> = OnceLock::new();
+    let needles = ["\"image_url\"", "\"input_audio\"", "\"file\"", "\\u005", "\\u006", "\\u007"];
+    let media = MEDIA.get_or_init(|| AhoCorasick::new(needles).ok());
+    media.as_ref().is_none_or(|media| media.is_match(body))
 }

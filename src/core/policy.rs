@@ -3,8 +3,10 @@
 use globset::{GlobMatcher, GlobSet};
 use regex::Regex;
 
+use super::chat::Role;
 use super::digest::Digest;
 use super::strategy::Strategy;
+use super::tokens::Measure;
 use super::windows;
 
 /// What a policy does with its decisions.
@@ -132,6 +134,15 @@ pub struct Size {
     pub messages: u64,
     /// User messages.
     pub turns: u64,
+}
+
+impl Size {
+    /// One more message.
+    pub fn add(&mut self, message: &Measure) {
+        self.tokens += message.tokens;
+        self.messages += 1;
+        self.turns += u64::from(message.role == Role::User);
+    }
 }
 
 impl Trigger {

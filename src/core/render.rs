@@ -48,7 +48,7 @@ pub fn render(chat: &Chat<'_>, edits: &[Edit]) -> Vec<Piece> {
         _ => pieces.push(Piece::Client(range)),
     };
     let spans: Vec<Range<usize>> = chat.messages.iter().map(|message| chat.span(message.raw)).collect();
-    let (Some(first), Some(last)) = (spans.first(), spans.last()) else { return vec![Piece::Client(0..chat.body.len())] };
+    let (Some(first), Some(last)) = (spans.first(), spans.last()) else { return vec![Piece::Client(0..chat.outline.body.len())] };
 
     client(&mut pieces, 0..first.start);
     let mut previous: Option<usize> = None;
@@ -68,7 +68,7 @@ pub fn render(chat: &Chat<'_>, edits: &[Edit]) -> Vec<Piece> {
         }
         previous = Some(at);
     }
-    client(&mut pieces, last.end..chat.body.len());
+    client(&mut pieces, last.end..chat.outline.body.len());
     pieces
 }
 

@@ -9,8 +9,9 @@
 use std::sync::Arc;
 
 use super::chat::Role;
-use super::digest::Digest;
+use super::digest::{Chain, Digest};
 use super::draft::{Draft, Subject, digest_of, size_of_edited, tokens_of};
+use super::tokens::Measure;
 use super::plan::{Checkpoint, Edit};
 use super::policy::{Budget, Policy, Reason, Size, ratio, scale};
 use super::strategy::{Goal, Report, descend};
@@ -79,32 +80,6 @@ pub struct Compaction {
 }
 
 impl Plan {
-    /// What there is to know about a request whose bytes were sent as they came.
-    #[must_use]
-    pub fn of_what_was_sent(
-        subject: &Subject<'_>,
-        policy: &Policy,
-        circumstances: Circumstances,
-        seeds: Seeds,
-        lookup: &Lookup<'_>,
-    ) -> Self {
-        let edits = vec![Edit::Keep; subject.messages.len()];
-        let estimate = Estimate::of(subject, &edits, seeds.usage, lookup);
-        let budget = policy.budget_for(circumstances.window, circumstances.max_output_tokens);
-        Plan {
-            edits,
-            replayed: false,
-            compaction: None,
-            before: estimate.size,
-            after: estimate.size,
-            budget,
-            fits: estimate.size.tokens <= budget.room,
-            record: None,
-            usage_key: estimate.key,
-            original_usage_key: estimate.key,
-        }
-    }
-
     /// Whether anything but the client's bytes is to be sent.
     #[must_use]
     pub fn edited(&self) -> bool {
@@ -124,9 +99,10 @@ pub fn think(
     lookup: &Lookup<'_>,
     cancel: &Cancel,
 ) -> Result<Plan, Cancelled> {
-    let prefixes = checkpoint_chain(subject, seeds.checkpoint);
+    let prefixes = checkpoint_chain(subject.measures, seeds.checkpoint);
     let derived = derive(subject, policy, policy.budget(circumstances.window), &prefixes, lookup, cancel)?;
-    let mut estimate = Estimate::of(subject, &derived.edits, seeds.usage, lookup);
+    let counted = size_of_edited(subject, &derived.edits);
+    let mut estimate = Estimate::of(subject.measures, Some(&derived.edits), counted, subject.fixed_tokens, seeds.usage, lookup);
     let mut plan = Plan {
         before: size_of_edited(subject, &vec![Edit::Keep; subject.messages.len()]),
         after: estimate.size,
@@ -134,7 +110,7 @@ pub fn think(
         fits: true,
         record: None,
         usage_key: estimate.key,
-        original_usage_key: subject.measures.iter().fold(seeds.usage, |key, measure| key.then(&measure.digest)),
+        original_usage_key: chain(&seeds.usage, subject.measures.iter().map(|measure| measure.digest)),
         edits: derived.edits,
         replayed: derived.replayed,
         compaction: derived.compaction,
@@ -163,27 +139,57 @@ pub fn think(
     // What the edits took away is added to what is left, so that before and after are of the same making.
     plan.before.tokens = plan.after.tokens + estimate.to_reported(plan.before.tokens.saturating_sub(estimate.counted));
     plan.fits = plan.after.tokens <= plan.budget.room;
-    plan.record = made_at.and_then(|at| Some((*prefixes.get(at)?, Checkpoint::freeze(subject.messages, plan.edits.get(..at)?))));
+    plan.record = made_at.and_then(|at| Some(((*prefixes.get(at)?)?, Checkpoint::freeze(subject.messages, plan.edits.get(..at)?))));
     Ok(plan)
 }
 
-/// The chain of checkpoints: entry `i` is the digest of the first `i` messages, instructions left out.
-fn checkpoint_chain(subject: &Subject<'_>, seed: Digest) -> Vec<Digest> {
-    let mut chain = Vec::with_capacity(subject.messages.len() + 1);
-    let mut last = seed;
-    chain.push(last);
-    for (message, measure) in subject.messages.iter().zip(subject.measures) {
-        if !message.role.is_instruction() {
-            last = last.then(&measure.digest);
-        }
-        chain.push(last);
+/// What there is to know about a request that was sent as it came.
+#[derive(Debug, Clone, Copy)]
+pub struct Assessment {
+    /// Its size.
+    pub size: Size,
+    /// The numbers it is compared with.
+    pub budget: Budget,
+    /// The key that its usage is kept under.
+    pub usage_key: Digest,
+}
+
+/// Assesses a request without deciding anything.
+#[must_use]
+pub fn assess(measures: &[Measure], fixed_tokens: u64, policy: &Policy, circumstances: Circumstances, usage_seed: Digest, lookup: &Lookup<'_>) -> Assessment {
+    let mut counted = Size { tokens: fixed_tokens, ..Size::default() };
+    for measure in measures {
+        counted.add(measure);
     }
-    chain
+    let estimate = Estimate::of(measures, None, counted, fixed_tokens, usage_seed, lookup);
+    Assessment { size: estimate.size, budget: policy.budget_for(circumstances.window, circumstances.max_output_tokens), usage_key: estimate.key }
+}
+
+/// The digest of a whole list.
+fn chain(seed: &Digest, messages: impl Iterator<Item = Digest>) -> Digest {
+    let mut chain = Chain::new(seed);
+    messages.for_each(|message| chain.push(&message));
+    chain.digest()
+}
+
+/// The chain of checkpoints: entry `i` is the digest of the first `i` messages, instructions left out, where a request
+/// ended there.
+fn checkpoint_chain(measures: &[Measure], seed: Digest) -> Vec<Option<Digest>> {
+    let mut chain = Chain::new(&seed);
+    let mut digests = Vec::with_capacity(measures.len() + 1);
+    digests.push(None);
+    for (at, measure) in measures.iter().enumerate() {
+        if !measure.role.is_instruction() {
+            chain.push(&measure.digest);
+        }
+        digests.push(is_request_point(measures, at + 1).then(|| chain.digest()));
+    }
+    digests
 }
 
 /// Whether the first `length` messages were once, or are now, a request of their own.
-fn is_request_point(subject: &Subject<'_>, length: usize) -> bool {
-    subject.messages.get(length).is_none_or(|next| next.role == Role::Assistant)
+fn is_request_point(measures: &[Measure], length: usize) -> bool {
+    measures.get(length).is_none_or(|next| next.role == Role::Assistant)
 }
 
 struct Derived {
@@ -199,13 +205,12 @@ fn derive(
     subject: &Subject<'_>,
     policy: &Policy,
     budget: Budget,
-    prefixes: &[Digest],
+    prefixes: &[Option<Digest>],
     lookup: &Lookup<'_>,
     cancel: &Cancel,
 ) -> Result<Derived, Cancelled> {
     let length = subject.messages.len();
-    let known =
-        (1..=length).rev().filter(|at| is_request_point(subject, *at)).find_map(|at| Some((at, (lookup.checkpoint)(prefixes.get(at)?)?)));
+    let known = (1..=length).rev().find_map(|at| Some((at, (lookup.checkpoint)(prefixes.get(at)?.as_ref()?)?)));
     let (base, edits) = match &known {
         Some((at, checkpoint)) => (*at, checkpoint.thaw(subject.messages)),
         None => (0, vec![Edit::Keep; length]),
@@ -216,12 +221,10 @@ fn derive(
     // Below this many tokens it is not worth another try: the last one found too little to save.
     let mut retry_at = 0;
     for at in base..length {
-        let (Some(message), Some(measure)) = (subject.messages.get(at), subject.measures.get(at)) else { break };
-        size.tokens += measure.tokens;
-        size.messages += 1;
-        size.turns += u64::from(message.role == Role::User);
+        let Some(measure) = subject.measures.get(at) else { break };
+        size.add(measure);
         let point = at + 1;
-        if !is_request_point(subject, point) {
+        if !is_request_point(subject.measures, point) {
             continue;
         }
         let Some(reason) = policy.trigger.fires(size, budget.room) else { continue };
@@ -296,32 +299,32 @@ struct Estimate {
 }
 
 impl Estimate {
-    fn of(subject: &Subject<'_>, edits: &[Edit], seed: Digest, lookup: &Lookup<'_>) -> Self {
-        let counted = size_of_edited(subject, edits);
-        let mut key = seed;
+    /// Estimates the list that `edits` leave (all of it without edits), which was counted as `counted`.
+    fn of(measures: &[Measure], edits: Option<&[Edit]>, counted: Size, fixed_tokens: u64, seed: Digest, lookup: &Lookup<'_>) -> Self {
+        let mut chain = Chain::new(&seed);
         // Where the edited list could have ended as a request: its digest there, and the tokens counted up to there.
-        let mut points = Vec::new();
-        let mut tokens = subject.fixed_tokens;
-        for (at, (measure, edit)) in subject.measures.iter().zip(edits).enumerate() {
+        let mut points = Vec::with_capacity(measures.len() / 2 + 1);
+        let mut tokens = fixed_tokens;
+        for (at, measure) in measures.iter().enumerate() {
+            let edit = edits.and_then(|edits| edits.get(at)).unwrap_or(&Edit::Keep);
             if let Some(digest) = digest_of(measure, edit) {
-                key = key.then(&digest);
+                chain.push(&digest);
                 tokens += tokens_of(measure, edit);
             }
-            if is_request_point(subject, at + 1) {
-                points.push((key, tokens));
+            if is_request_point(measures, at + 1) {
+                points.push((chain.digest(), tokens));
             }
         }
         let known = points.iter().rev().find_map(|(key, counted)| Some(((lookup.usage)(key)?, counted)));
         let live = known.map_or(counted.tokens, |(reported, prefix)| reported + (counted.tokens - prefix));
-        Estimate { size: Size { tokens: live, ..counted }, counted: counted.tokens, key }
+        Estimate { size: Size { tokens: live, ..counted }, counted: counted.tokens, key: chain.digest() }
     }
 
     /// The same circumstances with other edits, for which nothing was reported yet: counts, scaled by how much the
     /// upstream's count was above ours.
     fn after_edits(&self, subject: &Subject<'_>, edits: &[Edit], seed: Digest) -> Self {
         let counted = size_of_edited(subject, edits);
-        let digests = subject.measures.iter().zip(edits).filter_map(|(measure, edit)| digest_of(measure, edit));
-        let key = digests.fold(seed, |key, digest| key.then(&digest));
+        let key = chain(&seed, subject.measures.iter().zip(edits).filter_map(|(measure, edit)| digest_of(measure, edit)));
         Estimate { size: Size { tokens: self.to_reported(counted.tokens).min(self.size.tokens), ..counted }, counted: counted.tokens, key }
     }
 

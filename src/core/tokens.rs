@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use tiktoken::CoreBpe;
 
-use super::chat::{Chat, Message, string};
+use super::chat::{Message, Outline, Role, string};
 use super::digest::{Digest, canonical};
 
 /// A byte-pair encoding.
@@ -82,6 +82,8 @@ impl Encoding {
 /// shell keeps it by the digest of the raw message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Measure {
+    /// Who speaks.
+    pub role: Role,
     /// Digest of the canonical content.
     pub digest: Digest,
     /// Prompt tokens, overhead included.
@@ -92,7 +94,7 @@ impl Measure {
     /// Measures one message.
     #[must_use]
     pub fn of(message: &Message<'_>, encoding: Encoding) -> Self {
-        Measure { digest: canonical(message.raw), tokens: count_message(message, encoding) }
+        Measure { role: message.role, digest: canonical(message.raw), tokens: count_message(message, encoding) }
     }
 }
 
@@ -131,7 +133,7 @@ pub fn count_message(message: &Message<'_>, encoding: Encoding) -> u64 {
 
 /// Prompt tokens that no message accounts for: the reply's primer, tool and function schemas, the response format.
 #[must_use]
-pub fn count_fixed(chat: &Chat<'_>, encoding: Encoding) -> u64 {
+pub fn count_fixed(chat: &Outline<'_>, encoding: Encoding) -> u64 {
     PRIMER_TOKENS + chat.fixed_parts.iter().map(|part| encoding.count(part)).sum::<u64>()
 }
 
@@ -191,6 +193,7 @@ fn image_tokens(image: &RawValue) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::core::chat::Chat;
 
     #[test]
     fn the_longest_prefix_names_the_encoding() {
@@ -218,7 +221,7 @@ mod tests {
             {"role":"user","content":"This late pivot means we don't have time to boil the ocean for the client deliverable."}]}"#;
         let chat = Chat::parse(body.as_bytes()).unwrap();
         for (encoding, expected) in [(Encoding::Cl100k, 129), (Encoding::O200k, 124)] {
-            let total = count_fixed(&chat, encoding) + chat.messages.iter().map(|m| count_message(m, encoding)).sum::<u64>();
+            let total = count_fixed(&chat.outline, encoding) + chat.messages.iter().map(|m| count_message(m, encoding)).sum::<u64>();
             assert_eq!(total, expected, "{encoding:?}");
         }
     }

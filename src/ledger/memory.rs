@@ -6,7 +6,7 @@ use highway::{HighwayHash, HighwayHasher, Key};
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
 
-use crate::core::chat::{Chat, Message};
+use crate::core::chat::{Message, Outline, Unreadable};
 use crate::core::digest::Digest;
 use crate::core::plan::Checkpoint;
 use crate::core::tokens::{Encoding, Measure, PRIMER_TOKENS, count_fixed};
@@ -94,7 +94,7 @@ impl Ledger {
 
     /// Prompt tokens beside the messages (tool schemas above all), counted only once for the same bytes.
     #[must_use]
-    pub fn fixed_tokens(&self, chat: &Chat<'_>, encoding: Encoding) -> u64 {
+    pub fn fixed_tokens(&self, chat: &Outline<'_>, encoding: Encoding) -> u64 {
         if chat.fixed_parts.is_empty() {
             return PRIMER_TOKENS;
         }
@@ -111,15 +111,18 @@ impl Ledger {
         })
     }
 
-    /// The measure of a message, taken only once for the same bytes.
-    #[must_use]
-    pub fn measure(&self, message: &Message<'_>, encoding: Encoding) -> Measure {
-        let key = (HighwayHasher::new(self.key).hash256(message.raw.as_bytes()), encoding);
-        self.measures.get(&key).unwrap_or_else(|| {
-            let measure = Measure::of(message, encoding);
-            self.measures.insert(key, measure);
-            measure
-        })
+    /// The measure of a message, given its raw JSON; taken only once for the same bytes.
+    ///
+    /// # Errors
+    /// [`Unreadable`] when it is no plain message.
+    pub fn measure(&self, raw: &str, encoding: Encoding) -> Result<Measure, Unreadable> {
+        let key = (HighwayHasher::new(self.key).hash256(raw.as_bytes()), encoding);
+        if let Some(measure) = self.measures.get(&key) {
+            return Ok(measure);
+        }
+        let measure = Measure::of(&Message::parse(raw)?, encoding);
+        self.measures.insert(key, measure);
+        Ok(measure)
     }
 }
 

@@ -10,12 +10,12 @@ use bytes::Bytes;
 
 use super::Proxy;
 use super::context::Finding;
-use crate::core::chat::{Chat, group};
+use crate::core::chat::{Chat, Outline, group};
 use crate::core::digest::Digest;
 use crate::core::draft::Subject;
 use crate::core::policy::{Mode, OnUnfit, Policy};
 use crate::core::render::{Piece, render, validate};
-use crate::core::think::{Circumstances, Lookup, Plan, Seeds, think};
+use crate::core::think::{Circumstances, Lookup, Plan, Seeds, assess, think};
 use crate::core::tokens::{Encoding, Measure};
 use crate::core::{Cancel, Cancelled};
 use crate::observe::{Action, Phase, compaction_happened};
@@ -130,40 +130,43 @@ fn answer(proxy: &Proxy, question: &Question, cancel: &Cancel) -> Result<Thought
     let pass = |reason| Thought { finding: Finding::without_a_look(Action::None, reason, window), body: None, refused: false };
     let mut clock = Clock::start(proxy);
 
-    let chat = match Chat::parse(&question.body) {
+    let outline = match Outline::parse(&question.body) {
+        Ok(outline) => outline,
+        Err(unreadable) => return Ok(pass(unreadable.as_str())),
+    };
+    clock.lap(Phase::View);
+    let encoding = question.encoding();
+    let mut measures: Vec<Measure> = Vec::with_capacity(outline.messages.len());
+    for raw in &outline.messages {
+        cancel.check().map_err(|Cancelled| Failure::Deadline)?;
+        match proxy.ledger.measure(raw, encoding) {
+            Ok(measure) => measures.push(measure),
+            Err(unreadable) => return Ok(pass(unreadable.as_str())),
+        }
+    }
+    let fixed_tokens = proxy.ledger.fixed_tokens(&outline, encoding);
+    clock.lap(Phase::Measure);
+
+    let circumstances = Circumstances { window, max_output_tokens: outline.max_output_tokens, force: question.force };
+    let lookup = Lookup { checkpoint: &|prefix| proxy.ledger.checkpoint(prefix), usage: &|list| proxy.ledger.usage(list) };
+    let seeds = Seeds { checkpoint: checkpoint_seed(proxy, question, policy, window), usage: usage_seed(proxy, question, &outline) };
+    if question.sent {
+        let known = assess(&measures, fixed_tokens, policy, circumstances, seeds.usage, &lookup);
+        let mut thought = pass("gate");
+        thought.finding.sizes = Some([known.size; 2]);
+        thought.finding.budget = Some(known.budget);
+        thought.finding.usage_key = Some(known.usage_key);
+        return Ok(thought);
+    }
+
+    let chat = match outline.view() {
         Ok(chat) => chat,
         Err(unreadable) => return Ok(pass(unreadable.as_str())),
     };
-    // `peek_model` stops at the first model it finds; a view knows that there is only one.
-    let exchanges = match group(&chat.messages) {
-        Ok(exchanges) => exchanges,
-        Err(_) => return Ok(pass("broken_pairing")),
-    };
+    let Ok(exchanges) = group(&chat.messages) else { return Ok(pass("broken_pairing")) };
+    let subject = Subject { messages: &chat.messages, measures: &measures, exchanges: &exchanges, fixed_tokens, encoding };
     clock.lap(Phase::View);
-
-    let encoding = question.encoding();
-    let mut measures: Vec<Measure> = Vec::with_capacity(chat.messages.len());
-    for message in &chat.messages {
-        cancel.check().map_err(|Cancelled| Failure::Deadline)?;
-        measures.push(proxy.ledger.measure(message, encoding));
-    }
-    let subject = Subject {
-        messages: &chat.messages,
-        measures: &measures,
-        exchanges: &exchanges,
-        fixed_tokens: proxy.ledger.fixed_tokens(&chat, encoding),
-        encoding,
-    };
-    clock.lap(Phase::Measure);
-
-    let seeds = Seeds { checkpoint: checkpoint_seed(proxy, question, policy, window), usage: usage_seed(proxy, question, &chat) };
-    let circumstances = Circumstances { window, max_output_tokens: chat.max_output_tokens, force: question.force };
-    let lookup = Lookup { checkpoint: &|prefix| proxy.ledger.checkpoint(prefix), usage: &|list| proxy.ledger.usage(list) };
-    let plan = if question.sent {
-        Plan::of_what_was_sent(&subject, policy, circumstances, seeds, &lookup)
-    } else {
-        think(&subject, policy, circumstances, seeds, &lookup, cancel).map_err(|Cancelled| Failure::Deadline)?
-    };
+    let plan = think(&subject, policy, circumstances, seeds, &lookup, cancel).map_err(|Cancelled| Failure::Deadline)?;
     clock.lap(Phase::Decide);
 
     let observe = question.observe || policy.mode == Mode::Observe;
@@ -185,9 +188,7 @@ fn conclude(
     if plan.edited() {
         validate(&chat.messages, &plan.edits).map_err(|_| Failure::Invalid)?;
     }
-    if !question.sent {
-        if plan.replayed { &proxy.metrics.checkpoint_hits } else { &proxy.metrics.checkpoint_misses }.inc();
-    }
+    if plan.replayed { &proxy.metrics.checkpoint_hits } else { &proxy.metrics.checkpoint_misses }.inc();
     let (action, reason) = match &plan.compaction {
         _ if !plan.edited() => (Action::None, "below_trigger"),
         _ if observe => (Action::Observed, plan.compaction.as_ref().map_or("checkpoint", |compaction| compaction.reason.as_str())),
@@ -197,11 +198,7 @@ fn conclude(
     if let Some(compaction) = &plan.compaction {
         compaction_happened(&proxy.metrics, &question.id, &policy.name, compaction.reason, &compaction.reports);
     }
-    let reason = match action {
-        Action::None if !plan.fits => "unfit",
-        Action::None if question.sent => "gate",
-        _ => reason,
-    };
+    let reason = if action == Action::None && !plan.fits { "unfit" } else { reason };
     if !plan.fits {
         proxy.metrics.unfit.inc();
     }
@@ -214,8 +211,8 @@ fn conclude(
         // What is observed only was sent as it came: its usage is that of another list.
         usage_key: Some(if observe { plan.original_usage_key } else { plan.usage_key }),
     };
-    let refused = !plan.fits && policy.on_unfit == OnUnfit::Reject && !observe && !question.sent;
-    let body = (plan.edited() && !observe && !question.sent).then(|| pieces(&question.body, &render(chat, &plan.edits)));
+    let refused = !plan.fits && policy.on_unfit == OnUnfit::Reject && !observe;
+    let body = (plan.edited() && !observe).then(|| pieces(&question.body, &render(chat, &plan.edits)));
     if let Some((prefix, checkpoint)) = plan.record {
         if crate::core::gate::nothing_can_trigger(&question.body, policy, &policy.budget(plan.budget.window)) {
             proxy.ledger.never_gate(seeds.checkpoint);
@@ -245,7 +242,7 @@ pub(super) fn checkpoint_seed(proxy: &Proxy, question: &Question, policy: &Polic
 }
 
 /// The first link of the chain of reported usage: who asks, whom, for which model, and what else is in the prompt.
-fn usage_seed(proxy: &Proxy, question: &Question, chat: &Chat<'_>) -> Digest {
+fn usage_seed(proxy: &Proxy, question: &Question, chat: &Outline<'_>) -> Digest {
     let model = question.model.as_deref().unwrap_or_default();
     let mut parts: Vec<&[u8]> =
         vec![b"usage", &question.tenant.0, proxy.upstream_identity.as_bytes(), question.path.as_bytes(), model.as_bytes()];

@@ -15,20 +15,27 @@ use serde_json::value::RawValue;
 pub use exchange::{BrokenPairing, Exchange, Kind, group};
 pub use message::{Call, Message, Role};
 
-/// A chat-completion request as the client sent it, seen through its raw spans.
+/// The first look at a chat-completion request: its top-level fields, and where each message stands.
 #[derive(Debug)]
-pub struct Chat<'a> {
+pub struct Outline<'a> {
     /// The whole body.
     pub body: &'a str,
     /// `model`, when it is a string.
     pub model: Option<Cow<'a, str>>,
     /// The larger of `max_tokens` and `max_completion_tokens`, when they are whole numbers.
     pub max_output_tokens: Option<u64>,
-    /// `stream: true`.
-    pub stream: bool,
     /// Raw JSON of `tools`, `functions` and `response_format`: parts of the prompt that no strategy touches.
     pub fixed_parts: Vec<&'a str>,
-    /// The messages, in order. Their `raw` spans lie inside `body`.
+    /// Raw JSON of each message, in order: slices of `body`.
+    pub messages: Vec<&'a str>,
+}
+
+/// A chat-completion request with its messages viewed.
+#[derive(Debug)]
+pub struct Chat<'a> {
+    /// The first look.
+    pub outline: Outline<'a>,
+    /// The messages, in order.
     pub messages: Vec<Message<'a>>,
 }
 
@@ -77,11 +84,9 @@ struct TopLevel<'a> {
     max_tokens: Option<&'a RawValue>,
     #[serde(borrow)]
     max_completion_tokens: Option<&'a RawValue>,
-    #[serde(borrow)]
-    stream: Option<&'a RawValue>,
 }
 
-impl<'a> Chat<'a> {
+impl<'a> Outline<'a> {
     /// Reads `body` (the request's bytes, undecoded). Linear in its length, whatever it holds.
     ///
     /// # Errors
@@ -89,26 +94,43 @@ impl<'a> Chat<'a> {
     pub fn parse(body: &'a [u8]) -> Result<Self, Unreadable> {
         let body = std::str::from_utf8(body).map_err(|_| Unreadable::NotJson)?;
         let top: TopLevel<'a> = serde_json::from_str(body)?;
-        let list = top.messages.ok_or(Unreadable::Unusual)?;
-        let messages = list.into_iter().map(|raw| Message::parse(raw.get())).collect::<Result<Vec<_>, _>>()?;
+        let messages: Vec<&'a str> = top.messages.ok_or(Unreadable::Unusual)?.into_iter().map(RawValue::get).collect();
         if messages.is_empty() {
             return Err(Unreadable::Unusual);
         }
         let number = |raw: Option<&RawValue>| raw.and_then(|raw| raw.get().parse::<u64>().ok());
-        Ok(Chat {
+        Ok(Outline {
             body,
             model: top.model.and_then(string),
             max_output_tokens: number(top.max_tokens).max(number(top.max_completion_tokens)),
-            stream: top.stream.is_some_and(|raw| raw.get() == "true"),
             fixed_parts: [top.tools, top.functions, top.response_format].into_iter().flatten().map(RawValue::get).collect(),
             messages,
         })
     }
 
+    /// Views the messages.
+    ///
+    /// # Errors
+    /// [`Unreadable`] when one of them is no plain message.
+    pub fn view(self) -> Result<Chat<'a>, Unreadable> {
+        let messages = self.messages.iter().map(|raw| Message::parse(raw)).collect::<Result<Vec<_>, _>>()?;
+        Ok(Chat { outline: self, messages })
+    }
+}
+
+impl<'a> Chat<'a> {
+    /// Reads `body` and views its messages.
+    ///
+    /// # Errors
+    /// [`Unreadable`] when the body is not a chat request that can be compacted safely.
+    pub fn parse(body: &'a [u8]) -> Result<Self, Unreadable> {
+        Outline::parse(body)?.view()
+    }
+
     /// Where `part`, a slice of this chat's body, stands in it (bytes).
     #[must_use]
     pub fn span(&self, part: &str) -> Range<usize> {
-        span_in(self.body, part)
+        span_in(self.outline.body, part)
     }
 }
 
