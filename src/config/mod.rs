@@ -50,12 +50,13 @@ impl fmt::Display for Problem {
 #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
 pub struct Problems(pub Vec<Problem>);
 
-/// Variables that start like Baler's and are not keys: the file, the log filter, and what Kubernetes sets in every pod of
-/// a namespace that has a Service called `baler`.
+/// Variables that start like Baler's and are no keys: the file, and what Kubernetes sets in every pod of a namespace that
+/// has a Service called `baler` or `baler-something`.
 fn is_foreign(name: &str) -> bool {
-    let rest = name.strip_prefix("BALER_").unwrap_or(name);
-    let numbered_port = rest.strip_prefix("PORT_").is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
-    matches!(rest, "CONFIG" | "SERVICE_HOST" | "SERVICE_PORT" | "PORT") || rest.starts_with("SERVICE_PORT_") || numbered_port
+    let rest = name.strip_prefix("BALER").unwrap_or(name);
+    let numbered_port = rest.split("_PORT_").skip(1).any(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
+    let of_a_service = rest.ends_with("_SERVICE_HOST") || rest.ends_with("_PORT") || rest.contains("_SERVICE_PORT") || numbered_port;
+    rest == "_CONFIG" || (of_a_service && !rest.contains("__"))
 }
 
 /// Reads, checks and resolves the configuration.

@@ -7,6 +7,7 @@ use super::chat::{Exchange, Kind, Message, Role, string};
 use super::digest::Digest;
 use super::plan::{Edit, Replacement};
 use super::policy::{Keep, Pin, Size};
+use super::strategy::Goal;
 use super::tokens::{Encoding, Measure};
 
 /// Whether an exchange may be touched.
@@ -84,16 +85,16 @@ pub struct Draft<'a> {
 
 impl<'a> Draft<'a> {
     /// Continues from `edits` (one per message). `keep` says what of the newest part stays, but that never takes more
-    /// than `keep_limit` tokens, its newest exchange aside.
+    /// than half of the goal, its newest exchange aside.
     #[must_use]
-    pub fn new(subject: Subject<'a>, edits: Vec<Edit>, pin: &Pin, keep: &Keep, keep_limit: u64) -> Self {
+    pub fn new(subject: Subject<'a>, edits: Vec<Edit>, pin: &Pin, keep: &Keep, goal: Goal) -> Self {
         let size = size_of_edited(&subject, &edits);
         let mut draft = Draft { subject, edits, standing: vec![Standing::Span; subject.exchanges.len()], size };
-        draft.stand(pin, keep, keep_limit);
+        draft.stand(pin, keep, goal);
         draft
     }
 
-    fn stand(&mut self, pin: &Pin, keep: &Keep, keep_limit: u64) {
+    fn stand(&mut self, pin: &Pin, keep: &Keep, goal: Goal) {
         let exchanges = self.subject.exchanges;
         let first_user = exchanges.iter().position(|exchange| exchange.kind == Kind::User);
         let last_user = exchanges.iter().rposition(|exchange| exchange.kind == Kind::User);
@@ -109,17 +110,19 @@ impl<'a> Draft<'a> {
             })
             .collect();
 
-        let (mut tokens, mut turns, mut kept) = (0, 0, 0);
+        let (mut tokens, mut messages, mut turns, mut kept) = (0, 0, 0, 0);
         for (at, exchange) in exchanges.iter().enumerate().rev() {
             if self.is_gone(exchange) || exchange.kind == Kind::Instruction {
                 continue;
             }
             let more = tokens + self.tokens_in(exchange);
+            let more_messages = messages + (exchange.end - exchange.first) as u64;
             let wanted = more <= keep.tokens || turns < keep.turns || kept < keep.exchanges.max(1);
-            if !wanted || (more > keep_limit && kept > 0) {
+            let too_much = more > goal.target / 2 || goal.messages.is_some_and(|limit| more_messages > limit / 2);
+            if !wanted || (too_much && kept > 0) {
                 break;
             }
-            (tokens, kept) = (more, kept + 1);
+            (tokens, messages, kept) = (more, more_messages, kept + 1);
             turns += u64::from(exchange.kind == Kind::User);
             if let Some(standing @ Standing::Span) = standing.get_mut(at) {
                 *standing = Standing::Tail;

@@ -52,7 +52,7 @@ pub struct Plan {
     pub edits: Vec<Edit>,
     /// Whether a checkpoint of the ledger was used.
     pub replayed: bool,
-    /// The last compaction this request caused, if it caused one.
+    /// The last compaction that was made for this request, be it at an earlier request point that nobody had seen.
     pub compaction: Option<Compaction>,
     /// Size of the client's list.
     pub before: Size,
@@ -117,7 +117,13 @@ pub fn think(
     };
     let mut made_at = derived.made_at;
 
-    let reason = if circumstances.force { Some(Reason::Forced) } else { policy.trigger.fires(estimate.size, plan.budget.room) };
+    // What the walk decided by the same numbers is not decided again.
+    let knows_more = estimate.size.tokens > estimate.counted || plan.budget.room < policy.budget(circumstances.window).room;
+    let reason = match () {
+        () if circumstances.force => Some(Reason::Forced),
+        () if knows_more => policy.trigger.fires(estimate.size, plan.budget.room),
+        () => None,
+    };
     if let Some(reason) = reason {
         // The upstream counts otherwise than we do: the goal, which is in its tokens, is put into ours.
         let counted = Budget {
@@ -247,11 +253,6 @@ fn derive(
             None => {}
         }
     }
-    // A compaction at an earlier request point is history that this replica had not seen, not this request's doing.
-    if derived.made_at.is_some_and(|at| at < length) {
-        derived.compaction = None;
-        derived.replayed = true;
-    }
     Ok(derived)
 }
 
@@ -281,7 +282,7 @@ fn compact(
         Reason::Turns => (goal.turns, keep.tokens) = (low(policy.trigger.turns), 0),
         Reason::Forced => goal.target = goal.target.min(before.tokens / 2),
     }
-    let mut draft = Draft::new(*subject, edits, &policy.pin, &keep, goal.target / 2);
+    let mut draft = Draft::new(*subject, edits, &policy.pin, &keep, goal);
     let reports = descend(&policy.ladder, &mut draft, goal, cancel)?;
     let gain = before.tokens.saturating_sub(draft.size().tokens);
     let pays = !matches!(reason, Reason::Ratio | Reason::Tokens) || gain >= budget.min_gain || before.tokens > budget.room;

@@ -18,6 +18,9 @@ const UNIT_BYTES: usize = 1_024;
 /// Capacity reserved at once for a body whose length was announced; an announcement costs its sender nothing.
 const FIRST_CAPACITY: usize = 256 * 1_024;
 
+/// How long the rest of a body that was refused is read and thrown away.
+const LINGER: Duration = Duration::from_secs(2);
+
 /// The bounds that all requests share.
 #[derive(Debug)]
 pub(super) struct Admission {
@@ -77,11 +80,17 @@ impl Admission {
     ///
     /// # Errors
     /// [`Refusal`]: too long, too slow, broken off, or no memory left.
-    pub(super) async fn read(&self, body: Incoming) -> Result<Held, Refusal> {
-        tokio::time::timeout(self.body_timeout, self.collect(body)).await.map_err(|_| Refusal::BodyTimeout)?
+    pub(super) async fn read(&self, mut body: Incoming) -> Result<Held, Refusal> {
+        let read = tokio::time::timeout(self.body_timeout, self.collect(&mut body)).await.unwrap_or(Err(Refusal::BodyTimeout));
+        if let Err(Refusal::BodyTooLarge | Refusal::OutOfMemory) = read {
+            // A client that is still writing would see its connection reset, and not the refusal.
+            let rest = async { while let Some(Ok(_)) = body.frame().await {} };
+            let _ = tokio::time::timeout(LINGER, rest).await;
+        }
+        read
     }
 
-    async fn collect(&self, mut body: Incoming) -> Result<Held, Refusal> {
+    async fn collect(&self, body: &mut Incoming) -> Result<Held, Refusal> {
         let announced = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
         if announced > self.body_bytes {
             return Err(Refusal::BodyTooLarge);

@@ -1,0 +1,42 @@
+# The tag is the oldest Rust that Cargo.toml allows, on the Debian of the final image: both have the same C library.
+FROM rust:1.95-slim-bookworm AS build
+WORKDIR /baler
+
+# The dependencies on their own: this layer lasts until one of these two files changes. What was built of the stub
+# itself is taken away, for its files may look newer than the real ones.
+COPY Cargo.toml Cargo.lock ./
+RUN mkdir src \
+    && echo 'fn main() {}' > src/main.rs \
+    && touch src/lib.rs \
+    && cargo build --release --locked \
+    && cargo clean --release --locked --package baler \
+    && rm -r src
+
+COPY src src
+RUN cargo build --release --locked
+
+# The binary contains the dependencies, and most of their licences ask to come along.
+WORKDIR /usr/local/cargo/registry/src
+RUN mkdir /licenses \
+    && find . -type f \( -iname 'licen[cs]e*' -o -iname 'copying*' -o -iname 'notice*' \) ! -name '*.rs' \
+        -exec cp --parents --target-directory=/licenses {} +
+
+# No shell and no package manager. Health is probed over HTTP from outside: /livez and /readyz on port 4142.
+FROM gcr.io/distroless/cc-debian12:nonroot
+# docker build --build-arg VERSION=... --build-arg REVISION="$(git rev-parse HEAD)" --tag baler .
+ARG VERSION=dev
+ARG REVISION=unknown
+LABEL org.opencontainers.image.title="baler" \
+      org.opencontainers.image.description="A sidecar proxy that keeps long LLM conversations inside the context window" \
+      org.opencontainers.image.licenses="Apache-2.0" \
+      org.opencontainers.image.version="$VERSION" \
+      org.opencontainers.image.revision="$REVISION"
+COPY LICENSE /usr/share/doc/baler/LICENSE
+COPY --from=build /licenses /usr/share/doc/baler/third-party
+COPY --from=build /baler/target/release/baler /usr/local/bin/baler
+# By number, or runAsNonRoot could not tell that it is not root.
+USER 65532:65532
+# 4141 for applications, 4142 for probes and Prometheus. Both listen on loopback, as a sidecar's data port should;
+# BALER_LISTEN__ADDRESS and BALER_ADMIN__ADDRESS open them.
+EXPOSE 4141 4142
+ENTRYPOINT ["/usr/local/bin/baler"]

@@ -1,0 +1,159 @@
+"""A conversation with a real model that outgrows its window: straight to the server, and through Baler.
+
+usage: real_model.py BALER SERVER    (base URLs; the server has a fresh prompt cache and serves `smollm2`)
+
+Straight, it ends in an error. Through Baler it must not, and the server's own count of cached tokens must show that
+Baler does not spoil the prompt cache: whatever was sent for one turn is read from the cache in the next, except in the
+turns in which Baler compacts.
+"""
+
+import random
+import re
+import sys
+
+import openai
+from checks import Checks
+from openai import OpenAI
+
+BALER, SERVER = sys.argv[1:3]
+MODEL = "smollm2"
+WINDOW = 4096
+RESERVE = 512
+TURNS = 40
+REPLY_TOKENS = 32
+# All of a turn's prompt is in the cache for the next one; but where a reply begins with white space, the last token of
+# the prompt may merge with it once it is history.
+SLACK_TOKENS = 4
+# A prompt of this size takes seconds, on a busy machine a minute.
+TIMEOUT_SECONDS = 180
+
+SYSTEM = "You are the archivist of a small valley. Answer in one short sentence."
+PLACES = ["Alder Ford", "Brackwater", "Corrin Heath", "Dunmere", "Eastlock", "Fennick", "Garrow Bridge", "Hollin", "Ismere", "Kettle Bay"]
+GOODS = ["barley", "slate", "smoked eel", "linen", "lamp oil", "cider", "copper wire", "honey", "roof tiles", "goat cheese"]
+PEOPLE = ["the miller", "a ferryman", "two sisters", "the schoolmaster", "an old surveyor", "the harbour clerk", "a travelling dentist"]
+EVENTS = [
+    "the bridge was closed for {n} days because of high water",
+    "{who} bought {n} crates of {what} and sold half of them in {where}",
+    "a fire burned {n} sheds, but the {what} was saved",
+    "the council of {where} voted {n} to {m} for a new road",
+    "{who} counted {n} swans on the lake near {where}",
+    "the price of {what} rose from {m} to {n} shillings",
+    "{who} wrote a letter of {m} pages about the school in {where}",
+    "the winter market sold {what} for {n} shillings a load",
+]
+QUESTIONS = [
+    "Which of these places would you visit first?",
+    "What was sold there?",
+    "How much did it cost?",
+    "Who do you think was right?",
+    "What should I write down about this?",
+]
+
+check = Checks("real model")
+
+
+def user_text(turn):
+    """What the user says in a turn: notes of 60 to 250 tokens, now and then only a question. Always the same."""
+    rng = random.Random(turn)
+
+    def fact():
+        event = rng.choice(EVENTS).format(
+            n=rng.randint(11, 99), m=rng.randint(2, 10), who=rng.choice(PEOPLE), what=rng.choice(GOODS), where=rng.choice(PLACES)
+        )
+        return f"In {rng.randint(1700, 1950)}, in {rng.choice(PLACES)}, {event}."
+
+    notes = [] if turn % 5 == 4 else [f"Note {turn + 1} for the archive.", *(fact() for _ in range(rng.randint(2, 9)))]
+    return " ".join([*notes, rng.choice(QUESTIONS)])
+
+
+def converse(base_url, after_turn):
+    """Holds the conversation; calls `after_turn(turn, headers, usage)`. Every third turn is streamed."""
+    client = OpenAI(base_url=base_url, api_key="sk-marigold-real", max_retries=0, timeout=TIMEOUT_SECONDS)
+    messages = [{"role": "system", "content": SYSTEM}]
+    for turn in range(TURNS):
+        messages.append({"role": "user", "content": user_text(turn)})
+        ask = {"model": MODEL, "messages": messages, "max_tokens": REPLY_TOKENS, "temperature": 0}
+        if turn % 3 == 2:
+            response = client.chat.completions.with_raw_response.create(**ask, stream=True, stream_options={"include_usage": True})
+            chunks = list(response.parse())
+            text, usage = "".join(choice.delta.content or "" for chunk in chunks for choice in chunk.choices), chunks[-1].usage
+        else:
+            response = client.chat.completions.with_raw_response.create(**ask)
+            answer = response.parse()
+            text, usage = answer.choices[0].message.content, answer.usage
+        messages.append({"role": "assistant", "content": text})
+        after_turn(turn + 1, response.headers, usage)
+
+
+# (action, prompt tokens, cached tokens, Baler's estimate) of every turn through Baler.
+turns = []
+
+
+def through_baler(turn, headers, usage):
+    estimate = int(re.search(r"after=(\d+)", headers["x-baler-tokens"])[1])
+    row = (headers["x-baler-action"], usage.prompt_tokens, usage.prompt_tokens_details.cached_tokens, estimate)
+    turns.append(row)
+    action, prompt, cached, estimate = row
+    print(f"     {turn:4} {action:9} {prompt:6} {cached:6} {estimate:8} {prompt / WINDOW:6.0%}", flush=True)
+
+
+@check
+def forty_turns_through_baler_without_an_error():
+    print(f"     {'turn':4} {'action':9} {'prompt':>6} {'cached':>6} {'estimate':>8} {'window':>6}")
+    converse(BALER, through_baler)
+    assert len(turns) == TURNS
+
+
+@check
+def compacted_now_and_then_and_replayed_in_between():
+    letters = "".join({"none": "n", "compacted": "c", "replayed": "r"}.get(action, "?") for action, *_ in turns)
+    assert re.fullmatch(r"n+(cr+){2,}", letters + "r"), letters
+
+
+@check
+def every_prompt_leaves_the_reserve_free():
+    assert turns and max(prompt for _, prompt, *_ in turns) <= WINDOW - RESERVE
+
+
+@check
+def the_prompt_cache_is_hit_in_every_turn():
+    # With a compaction, what comes before its first cut: the instruction and the first user message.
+    assert len(turns) == TURNS and turns[0][2] == 0, "the cache was not empty"
+    misses = []
+    for turn, ((_, last, *_), (action, _, cached, _)) in enumerate(zip(turns, turns[1:]), start=2):
+        expected = turns[0][1] if action == "compacted" else last
+        if cached < expected - SLACK_TOKENS:
+            misses.append(f"turn {turn}, {action}: {cached} cached tokens instead of {expected}")
+    assert not misses, misses
+
+
+@check
+def the_estimate_is_near_what_the_server_counts():
+    # Another vocabulary than the model's, corrected by what the server reported for the turn before.
+    off = [(at + 1, *row) for at, row in enumerate(turns) if not 0.85 <= row[3] / row[1] <= 1.15]
+    assert len(turns) == TURNS and not off, off
+
+
+died_at = None
+
+
+@check
+def the_same_conversation_fails_without_baler():
+    global died_at
+    done = []
+    try:
+        converse(SERVER, lambda *_: done.append(1))
+    except openai.BadRequestError as error:
+        died_at = len(done) + 1
+        assert error.type == "exceed_context_size_error", error
+    assert died_at is not None, f"{len(done)} turns without an error: the conversation is too short to prove anything"
+
+
+code = check.run()
+total, cached = sum(prompt for _, prompt, *_ in turns), sum(cached for *_, cached, _ in turns)
+print(
+    f"     real model: {len(turns)} turns through Baler, {TURNS - len(turns)} missing, "
+    f"{sum(action == 'compacted' for action, *_ in turns)} compactions, {cached / max(total, 1):.1%} of {total} prompt tokens cached; "
+    f"without Baler the conversation died at turn {died_at}"
+)
+sys.exit(code)

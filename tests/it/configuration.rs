@@ -1,0 +1,168 @@
+//! Configuration: precedence, and errors that name the place, all at once.
+
+use std::collections::BTreeMap;
+
+use baler::config::{Config, Problem, Problems, Sources, load, raw};
+
+fn sources(toml: &str, env: &[(&str, &str)], flags: &[(&'static str, &str)]) -> (Sources, tempfile::NamedTempFile) {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), toml).unwrap();
+    let env: BTreeMap<String, String> = env.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+    let flags = flags.iter().map(|(key, value)| (*key, (*value).to_owned())).collect();
+    (Sources { file: Some(file.path().to_owned()), env, flags }, file)
+}
+
+fn read(toml: &str, env: &[(&str, &str)], flags: &[(&'static str, &str)]) -> Result<Config, Vec<Problem>> {
+    let (sources, _file) = sources(toml, env, flags);
+    load(&sources).map_err(|Problems(problems)| problems)
+}
+
+#[test]
+fn no_file_at_all_is_a_good_start() {
+    let config = load(&Sources::default()).unwrap();
+    assert_eq!(config.upstream.origin, "https://api.openai.com/");
+    assert_eq!(config.listen.to_string(), "127.0.0.1:4141");
+    assert_eq!(config.policies.len(), 1);
+}
+
+#[test]
+fn flags_beat_environment_beats_file_beats_openais_variable() {
+    let file = "[upstream]\nurl = \"http://file/v1\"\n[listen]\naddress = \"127.0.0.1:1\"\n[limits]\nin_flight = 7\n";
+    let env = [("BALER_UPSTREAM__URL", "http://env/v1"), ("BALER_LISTEN__ADDRESS", "127.0.0.1:2"), ("OPENAI_BASE_URL", "http://openai/v1")];
+    let config = read(file, &env, &[("upstream.url", "http://flag/v1")]).unwrap();
+    assert_eq!(config.upstream.origin, "http://flag/");
+    assert_eq!(config.listen.to_string(), "127.0.0.1:2");
+    assert_eq!(config.limits.in_flight, 7);
+    assert_eq!(read(file, &env[2..], &[]).unwrap().upstream.origin, "http://file/");
+    assert_eq!(read("", &env[2..], &[]).unwrap().upstream.origin, "http://openai/");
+    assert_eq!(read("", &env, &[]).unwrap().upstream.origin, "http://env/");
+}
+
+#[test]
+fn every_problem_is_told_at_once_with_its_place() {
+    let file = r#"
+top = 1
+[listen]
+adress = "127.0.0.1:1"
+[upstream]
+url = "ftp://x"
+http2 = "yes"
+connect_timeout = "soon"
+[limits]
+in_flight = -3
+[[policy]]
+name = "a b"
+mode = "enforced"
+window = "big"
+trigger = { ratio = 1.5 }
+ladder = ["clear_result", { token_budget = { threshhold = 1 } }, { sliding_window = { turns = 1, messages = 2 } }]
+[[policy]]
+target = { ratio = 0.9 }
+pin = { text = "(" }
+on_unfit = "drop"
+"#;
+    let problems = read(file, &[("BALER_LISTEN__WORKERS", "many"), ("BALER_UPSTREAM_URL", "http://x")], &[("log.level", "=loud=")]).unwrap_err();
+    let text = problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
+    for expected in [
+        "top: unknown key",
+        "listen.adress: unknown key, did you mean \"address\"?",
+        "upstream.url: not an http or https URL",
+        "upstream.http2: ",
+        "upstream.connect_timeout: \"soon\" is no duration",
+        "limits.in_flight: ",
+        "got -3",
+        "policy.0.name: \"a b\"",
+        "policy.0.mode: unknown value \"enforced\", did you mean \"enforce\"?",
+        "policy.0.window: ",
+        "policy.0.trigger.ratio: 1.5 is not between 0 and 1",
+        "did you mean \"clear_results\"?",
+        "unknown key \"threshhold\"",
+        "policy.0.ladder.2.sliding_window: takes one of",
+        "policy.1.target: is not below the trigger",
+        "policy.1.pin.text: \"(\" is no regular expression",
+        "policy.1.on_unfit: unknown value \"drop\"",
+        "listen.workers: ",
+        "(BALER_LISTEN__WORKERS)",
+        "BALER_UPSTREAM_URL: no such variable",
+        "did you mean BALER_UPSTREAM__URL?",
+        "log.level: \"=loud=\"",
+        "(flag)",
+    ] {
+        assert!(text.contains(expected), "{expected:?} in\n{text}");
+    }
+}
+
+#[test]
+fn what_kubernetes_sets_for_a_service_of_that_name_is_no_mistake() {
+    let env = [
+        ("BALER_SERVICE_HOST", "10.0.0.1"),
+        ("BALER_SERVICE_PORT", "4141"),
+        ("BALER_SERVICE_PORT_HTTP", "4141"),
+        ("BALER_PORT", "tcp://10.0.0.1:4141"),
+        ("BALER_PORT_4141_TCP", "tcp://10.0.0.1:4141"),
+        ("BALER_PORT_4141_TCP_PROTO", "tcp"),
+        ("BALER_METRICS_SERVICE_HOST", "10.0.0.2"),
+        ("BALER_METRICS_PORT_4142_TCP", "tcp://10.0.0.2:4142"),
+        ("BALER_CONFIG", "/etc/baler.toml"),
+    ];
+    read("", &env, &[]).unwrap();
+}
+
+#[test]
+fn a_loop_and_a_clash_of_ports_are_refused() {
+    for url in ["http://127.0.0.1:4141/v1", "http://localhost:4141", "http://[::1]:4141/v1"] {
+        let problems = read("", &[("OPENAI_BASE_URL", url)], &[]).unwrap_err();
+        assert!(problems[0].what.contains("round in circles"), "{url}");
+    }
+    assert!(read("", &[("BALER_ADMIN__ADDRESS", "127.0.0.1:4141")], &[]).is_err());
+}
+
+#[test]
+fn a_url_with_a_secret_is_refused_without_showing_it() {
+    let problems = read("", &[("BALER_UPSTREAM__URL", "https://user:hunter2@x/v1")], &[]).unwrap_err();
+    assert!(!problems[0].to_string().contains("hunter2"), "{}", problems[0]);
+}
+
+#[test]
+fn unreadable_files_are_named() {
+    let problems = read("[listen\n", &[], &[]).unwrap_err();
+    assert!(problems[0].what.contains("TOML"), "{}", problems[0]);
+    let missing = Sources { file: Some("/does/not/exist.toml".into()), ..Sources::default() };
+    let Problems(problems) = load(&missing).unwrap_err();
+    assert!(problems[0].key.contains("/does/not/exist.toml") && problems[0].what.contains("cannot be read"));
+}
+
+const SHIPPED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/config/baler.toml");
+
+#[test]
+fn the_shipped_file_shows_every_key_at_its_default() {
+    let text = std::fs::read_to_string(SHIPPED).unwrap();
+    let shipped: raw::Raw = toml::from_str(&text).unwrap();
+    let mut defaults = raw::Raw::default();
+    defaults.policy = vec![raw::Policy::default()];
+    assert_eq!(shipped, defaults);
+
+    // And it names all of them: taking any line away loses a key.
+    fn keys(value: &serde_json::Value, path: &str, found: &mut Vec<String>) {
+        match value {
+            serde_json::Value::Object(map) => map.iter().for_each(|(key, value)| keys(value, &format!("{path}.{key}"), found)),
+            serde_json::Value::Array(list) => list.iter().for_each(|value| keys(value, path, found)),
+            _ => found.push(path.to_owned()),
+        }
+    }
+    let mut found = Vec::new();
+    keys(&serde_json::to_value(&defaults).unwrap(), "", &mut found);
+    for key in found {
+        let name = key.rsplit('.').next().unwrap();
+        assert!(text.contains(name), "{key} is not in config/baler.toml");
+    }
+}
+
+#[test]
+fn the_schema_is_fresh_and_knows_every_key() {
+    let kept = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/config/schema.json")).unwrap();
+    assert_eq!(kept, format!("{:#}\n", raw::schema()), "run: cargo run -- schema > config/schema.json");
+    for key in raw::key_paths() {
+        assert!(kept.contains(&format!("\"{}\"", key.rsplit('.').next().unwrap())), "{key}");
+    }
+}

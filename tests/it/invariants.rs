@@ -1,0 +1,265 @@
+//! The invariants of the design, as properties over generated chats.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use baler::core::chat::{Chat, Kind, Role, group};
+use baler::core::digest::Digest;
+use baler::core::draft::{Subject, size_of_edited};
+use baler::core::plan::{Checkpoint, Edit};
+use baler::core::policy::{Policy, Size};
+use baler::core::render::{assemble, render, validate};
+use baler::core::strategy::OVERSIZE;
+use baler::core::think::{Circumstances, Lookup, Plan, Seeds, think};
+use baler::core::tokens::{Encoding, Measure, count_fixed};
+use baler::core::{Cancel, gate};
+use proptest::prelude::*;
+
+use crate::generated::{conversation, policy};
+use crate::support::{config, messages_of};
+
+/// The core with a ledger of its own.
+#[derive(Default)]
+pub struct Core {
+    checkpoints: RefCell<HashMap<Digest, Arc<Checkpoint>>>,
+    pub usage: RefCell<HashMap<Digest, u64>>,
+    measures: RefCell<HashMap<String, Measure>>,
+}
+
+/// What became of a request.
+pub struct Outcome {
+    pub plan: Plan,
+    /// The body that is sent.
+    pub sent: String,
+    /// Size of the client's list and of what is sent, counted afresh.
+    pub counted: [Size; 2],
+}
+
+impl Core {
+    pub fn ask(&self, body: &str, policy: &Policy) -> Outcome {
+        self.ask_with(body, policy, false)
+    }
+
+    pub fn ask_with(&self, body: &str, policy: &Policy, force: bool) -> Outcome {
+        let chat = Chat::parse(body.as_bytes()).unwrap();
+        let exchanges = group(&chat.messages).unwrap();
+        let encoding = Encoding::O200k;
+        let measure = |raw: &str, fresh: &dyn Fn() -> Measure| *self.measures.borrow_mut().entry(raw.to_owned()).or_insert_with(fresh);
+        let measures: Vec<Measure> = chat.messages.iter().map(|message| measure(message.raw, &|| Measure::of(message, encoding))).collect();
+        let subject = Subject { messages: &chat.messages, measures: &measures, exchanges: &exchanges, fixed_tokens: count_fixed(&chat.outline, encoding), encoding };
+        let circumstances = Circumstances { window: policy.window_for(None), max_output_tokens: None, force };
+        let seeds = Seeds { checkpoint: Digest::of(b"checkpoint"), usage: Digest::of(b"usage") };
+        let lookup = Lookup { checkpoint: &|prefix| self.checkpoints.borrow().get(prefix).cloned(), usage: &|list| self.usage.borrow().get(list).copied() };
+        let mut plan = think(&subject, policy, circumstances, seeds, &lookup, &Cancel::default()).unwrap();
+        validate(&chat.messages, &plan.edits).unwrap();
+        let sent = assemble(body, &render(&chat, &plan.edits));
+        let counted = [size_of_edited(&subject, &vec![Edit::Keep; measures.len()]), size_of_edited(&subject, &plan.edits)];
+        if let Some((key, checkpoint)) = plan.record.take() {
+            self.checkpoints.borrow_mut().insert(key, Arc::new(checkpoint));
+        }
+        Outcome { plan, sent, counted }
+    }
+}
+
+/// The policy that `toml` describes.
+pub fn policy_of(toml: &str) -> Policy {
+    config(toml, "http://127.0.0.1:1/v1").policies.remove(0)
+}
+
+/// I1 to I4 and I7 for one request and what became of it.
+pub fn check(body: &str, policy: &Policy, outcome: &Outcome) {
+    check_edits(body, policy, outcome);
+    let [before, _] = outcome.counted;
+    if before.tokens <= outcome.plan.budget.room && policy.trigger.fires(before, outcome.plan.budget.room).is_none() {
+        assert!(outcome.plan.compaction.is_none(), "I4: below the trigger nothing new is done");
+    }
+}
+
+/// The same for a request that may have been compacted for another reason than its size.
+fn check_edits(body: &str, policy: &Policy, outcome: &Outcome) {
+    let Outcome { plan, sent, counted: [before, after] } = outcome;
+    let original = Chat::parse(body.as_bytes()).unwrap();
+    let result = Chat::parse(sent.as_bytes()).expect("I2: still a chat");
+    let exchanges = group(&original.messages).unwrap();
+    group(&result.messages).expect("I2: calls and results match");
+
+    // I1
+    if !plan.edited() {
+        assert_eq!(sent, body, "I1: not compacted, not a byte changed");
+    }
+    let (first, last) = (original.span(original.messages[0].raw), original.span(original.messages.last().unwrap().raw));
+    assert!(sent.starts_with(&body[..first.start]) && sent.ends_with(&body[last.end..]), "I1: what stands around the list");
+    let kept: Vec<&str> = original.messages.iter().zip(&plan.edits).filter(|(_, edit)| **edit == Edit::Keep).map(|(message, _)| message.raw).collect();
+    let mut sent_messages = result.messages.iter().map(|message| message.raw);
+    for message in kept {
+        assert!(sent_messages.any(|sent| sent == message), "I1: kept messages byte for byte and in order");
+    }
+
+    // I2
+    for (message, edit) in original.messages.iter().zip(&plan.edits) {
+        if let Edit::Replace(new) = edit {
+            let new = baler::core::chat::Message::parse(&new.json).expect("I2: a message");
+            assert_eq!(new.role, message.role, "I2: roles are as they were");
+            assert!(new.content.is_some() || new.is_call(), "I2: not empty");
+            for call in &new.calls {
+                let arguments: String = serde_json::from_str(call.arguments.unwrap()).unwrap();
+                serde_json::from_str::<serde_json::Value>(&arguments).expect("I2: arguments stay JSON");
+            }
+        }
+    }
+
+    // I3
+    let stays = |at: usize| assert_eq!(plan.edits[at], Edit::Keep, "I3: message {at} of {body}");
+    let last_user = original.messages.iter().rposition(|message| message.role == Role::User);
+    let first_user = original.messages.iter().position(|message| message.role == Role::User).filter(|_| policy.pin.first_user);
+    last_user.into_iter().chain(first_user).for_each(stays);
+    original.messages.iter().enumerate().filter(|(_, message)| message.role.is_instruction()).for_each(|(at, _)| stays(at));
+    let newest = exchanges.iter().rev().find(|exchange| exchange.kind != Kind::Instruction).unwrap();
+    for at in newest.first..newest.end {
+        let cut = matches!(&plan.edits[at], Edit::Replace(new) if new.json.contains("bytes of this tool result removed"));
+        assert!(plan.edits[at] == Edit::Keep || cut, "I3: the newest exchange stays, its results cut at worst");
+    }
+
+    // I4
+    assert!(after.tokens <= before.tokens, "I4: the estimate never rises");
+    assert!(plan.after.tokens <= plan.before.tokens);
+
+    // I7
+    let can_drop = policy.ladder.iter().any(|strategy| strategy.name() == "token_budget");
+    if can_drop && !plan.fits {
+        let edited = |at: usize| plan.edits[at] != Edit::Keep;
+        let fixed = exchanges.iter().all(|exchange| {
+            let dropped = plan.edits[exchange.first] == Edit::Drop;
+            let head = matches!(exchange.kind, Kind::Instruction | Kind::Other | Kind::User);
+            dropped || head || exchange == newest || edited(exchange.first + 1) || small(&original, exchange)
+        });
+        assert!(fixed, "I7: what does not fit has nothing left to give");
+    }
+}
+
+fn small(chat: &Chat<'_>, exchange: &baler::core::chat::Exchange) -> bool {
+    chat.messages[exchange.first..exchange.end].iter().all(|message| Measure::of(message, Encoding::O200k).tokens < 700)
+}
+
+/// The messages of a body as one text, without what follows them.
+fn list(body: &str) -> String {
+    messages_of(body.as_bytes()).join("\u{0}")
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 192, max_shrink_iters: 400, ..ProptestConfig::default() })]
+
+    #[test]
+    fn i1_to_i5_and_i7_hold_on_every_turn(conversation in conversation(), toml in policy()) {
+        let policy = policy_of(&toml);
+        let core = Core::default();
+        let mut earlier: Option<String> = None;
+        for length in conversation.request_points() {
+            let body = conversation.body(length);
+            let outcome = core.ask(&body, &policy);
+            check(&body, &policy, &outcome);
+            // I5
+            if let (Some(earlier), None) = (&earlier, &outcome.plan.compaction) {
+                prop_assert!(list(&outcome.sent).starts_with(earlier), "I5: the prefix stays");
+            }
+            earlier = Some(list(&outcome.sent));
+        }
+    }
+
+    #[test]
+    fn a_fresh_core_comes_to_the_same_bytes(conversation in conversation(), toml in policy()) {
+        let policy = policy_of(&toml);
+        let lived = Core::default();
+        for length in conversation.request_points() {
+            let body = conversation.body(length);
+            let sent = lived.ask(&body, &policy).sent;
+            prop_assert_eq!(&Core::default().ask(&body, &policy).sent, &sent);
+            prop_assert_eq!(&lived.ask(&body, &policy).sent, &sent, "and so does the same request again");
+        }
+    }
+
+    #[test]
+    fn i6_compacting_what_was_compacted_changes_nothing(conversation in conversation(), toml in policy()) {
+        let policy = policy_of(&toml);
+        let body = conversation.body(conversation.exchanges.len());
+        let first = Core::default().ask(&body, &policy);
+        let cut = first.plan.compaction.as_ref().is_some_and(|compaction| compaction.reports.iter().any(|report| report.strategy == OVERSIZE && report.acted()));
+        // A list that still triggers because of what must stay is the hard case; it is not left out.
+        let second = Core::default().ask(&first.sent, &policy);
+        if cut {
+            prop_assert!(second.counted[1].tokens <= first.counted[1].tokens);
+        } else {
+            prop_assert_eq!(second.sent, first.sent);
+        }
+    }
+
+    #[test]
+    fn the_gate_lets_nothing_through_that_would_trigger(conversation in conversation(), toml in policy()) {
+        let policy = policy_of(&toml);
+        for length in 1..=conversation.exchanges.len() {
+            let body = conversation.body(length);
+            if gate::nothing_can_trigger(body.as_bytes(), &policy, &policy.budget(policy.window_for(None))) {
+                let outcome = Core::default().ask(&body, &policy);
+                prop_assert!(!outcome.plan.edited());
+                prop_assert!(outcome.counted[0].tokens <= body.len() as u64, "a token has a byte at least");
+            }
+        }
+    }
+
+    #[test]
+    fn reported_usage_forces_and_never_breaks(conversation in conversation(), toml in policy(), factor in 1..40_u64) {
+        let policy = policy_of(&toml);
+        let core = Core::default();
+        let mut earlier: Option<String> = None;
+        for length in conversation.request_points() {
+            let body = conversation.body(length);
+            let outcome = core.ask(&body, &policy);
+            check_edits(&body, &policy, &outcome);
+            if let (Some(earlier), None) = (&earlier, &outcome.plan.compaction) {
+                prop_assert!(list(&outcome.sent).starts_with(earlier), "I5 with a ledger that knows usage");
+            }
+            earlier = Some(list(&outcome.sent));
+            core.usage.borrow_mut().insert(outcome.plan.usage_key, outcome.counted[1].tokens * factor / 10 + 1);
+        }
+    }
+
+    #[test]
+    fn forcing_and_going_on_keeps_the_prefix(conversation in conversation(), toml in policy()) {
+        let policy = policy_of(&toml);
+        let core = Core::default();
+        let points = conversation.request_points();
+        let middle = points[points.len() / 2];
+        let forced = core.ask_with(&conversation.body(middle), &policy, true);
+        check_edits(&conversation.body(middle), &policy, &forced);
+        let later = core.ask(&conversation.body(conversation.exchanges.len()), &policy);
+        if later.plan.compaction.is_none() {
+            prop_assert!(list(&later.sent).starts_with(&list(&forced.sent)));
+        }
+    }
+
+    #[test]
+    fn i8_no_bytes_make_the_core_panic(mut bytes in conversation().prop_map(|c| c.body(c.exchanges.len()).into_bytes()), cuts in proptest::collection::vec((any::<proptest::sample::Index>(), any::<u8>()), 0..6), toml in policy()) {
+        for (at, byte) in &cuts {
+            let at = at.index(bytes.len());
+            bytes[at] = *byte;
+        }
+        let policy = policy_of(&toml);
+        let _ = baler::core::chat::peek_model(&bytes);
+        let _ = gate::nothing_can_trigger(&bytes, &policy, &policy.budget(4_000));
+        if let Ok(chat) = Chat::parse(&bytes)
+            && group(&chat.messages).is_ok()
+        {
+            let body = std::str::from_utf8(&bytes).unwrap();
+            let outcome = Core::default().ask(body, &policy);
+            check(body, &policy, &outcome);
+        }
+    }
+
+    #[test]
+    fn i8_arbitrary_bytes_are_read_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..400)) {
+        let _ = Chat::parse(&bytes);
+        let _ = baler::core::chat::peek_model(&bytes);
+        let _ = baler::core::usage::Usage::find(&bytes);
+    }
+}

@@ -1,0 +1,18 @@
+//! The integration tests: Baler in process on ports of its own, real sockets at both ends, a module a behaviour.
+
+#![allow(unreachable_pub, reason = "one binary; pub is what other modules of it use")]
+
+mod support;
+
+mod admin;
+mod cli;
+mod compaction;
+mod configuration;
+mod counting;
+mod errors;
+mod generated;
+mod invariants;
+mod streaming;
+mod tls;
+mod traces;
+mod transparency;
