@@ -145,7 +145,8 @@ where
         .adaptive_window(true)
         .auto_date_header(false);
     // A panic outside of guarded thinking costs its request a 500, not the connection.
-    let service = TowerToHyperService::new(ServiceBuilder::new().layer(CatchPanicLayer::custom(after_panic)).service(tower::service_fn(handle)));
+    let service =
+        TowerToHyperService::new(ServiceBuilder::new().layer(CatchPanicLayer::custom(after_panic)).service(tower::service_fn(handle)));
     let graceful = GracefulShutdown::new();
 
     while let Some(Accepted { stream, place }) = connections.recv().await {

@@ -89,14 +89,24 @@ pub fn load(sources: &Sources) -> Result<Config, Problems> {
     }
 
     let written = extract(&figment, sources, &mut problems);
-    let config = resolve::resolve(&written, &mut |key, what| {
+    let config = resolved(&written, sources, &mut problems);
+    config.filter(|_| problems.is_empty()).ok_or(Problems(problems))
+}
+
+/// Checks and resolves what was written in code.
+///
+/// # Errors
+/// [`Problems`], as for [`load`].
+pub fn from_raw(written: &raw::Raw) -> Result<Config, Problems> {
+    let mut problems = Vec::new();
+    resolved(written, &Sources::default(), &mut problems).ok_or(Problems(problems))
+}
+
+fn resolved(written: &raw::Raw, sources: &Sources, problems: &mut Vec<Problem>) -> Option<Config> {
+    resolve::resolve(written, &mut |key, what| {
         let source = source_of(sources, &key);
         problems.push(Problem { key, what, source });
-    });
-    match config {
-        Some(config) if problems.is_empty() => Ok(config),
-        _ => Err(Problems(problems)),
-    }
+    })
 }
 
 /// A variable's value: numbers, booleans and lists as in the file, anything else a string.
@@ -221,14 +231,23 @@ fn remove(data: &mut Value, path: &[String]) -> bool {
     }
     let removed = match value {
         Value::Dict(_, dict) => dict.remove(last).is_some(),
-        // A list item is emptied and not taken out, so that the indexes of the others stay what the operator counts.
-        Value::Array(tag, list) => {
-            let tag = *tag;
-            last.parse::<usize>().ok().and_then(|at| list.get_mut(at)).map(|item| *item = Value::Dict(tag, Dict::new())).is_some()
-        }
+        // A list item is made harmless and not taken out, so that the indexes of the others stay what the operator counts.
+        Value::Array(_, list) => last.parse::<usize>().ok().and_then(|at| list.get_mut(at)).is_some_and(make_harmless),
         _ => false,
     };
     removed || remove(data, above)
+}
+
+/// Puts something in the place of a list item that is right in any list there is: a table without keys for a table, a
+/// strategy's name (as good a string as any) for the rest. Says whether that changed it.
+fn make_harmless(item: &mut Value) -> bool {
+    let harmless = match &*item {
+        Value::Dict(tag, dict) if !dict.is_empty() => Value::Dict(*tag, Dict::new()),
+        other => Value::String(other.tag(), "token_budget".to_owned()),
+    };
+    let changed = *item != harmless;
+    *item = harmless;
+    changed
 }
 
 fn show(value: &Value) -> String {

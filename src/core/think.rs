@@ -11,10 +11,10 @@ use std::sync::Arc;
 use super::chat::Role;
 use super::digest::{Chain, Digest};
 use super::draft::{Draft, Subject, digest_of, size_of_edited, tokens_of};
-use super::tokens::Measure;
 use super::plan::{Checkpoint, Edit};
 use super::policy::{Budget, Policy, Reason, Size, ratio, scale};
 use super::strategy::{Goal, Report, descend};
+use super::tokens::Measure;
 use super::{Cancel, Cancelled};
 
 /// What the ledger knows, as two look-ups.
@@ -162,13 +162,24 @@ pub struct Assessment {
 
 /// Assesses a request without deciding anything.
 #[must_use]
-pub fn assess(measures: &[Measure], fixed_tokens: u64, policy: &Policy, circumstances: Circumstances, usage_seed: Digest, lookup: &Lookup<'_>) -> Assessment {
+pub fn assess(
+    measures: &[Measure],
+    fixed_tokens: u64,
+    policy: &Policy,
+    circumstances: Circumstances,
+    usage_seed: Digest,
+    lookup: &Lookup<'_>,
+) -> Assessment {
     let mut counted = Size { tokens: fixed_tokens, ..Size::default() };
     for measure in measures {
         counted.add(measure);
     }
     let estimate = Estimate::of(measures, None, counted, fixed_tokens, usage_seed, lookup);
-    Assessment { size: estimate.size, budget: policy.budget_for(circumstances.window, circumstances.max_output_tokens), usage_key: estimate.key }
+    Assessment {
+        size: estimate.size,
+        budget: policy.budget_for(circumstances.window, circumstances.max_output_tokens),
+        usage_key: estimate.key,
+    }
 }
 
 /// The digest of a whole list.

@@ -99,8 +99,9 @@ impl RequestEnded<'_> {
             };
         }
         // A request with nothing to tell is a line for those who ask; what Baler did, and what went wrong, is for all.
-        let eventful =
-            !matches!(self.action, Action::None | Action::Bypassed | Action::Replayed) || self.status >= 500 || self.ending == Ending::UpstreamBroke;
+        let eventful = !matches!(self.action, Action::None | Action::Bypassed | Action::Replayed)
+            || self.status >= 500
+            || self.ending == Ending::UpstreamBroke;
         if self.action == Action::FailedOpen {
             line!(warn);
         } else if eventful {

@@ -4,7 +4,9 @@
 use std::time::Duration;
 
 use prometheus::core::Collector;
-use prometheus::{Encoder, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry, TextEncoder};
+use prometheus::{
+    Encoder, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry, TextEncoder,
+};
 
 use crate::core::policy::{Size, ratio};
 
@@ -143,7 +145,8 @@ pub struct Metrics {
     pub refusals: IntCounterVec,
 }
 
-const OVERHEAD_BUCKETS: [f64; 14] = [0.000_01, 0.000_025, 0.000_05, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5];
+const OVERHEAD_BUCKETS: [f64; 14] =
+    [0.000_01, 0.000_025, 0.000_05, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5];
 const FIRST_BYTE_BUCKETS: [f64; 14] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0];
 const OCCUPANCY_BUCKETS: [f64; 12] = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.25, 2.0];
 
@@ -167,7 +170,8 @@ impl Metrics {
             registered(&registry, HistogramVec::new(HistogramOpts::new(name, help).buckets(buckets.to_vec()), labels)?)
         };
 
-        let build = registered(&registry, IntGaugeVec::new(Opts::new("baler_build_info", "Always 1; the labels name the build."), &["version"])?)?;
+        let build =
+            registered(&registry, IntGaugeVec::new(Opts::new("baler_build_info", "Always 1; the labels name the build."), &["version"])?)?;
         build.with_label_values(&[env!("CARGO_PKG_VERSION")]).set(1);
         let overhead = "Time that an inspected request waited for Baler itself, by phase; waiting for client and upstream is not in it.";
         let overhead = histograms("baler_overhead_seconds", overhead, &["phase"], &OVERHEAD_BUCKETS)?;
@@ -188,7 +192,11 @@ impl Metrics {
                 IntGauge::new("baler_requests_in_flight", "Requests being served, answers still streaming included.")?,
             )?,
             tokens: counters("baler_prompt_tokens_total", "Estimated prompt tokens of inspected requests, before and after.", &traffic)?,
-            tokens_removed: counters("baler_prompt_tokens_removed_total", "Estimated prompt tokens that were not sent.", &["policy", "model"])?,
+            tokens_removed: counters(
+                "baler_prompt_tokens_removed_total",
+                "Estimated prompt tokens that were not sent.",
+                &["policy", "model"],
+            )?,
             messages: counters("baler_messages_total", "Messages of inspected requests, before and after.", &traffic)?,
             occupancy: histograms("baler_occupancy_ratio", occupancy, &["policy", "stage"], &OCCUPANCY_BUCKETS)?,
             overhead: PHASES.map(|phase| overhead.with_label_values(&[phase])),

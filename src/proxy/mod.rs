@@ -137,7 +137,9 @@ pub async fn handle(proxy: Arc<Proxy>, worker: usize, request: Request<Incoming>
     // 1. Admit.
     let permit = match proxy.admission.admit() {
         Ok(permit) => permit,
-        Err(refusal) => return Ok(refuse(&proxy, Context::new(Arc::clone(&proxy), worker, None, inbound::request_id(&parts.headers)), refusal)),
+        Err(refusal) => {
+            return Ok(refuse(&proxy, Context::new(Arc::clone(&proxy), worker, None, inbound::request_id(&parts.headers)), refusal));
+        }
     };
     let mut context = Context::new(Arc::clone(&proxy), worker, Some(permit), inbound::request_id(&parts.headers));
 

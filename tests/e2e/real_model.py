@@ -20,14 +20,15 @@ MODEL = "smollm2"
 WINDOW = 4096
 RESERVE = 512
 TURNS = 40
-REPLY_TOKENS = 32
+REPLY_TOKENS = 24
 # All of a turn's prompt is in the cache for the next one; but where a reply begins with white space, the last token of
 # the prompt may merge with it once it is history.
 SLACK_TOKENS = 4
-# A prompt of this size takes seconds, on a busy machine a minute.
-TIMEOUT_SECONDS = 180
+# A turn takes two seconds, on a busy machine a minute.
+TIMEOUT_SECONDS = 240
 
-SYSTEM = "You are the archivist of a small valley. Answer in one short sentence."
+# As in the other parts, a word that `run` looks for in the logs.
+SYSTEM = "You are the archivist of Marigold valley. Answer in one short sentence."
 PLACES = ["Alder Ford", "Brackwater", "Corrin Heath", "Dunmere", "Eastlock", "Fennick", "Garrow Bridge", "Hollin", "Ismere", "Kettle Bay"]
 GOODS = ["barley", "slate", "smoked eel", "linen", "lamp oil", "cider", "copper wire", "honey", "roof tiles", "goat cheese"]
 PEOPLE = ["the miller", "a ferryman", "two sisters", "the schoolmaster", "an old surveyor", "the harbour clerk", "a travelling dentist"]
@@ -62,7 +63,7 @@ def user_text(turn):
         )
         return f"In {rng.randint(1700, 1950)}, in {rng.choice(PLACES)}, {event}."
 
-    notes = [] if turn % 5 == 4 else [f"Note {turn + 1} for the archive.", *(fact() for _ in range(rng.randint(2, 9)))]
+    notes = [] if turn % 5 == 4 else [f"Note {turn + 1} for the marigold archive.", *(fact() for _ in range(rng.randint(2, 9)))]
     return " ".join([*notes, rng.choice(QUESTIONS)])
 
 

@@ -58,7 +58,8 @@ async fn a_process_that_never_saw_the_conversation_sends_the_same_bytes() {
 #[tokio::test]
 async fn reported_usage_compacts_what_counting_would_let_pass() {
     // This upstream counts three tokens where Baler counts one.
-    let (address, _) = Upstream::automatic(|body| json_answer(&format!("{{\"usage\":{{\"prompt_tokens\":{}}}}}", body.len() * 3 / 5))).await;
+    let (address, _) =
+        Upstream::automatic(|body| json_answer(&format!("{{\"usage\":{{\"prompt_tokens\":{}}}}}", body.len() * 3 / 5))).await;
     let baler = Baler::start(POLICY, address).await;
     let all = agent(12, 100);
     let mut first = None;
@@ -149,7 +150,10 @@ selectable = true
         assert_eq!(answer.header("x-baler-policy"), expected, "{model} {headers}");
     }
     let body = body("llama");
-    let head = format!("POST /openai/deployments/d/chat/completions?api-version=1 HTTP/1.1\r\nhost: x\r\ncontent-length: {}\r\nconnection: close\r\n\r\n", body.len());
+    let head = format!(
+        "POST /openai/deployments/d/chat/completions?api-version=1 HTTP/1.1\r\nhost: x\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
+        body.len()
+    );
     let answer = within(async { Client::send(baler.data, &head, body.as_bytes()).await.answer().await }).await;
     assert_eq!(answer.header("x-baler-policy"), "by-path");
     let metrics = baler.probe("/metrics").await.text();
@@ -188,7 +192,13 @@ async fn one_huge_newest_result_is_cut_to_fit() {
     assert_eq!(answer.header("x-baler-action"), "compacted");
     let sent = messages_of(&log.lock().unwrap()[0].1);
     assert_eq!(sent[..3], messages[..3]);
-    assert!(sent[3].starts_with(r#"{"role":"tool","tool_call_id":"call_0","name":"read","content":"START "#) && sent[3].contains("bytes of this tool result removed") && sent[3].ends_with(" END\"}"), "{}", sent[3]);
+    assert!(
+        sent[3].starts_with(r#"{"role":"tool","tool_call_id":"call_0","name":"read","content":"START "#)
+            && sent[3].contains("bytes of this tool result removed")
+            && sent[3].ends_with(" END\"}"),
+        "{}",
+        sent[3]
+    );
     let after: u64 = answer.header("x-baler-tokens").split("; ").find_map(|part| part.strip_prefix("after=")?.parse().ok()).unwrap();
     assert!((500..3_000).contains(&after), "{after}");
 }
@@ -212,7 +222,9 @@ async fn what_cannot_fit_is_forwarded_or_refused() {
 #[tokio::test]
 async fn an_encoded_body_and_a_policy_that_is_off_are_left_alone() {
     let (address, log) = Upstream::agreeable().await;
-    let baler = Baler::start("[[policy]]\nwindow = 300\nmodels = [\"off-*\"]\nmode = \"off\"\nname = \"off\"\n[[policy]]\nwindow = 300\n", address).await;
+    let baler =
+        Baler::start("[[policy]]\nwindow = 300\nmodels = [\"off-*\"]\nmode = \"off\"\nname = \"off\"\n[[policy]]\nwindow = 300\n", address)
+            .await;
     let body = request(&agent(10, 100));
     let answer = baler.chat_with(&body, "content-encoding: gzip\r\n").await;
     assert_eq!(answer.header("x-baler-action"), "bypassed");

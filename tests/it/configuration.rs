@@ -61,7 +61,8 @@ target = { ratio = 0.9 }
 pin = { text = "(" }
 on_unfit = "drop"
 "#;
-    let problems = read(file, &[("BALER_LISTEN__WORKERS", "many"), ("BALER_UPSTREAM_URL", "http://x")], &[("log.level", "=loud=")]).unwrap_err();
+    let problems =
+        read(file, &[("BALER_LISTEN__WORKERS", "many"), ("BALER_UPSTREAM_URL", "http://x")], &[("log.level", "=loud=")]).unwrap_err();
     let text = problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
     for expected in [
         "top: unknown key",
@@ -138,8 +139,7 @@ const SHIPPED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/config/baler.toml");
 fn the_shipped_file_shows_every_key_at_its_default() {
     let text = std::fs::read_to_string(SHIPPED).unwrap();
     let shipped: raw::Raw = toml::from_str(&text).unwrap();
-    let mut defaults = raw::Raw::default();
-    defaults.policy = vec![raw::Policy::default()];
+    let defaults = raw::Raw { policy: vec![raw::Policy::default()], ..raw::Raw::default() };
     assert_eq!(shipped, defaults);
 
     // And it names all of them: taking any line away loses a key.

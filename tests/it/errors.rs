@@ -11,9 +11,15 @@ fn nobody() -> std::net::SocketAddr {
 async fn an_upstream_that_is_down_is_a_502_in_openais_shape() {
     let baler = Baler::start("", nobody()).await;
     let answer = baler.chat(&request(&[message("user", "my secret")])).await;
-    assert_eq!((answer.status, answer.header("x-baler-error"), answer.header("content-type")), (502, "upstream_unreachable", "application/json"));
+    assert_eq!(
+        (answer.status, answer.header("x-baler-error"), answer.header("content-type")),
+        (502, "upstream_unreachable", "application/json")
+    );
     let error = &answer.json()["error"];
-    assert_eq!((error["code"].as_str(), error["type"].as_str(), &error["param"]), (Some("upstream_unreachable"), Some("api_error"), &serde_json::Value::Null));
+    assert_eq!(
+        (error["code"].as_str(), error["type"].as_str(), &error["param"]),
+        (Some("upstream_unreachable"), Some("api_error"), &serde_json::Value::Null)
+    );
     assert!(!error["message"].as_str().unwrap().is_empty() && !answer.text().contains("secret"));
     assert_eq!(answer.header("x-baler-action"), "none");
     // Other paths as well, and Baler is still ready.
@@ -124,7 +130,10 @@ async fn thinking_that_takes_too_long_fails_open_or_refuses_as_the_policy_says()
 async fn the_upstreams_own_errors_pass_untouched() {
     let body = r#"{"error":{"message":"This model's maximum context length is 8192 tokens.","type":"invalid_request_error","param":"messages","code":"context_length_exceeded"}}"#;
     for status in ["400 Bad Request", "401 Unauthorized", "429 Too Many Requests", "500 Internal Server Error", "529 Overloaded"] {
-        let answer = format!("HTTP/1.1 {status}\r\ncontent-type: application/json\r\nretry-after: 7\r\nx-should-retry: false\r\ncontent-length: {}\r\n\r\n{body}", body.len());
+        let answer = format!(
+            "HTTP/1.1 {status}\r\ncontent-type: application/json\r\nretry-after: 7\r\nx-should-retry: false\r\ncontent-length: {}\r\n\r\n{body}",
+            body.len()
+        );
         let (address, _) = Upstream::automatic(move |_| answer.clone()).await;
         let baler = Baler::start("", address).await;
         let answer = baler.chat(&request(&[message("user", "hi")])).await;

@@ -20,7 +20,8 @@ impl Conversation {
 
     /// Lengths at which the client would have asked: before each assistant message, and at the end.
     pub fn request_points(&self) -> Vec<usize> {
-        let asks = |at: usize| self.exchanges[at][0].contains(r#""role":"assistant""#) || self.exchanges[at][0].contains(r#""role": "assistant""#);
+        let asks =
+            |at: usize| self.exchanges[at][0].contains(r#""role":"assistant""#) || self.exchanges[at][0].contains(r#""role": "assistant""#);
         (1..self.exchanges.len()).filter(|at| asks(*at)).chain([self.exchanges.len()]).collect()
     }
 }
@@ -39,7 +40,12 @@ fn text() -> impl Strategy<Value = String> {
 fn string(text: &str, spelling: u8) -> String {
     let plain = serde_json::to_string(text).unwrap();
     match spelling {
-        0 => plain.chars().map(|c| if c.is_ascii() { c.to_string() } else { c.encode_utf16(&mut [0; 2]).iter().map(|unit| format!("\\u{unit:04x}")).collect() }).collect(),
+        0 => plain
+            .chars()
+            .map(|c| {
+                if c.is_ascii() { c.to_string() } else { c.encode_utf16(&mut [0; 2]).iter().map(|unit| format!("\\u{unit:04x}")).collect() }
+            })
+            .collect(),
         1 => plain.replace('/', "\\/"),
         _ => plain,
     }
@@ -73,28 +79,35 @@ fn unknown() -> impl Strategy<Value = String> {
 }
 
 fn exchange() -> impl Strategy<Value = Vec<String>> {
-    let plain = |role: &'static str| (content(), unknown()).prop_map(move |(content, unknown)| vec![format!(r#"{{"role":"{role}","content":{content}{unknown}}}"#)]);
-    let calls = (proptest::collection::vec((text(), content(), any::<u16>()), 1..4), any::<bool>(), any::<bool>(), unknown()).prop_map(|(calls, null, reverse, unknown)| {
-        let content = if null { r#""content":null"#.to_owned() } else { r#""content":"Let me see.""#.to_owned() };
-        // Ids may come again in another exchange, and twice among parallel calls.
-        let id = |n: usize, id: u16| format!("call_{}_{}", id % 3, if id % 5 == 0 { 0 } else { n });
-        let made: Vec<String> = calls
-            .iter()
-            .enumerate()
-            .map(|(n, (text, _, i))| {
-                let arguments = serde_json::to_string(&format!("{{\"q\":{}}}", serde_json::to_string(text).unwrap())).unwrap();
-                format!(r#"{{"id":"{}","type":"function","function":{{"name":"tool_{}","arguments":{arguments}}}}}"#, id(n, *i), n % 2)
-            })
-            .collect();
-        let mut results: Vec<String> =
-            calls.iter().enumerate().map(|(n, (_, content, i))| format!(r#"{{"tool_call_id":"{}","role":"tool","content":{content}}}"#, id(n, *i))).collect();
-        if reverse {
-            results.reverse();
-        }
-        let mut exchange = vec![format!(r#"{{"role":"assistant",{content},"tool_calls":[{}]{unknown}}}"#, made.join(","))];
-        exchange.extend(results);
-        exchange
-    });
+    let plain = |role: &'static str| {
+        (content(), unknown()).prop_map(move |(content, unknown)| vec![format!(r#"{{"role":"{role}","content":{content}{unknown}}}"#)])
+    };
+    let calls = (proptest::collection::vec((text(), content(), any::<u16>()), 1..4), any::<bool>(), any::<bool>(), unknown()).prop_map(
+        |(calls, null, reverse, unknown)| {
+            let content = if null { r#""content":null"#.to_owned() } else { r#""content":"Let me see.""#.to_owned() };
+            // Ids may come again in another exchange, and twice among parallel calls.
+            let id = |n: usize, id: u16| format!("call_{}_{}", id % 3, if id.is_multiple_of(5) { 0 } else { n });
+            let made: Vec<String> = calls
+                .iter()
+                .enumerate()
+                .map(|(n, (text, _, i))| {
+                    let arguments = serde_json::to_string(&format!("{{\"q\":{}}}", serde_json::to_string(text).unwrap())).unwrap();
+                    format!(r#"{{"id":"{}","type":"function","function":{{"name":"tool_{}","arguments":{arguments}}}}}"#, id(n, *i), n % 2)
+                })
+                .collect();
+            let mut results: Vec<String> = calls
+                .iter()
+                .enumerate()
+                .map(|(n, (_, content, i))| format!(r#"{{"tool_call_id":"{}","role":"tool","content":{content}}}"#, id(n, *i)))
+                .collect();
+            if reverse {
+                results.reverse();
+            }
+            let mut exchange = vec![format!(r#"{{"role":"assistant",{content},"tool_calls":[{}]{unknown}}}"#, made.join(","))];
+            exchange.extend(results);
+            exchange
+        },
+    );
     let legacy = (text(), content()).prop_map(|(text, content)| {
         let arguments = serde_json::to_string(&format!("{{\"q\":{}}}", serde_json::to_string(&text).unwrap())).unwrap();
         vec![
@@ -132,9 +145,12 @@ pub fn conversation() -> impl Strategy<Value = Conversation> {
 /// A policy as TOML: a small window, any ladder, any options.
 pub fn policy() -> impl Strategy<Value = String> {
     let step = prop_oneof![
-        (0..4_usize, any::<bool>(), 0..60_u64).prop_map(|(keep, inputs, least)| format!("{{ clear_results = {{ keep = {keep}, clear_inputs = {inputs}, clear_at_least = {least} }} }}")),
+        (0..4_usize, any::<bool>(), 0..60_u64).prop_map(|(keep, inputs, least)| format!(
+            "{{ clear_results = {{ keep = {keep}, clear_inputs = {inputs}, clear_at_least = {least} }} }}"
+        )),
         (1..5_u64).prop_map(|n| format!("{{ clear_results = {{ keep = {n}, exclude_tools = [\"tool_0\"] }} }}")),
-        (1..6_u64, 0..3_usize).prop_map(|(n, unit)| format!("{{ sliding_window = {{ {} = {n} }} }}", ["turns", "exchanges", "messages"][unit])),
+        (1..6_u64, 0..3_usize)
+            .prop_map(|(n, unit)| format!("{{ sliding_window = {{ {} = {n} }} }}", ["turns", "exchanges", "messages"][unit])),
         Just("\"token_budget\"".to_owned()),
         Just("{ token_budget = { budget = { ratio = 0.3 }, threshold = 0.9 } }".to_owned()),
     ];
@@ -143,7 +159,11 @@ pub fn policy() -> impl Strategy<Value = String> {
         1 => Just("{ ratio = 0.9, messages = 12 }".to_owned()),
         1 => Just("{ turns = 4 }".to_owned()),
     ];
-    let keep = prop_oneof![Just("{ tokens = 20000, turns = 1 }"), Just("{ tokens = 0, turns = 2 }"), Just("{ tokens = 50, turns = 0, exchanges = 3 }")];
+    let keep = prop_oneof![
+        Just("{ tokens = 20000, turns = 1 }"),
+        Just("{ tokens = 0, turns = 2 }"),
+        Just("{ tokens = 50, turns = 0, exchanges = 3 }")
+    ];
     (256..1_500_u64, proptest::collection::vec(step, 0..4), trigger, keep, any::<bool>(), any::<bool>()).prop_map(|(window, ladder, trigger, keep, pin, gain)| {
         // The last step makes a fit possible; a ladder may also lack it.
         let mut ladder = ladder;

@@ -47,10 +47,19 @@ impl Core {
         let encoding = Encoding::O200k;
         let measure = |raw: &str, fresh: &dyn Fn() -> Measure| *self.measures.borrow_mut().entry(raw.to_owned()).or_insert_with(fresh);
         let measures: Vec<Measure> = chat.messages.iter().map(|message| measure(message.raw, &|| Measure::of(message, encoding))).collect();
-        let subject = Subject { messages: &chat.messages, measures: &measures, exchanges: &exchanges, fixed_tokens: count_fixed(&chat.outline, encoding), encoding };
+        let subject = Subject {
+            messages: &chat.messages,
+            measures: &measures,
+            exchanges: &exchanges,
+            fixed_tokens: count_fixed(&chat.outline, encoding),
+            encoding,
+        };
         let circumstances = Circumstances { window: policy.window_for(None), max_output_tokens: None, force };
         let seeds = Seeds { checkpoint: Digest::of(b"checkpoint"), usage: Digest::of(b"usage") };
-        let lookup = Lookup { checkpoint: &|prefix| self.checkpoints.borrow().get(prefix).cloned(), usage: &|list| self.usage.borrow().get(list).copied() };
+        let lookup = Lookup {
+            checkpoint: &|prefix| self.checkpoints.borrow().get(prefix).cloned(),
+            usage: &|list| self.usage.borrow().get(list).copied(),
+        };
         let mut plan = think(&subject, policy, circumstances, seeds, &lookup, &Cancel::default()).unwrap();
         validate(&chat.messages, &plan.edits).unwrap();
         let sent = assemble(body, &render(&chat, &plan.edits));
@@ -90,7 +99,8 @@ fn check_edits(body: &str, policy: &Policy, outcome: &Outcome) {
     }
     let (first, last) = (original.span(original.messages[0].raw), original.span(original.messages.last().unwrap().raw));
     assert!(sent.starts_with(&body[..first.start]) && sent.ends_with(&body[last.end..]), "I1: what stands around the list");
-    let kept: Vec<&str> = original.messages.iter().zip(&plan.edits).filter(|(_, edit)| **edit == Edit::Keep).map(|(message, _)| message.raw).collect();
+    let kept: Vec<&str> =
+        original.messages.iter().zip(&plan.edits).filter(|(_, edit)| **edit == Edit::Keep).map(|(message, _)| message.raw).collect();
     let mut sent_messages = result.messages.iter().map(|message| message.raw);
     for message in kept {
         assert!(sent_messages.any(|sent| sent == message), "I1: kept messages byte for byte and in order");

@@ -1,5 +1,14 @@
 //! The integration tests: Baler in process on ports of its own, real sockets at both ends, a module a behaviour.
 
+#![allow(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::print_stderr,
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    reason = "tests fail by panicking, and say what they skip"
+)]
 #![allow(unreachable_pub, reason = "one binary; pub is what other modules of it use")]
 
 mod support;

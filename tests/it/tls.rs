@@ -21,7 +21,9 @@ async fn secure_upstream(http2: bool) -> (u16, tempfile::NamedTempFile, Arc<Atom
     std::fs::write(file.path(), certified.cert.pem()).unwrap();
     let certificate = CertificateDer::from_pem_slice(certified.cert.pem().as_bytes()).unwrap();
     let key = PrivateKeyDer::from_pem_slice(certified.signing_key.serialize_pem().as_bytes()).unwrap();
-    let builder = rustls::ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider())).with_safe_default_protocol_versions().unwrap();
+    let builder = rustls::ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap();
     let mut config = builder.with_no_client_auth().with_single_cert(vec![certificate], key).unwrap();
     config.alpn_protocols = vec![if http2 { b"h2".to_vec() } else { b"http/1.1".to_vec() }];
     let acceptor = tokio_rustls::TlsAcceptor::from(Arc::new(config));
@@ -39,7 +41,9 @@ async fn secure_upstream(http2: bool) -> (u16, tempfile::NamedTempFile, Arc<Atom
                     let body = format!("{{\"version\":\"{:?}\",\"path\":\"{}\"}}", request.version(), request.uri().path());
                     Ok::<_, std::convert::Infallible>(Response::new(Full::new(bytes::Bytes::from(body))))
                 });
-                let _ = hyper_util::server::conn::auto::Builder::new(TokioExecutor::new()).serve_connection(TokioIo::new(stream), service).await;
+                let _ = hyper_util::server::conn::auto::Builder::new(TokioExecutor::new())
+                    .serve_connection(TokioIo::new(stream), service)
+                    .await;
             });
         }
     });

@@ -31,7 +31,8 @@ fn play(name: &str, windows: &[u64], take: usize, step: usize) {
         for messages in conversations.iter().take(take) {
             let core = Core::default();
             let mut earlier: Option<String> = None;
-            let points = (1..messages.len()).filter(|at| messages[*at].contains(r#""role": "assistant""#) || messages[*at].contains(r#""role":"assistant""#));
+            let points = (1..messages.len())
+                .filter(|at| messages[*at].contains(r#""role": "assistant""#) || messages[*at].contains(r#""role":"assistant""#));
             for (turn, length) in points.chain([messages.len()]).enumerate().filter(|(turn, _)| turn % step == 0) {
                 let body = body(&messages[..length]);
                 let outcome = core.ask(&body, &policy);

@@ -10,7 +10,9 @@ async fn every_method_path_query_header_and_body_passes() {
     let upstream = Upstream::start().await;
     let baler = Baler::start("", upstream.address).await;
     let target = "/v1/files/a%2Fb;c=1/..%00x?q=%7B%7D&r=a+b&&empty=&q=2";
-    for (method, body) in [("GET", ""), ("POST", "\0\u{1}binary\u{ff}"), ("PUT", "x"), ("PATCH", "{}"), ("DELETE", ""), ("OPTIONS", ""), ("PURGE", "y")] {
+    for (method, body) in
+        [("GET", ""), ("POST", "\0\u{1}binary\u{ff}"), ("PUT", "x"), ("PATCH", "{}"), ("DELETE", ""), ("OPTIONS", ""), ("PURGE", "y")]
+    {
         let length = if body.is_empty() { String::new() } else { format!("Content-Length: {}\r\n", body.len()) };
         let head = format!(
             "{method} {target} HTTP/1.1\r\nHost: app.example\r\nAuthorization: Bearer sk-123\r\nX-Mixed-Case: a  b\tc\r\nX-Twice: 1\r\nX-Twice: 2\r\nx-latin: caf\u{e9}\r\nX-Empty:\r\n{length}Connection: close\r\n\r\n"
@@ -19,11 +21,13 @@ async fn every_method_path_query_header_and_body_passes() {
         let mut got = within(upstream.next()).await;
         assert_eq!(got.line(), format!("{method} {target} HTTP/1.1"));
         assert_eq!(got.body, body.as_bytes());
-        let mut expected = vec!["Authorization: Bearer sk-123", "X-Mixed-Case: a  b\tc", "X-Twice: 1", "X-Twice: 2", "x-latin: caf\u{e9}", "X-Empty:"];
+        let mut expected =
+            vec!["Authorization: Bearer sk-123", "X-Mixed-Case: a  b\tc", "X-Twice: 1", "X-Twice: 2", "x-latin: caf\u{e9}", "X-Empty:"];
         let length = length.trim_end().to_owned();
         expected.extend((!length.is_empty()).then_some(length.as_str()));
         let host = format!("host: {}", upstream.address);
-        let (hosts, mut rest): (Vec<&str>, Vec<&str>) = got.header_lines().into_iter().partition(|line| line.to_ascii_lowercase().starts_with("host:"));
+        let (hosts, mut rest): (Vec<&str>, Vec<&str>) =
+            got.header_lines().into_iter().partition(|line| line.to_ascii_lowercase().starts_with("host:"));
         assert_eq!(hosts.len(), 1);
         assert_eq!(hosts[0].to_ascii_lowercase(), host);
         rest.sort_unstable();
@@ -36,7 +40,10 @@ async fn every_method_path_query_header_and_body_passes() {
         assert_eq!(answer.body, b"\0\x01z");
         let mut lines: Vec<&str> = answer.head.lines().skip(1).filter(|line| !line.is_empty()).collect();
         lines.sort_unstable();
-        assert_eq!(lines, ["Content-Length: 3", "Set-Cookie: a=1", "Set-Cookie: b=2", "X-Up: A", "connection: close", "x-request-id: req_1"]);
+        assert_eq!(
+            lines,
+            ["Content-Length: 3", "Set-Cookie: a=1", "Set-Cookie: b=2", "X-Up: A", "connection: close", "x-request-id: req_1"]
+        );
     }
 }
 
@@ -149,7 +156,13 @@ async fn no_header_and_no_target_chooses_a_host() {
     let answer = within(async { Client::send(baler.data, head, b"").await.answer().await }).await;
     assert_eq!(answer.status, 200);
     assert!(log.lock().unwrap()[0].0.starts_with("GET /v1/models HTTP/1.1\r\n"));
-    let answer = within(async { Client::send(baler.data, "CONNECT evil.example:443 HTTP/1.1\r\nhost: evil.example:443\r\nconnection: close\r\n\r\n", b"").await.answer().await }).await;
+    let answer = within(async {
+        Client::send(baler.data, "CONNECT evil.example:443 HTTP/1.1\r\nhost: evil.example:443\r\nconnection: close\r\n\r\n", b"")
+            .await
+            .answer()
+            .await
+    })
+    .await;
     assert_eq!((answer.status, answer.header("x-baler-error")), (400, "bad_target"));
     assert_eq!(log.lock().unwrap().len(), 1);
 }
