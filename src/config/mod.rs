@@ -170,9 +170,11 @@ fn explain(error: &figment::Error, data: &Value) -> (String, Option<String>) {
     use figment::error::Kind;
     match &error.kind {
         Kind::UnknownField(name, known) => {
-            let nearest = nearest(name, known.iter().copied());
             let last = (error.path.last() != Some(name)).then(|| name.clone());
-            (format!("unknown key{}; known here: {}", hint(nearest), known.join(", ")), last)
+            let path: Vec<String> = error.path.iter().cloned().chain(last.clone()).collect();
+            let value =
+                find(data, &path).map(show).filter(|value| !value.is_empty()).map(|value| format!(" = {value}")).unwrap_or_default();
+            (format!("unknown key{value}{}; known here: {}", hint(nearest(name, known.iter().copied())), known.join(", ")), last)
         }
         Kind::UnknownVariant(name, known) => {
             (format!("unknown value \"{name}\"{}; one of {}", hint(nearest(name, known.iter().copied())), known.join(", ")), None)

@@ -97,7 +97,7 @@ pub struct Limits {
     pub body_bytes: u64,
     /// Bodies being inspected, bytes together; more get a 503.
     pub memory_bytes: u64,
-    /// Time to receive a request's headers.
+    /// Time for the headers of a connection's next request to arrive, the wait for it included.
     pub header_timeout: String,
     /// Time to receive the body of a request that is inspected.
     pub body_timeout: String,
@@ -353,7 +353,7 @@ impl Default for Limits {
             in_flight: 2_048,
             body_bytes: 32 << 20,
             memory_bytes: 512 << 20,
-            header_timeout: "30s".to_owned(),
+            header_timeout: "2m".to_owned(),
             body_timeout: "2m".to_owned(),
             think_timeout: "500ms".to_owned(),
         }
@@ -473,7 +473,7 @@ impl<'de> Deserialize<'de> for Window {
             }
 
             fn visit_str<E: de::Error>(self, text: &str) -> Result<Window, E> {
-                if text == "auto" { Ok(Window::Auto(Auto::Auto)) } else { Err(E::unknown_variant(text, &["auto"])) }
+                if text == "auto" { Ok(Window::Auto(Auto::Auto)) } else { Err(E::invalid_value(de::Unexpected::Str(text), &self)) }
             }
         }
         deserializer.deserialize_any(WindowVisitor)

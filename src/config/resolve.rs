@@ -330,7 +330,9 @@ impl Check<'_> {
         if let Some(pattern) = &raw.pin.text {
             match regex::Regex::new(pattern) {
                 Ok(regex) => policy.pin.text = Some(regex),
-                Err(error) => self.fail(&format!("{key}.pin.text"), format_args!("\"{pattern}\" is no regular expression: {error}")),
+                Err(error) => {
+                    self.fail(&format!("{key}.pin.text"), format_args!("\"{pattern}\" is no regular expression: {}", last_line(&error)))
+                }
             }
         }
         for (name, pattern) in &raw.headers {
@@ -435,6 +437,11 @@ fn identity(raw: &raw::Policy) -> Digest {
     };
     // These types always serialise; were that to change, no two policies would share anything with the name in it.
     Digest::of(&serde_json::to_vec(&plain).unwrap_or_else(|_| raw.name.clone().into_bytes()))
+}
+
+/// The point of an error that is told in several lines.
+fn last_line(error: &impl Display) -> String {
+    error.to_string().lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned()
 }
 
 /// Whether a request to `origin` would arrive at `listen`.

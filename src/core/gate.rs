@@ -4,9 +4,9 @@
 //! bytes of its own: a body of text has fewer tokens than bytes. Images, audio and files cost tokens that have no bytes,
 //! so a body that may hold any is never let through.
 
-use std::sync::OnceLock;
+use std::sync::LazyLock;
 
-use aho_corasick::AhoCorasick;
+use memchr::memmem::Finder;
 
 use super::policy::{Budget, Policy, scale};
 
@@ -24,11 +24,11 @@ pub fn nothing_can_trigger(body: &[u8], policy: &Policy, budget: &Budget) -> boo
     out_of_reach && bytes < budget.room && !may_hold_media(body)
 }
 
-/// Whether a body may hold parts that are no text. Their field names could be spelled with escapes, so a letter that
-/// is escaped for no reason counts as well.
+/// Whether a body may hold parts that are no text. Their field names could be spelled with escapes, so an escape that
+/// stands for a letter or a sign of plain ASCII counts as well.
 fn may_hold_media(body: &[u8]) -> bool {
-    static MEDIA: OnceLock<Option<AhoCorasick>> = OnceLock::new();
-    let needles = ["\"image_url\"", "\"input_audio\"", "\"file\"", "\\u005", "\\u006", "\\u007"];
-    let media = MEDIA.get_or_init(|| AhoCorasick::new(needles).ok());
-    media.as_ref().is_none_or(|media| media.is_match(body))
+    static MEDIA: LazyLock<[Finder<'static>; 3]> = LazyLock::new(|| ["\"image_url\"", "\"input_audio\"", "\"file\""].map(Finder::new));
+    static ESCAPE: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("\\u00"));
+    MEDIA.iter().any(|finder| finder.find(body).is_some())
+        || ESCAPE.find_iter(body).any(|at| matches!(body.get(at + 4), Some(b'5' | b'6' | b'7')))
 }

@@ -92,7 +92,8 @@ fn note(usage: &mut Option<Usage>, data: &[u8]) {
 pub struct Answer {
     body: Incoming,
     tap: Tap,
-    idle: Pin<Box<Sleep>>,
+    /// Runs from the first time that there was nothing to pass on: most answers come in one piece.
+    idle: Option<Pin<Box<Sleep>>>,
     idle_timeout: Duration,
     ending: Option<Ending>,
     context: Option<Box<RequestContext>>,
@@ -105,7 +106,7 @@ impl Answer {
     pub fn new(body: Incoming, tap: Tap, idle_timeout: Duration, place: Option<Place>, context: Box<RequestContext>) -> Self {
         // A body that is known to be empty is never polled.
         let ending = body.is_end_stream().then_some(Ending::Complete);
-        Answer { body, tap, idle: Box::pin(tokio::time::sleep(idle_timeout)), idle_timeout, ending, context: Some(context), _place: place }
+        Answer { body, tap, idle: None, idle_timeout, ending, context: Some(context), _place: place }
     }
 }
 
@@ -117,8 +118,12 @@ impl Body for Answer {
         let this = &mut *self;
         let frame = match Pin::new(&mut this.body).poll_frame(cx) {
             Poll::Ready(frame) => frame,
-            Poll::Pending if this.idle.as_mut().poll(cx).is_pending() => return Poll::Pending,
             Poll::Pending => {
+                let timeout = this.idle_timeout;
+                let idle = this.idle.get_or_insert_with(|| Box::pin(tokio::time::sleep(timeout)));
+                if idle.as_mut().poll(cx).is_pending() {
+                    return Poll::Pending;
+                }
                 this.ending = Some(Ending::UpstreamBroke);
                 return Poll::Ready(Some(Err(Broken::Stalled)));
             }
@@ -130,8 +135,8 @@ impl Body for Answer {
                 }
                 if this.body.is_end_stream() {
                     this.ending = Some(Ending::Complete);
-                } else {
-                    this.idle.as_mut().reset(Instant::now() + this.idle_timeout);
+                } else if let Some(idle) = &mut this.idle {
+                    idle.as_mut().reset(Instant::now() + this.idle_timeout);
                 }
                 Poll::Ready(Some(Ok(frame)))
             }

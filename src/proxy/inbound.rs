@@ -7,6 +7,7 @@ use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
 use hyper::HeaderMap;
 use hyper::body::{Body, Incoming};
+use hyper::header::EXPECT;
 use prometheus::IntGauge;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
@@ -80,10 +81,13 @@ impl Admission {
     ///
     /// # Errors
     /// [`Refusal`]: too long, too slow, broken off, or no memory left.
-    pub(super) async fn read(&self, mut body: Incoming) -> Result<Held, Refusal> {
+    pub(super) async fn read(&self, mut body: Incoming, headers: &HeaderMap) -> Result<Held, Refusal> {
         let read = tokio::time::timeout(self.body_timeout, self.collect(&mut body)).await.unwrap_or(Err(Refusal::BodyTimeout));
-        if let Err(Refusal::BodyTooLarge | Refusal::OutOfMemory) = read {
-            // A client that is still writing would see its connection reset, and not the refusal.
+        if let Err(Refusal::BodyTooLarge | Refusal::OutOfMemory) = read
+            && !headers.contains_key(EXPECT)
+        {
+            // A client that is still writing would see its connection reset, and not the refusal. One that waits to be
+            // told to go on is not.
             let rest = async { while let Some(Ok(_)) = body.frame().await {} };
             let _ = tokio::time::timeout(LINGER, rest).await;
         }

@@ -91,15 +91,15 @@ impl Proxy {
         })
     }
 
+    /// A fingerprint of who asks: a keyed hash of all credentials, whatever order they come in.
     fn tenant(&self, headers: &HeaderMap) -> Digest {
+        let mut credentials: Vec<(&str, &[u8])> = headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes())).collect();
+        credentials.retain(|(name, _)| CREDENTIALS.contains(name));
+        credentials.sort_unstable();
         let mut hasher = blake3::Hasher::new_keyed(&self.tenant_key);
-        for name in CREDENTIALS {
-            for value in headers.get_all(name) {
-                for part in [name.as_bytes(), value.as_bytes()] {
-                    hasher.update(&(part.len() as u64).to_le_bytes());
-                    hasher.update(part);
-                }
-            }
+        for part in credentials.iter().flat_map(|(name, value)| [name.as_bytes(), value]) {
+            hasher.update(&(part.len() as u64).to_le_bytes());
+            hasher.update(part);
         }
         Digest(*hasher.finalize().as_bytes())
     }
@@ -166,7 +166,7 @@ async fn pass(proxy: &Arc<Proxy>, context: &mut Context, parts: Parts, body: Inc
 
 async fn inspect(proxy: &Arc<Proxy>, context: &mut Context, parts: Parts, body: Incoming) -> Result<Answered, Refusal> {
     // 3. Read.
-    let held: Held = proxy.admission.read(body).await?;
+    let held: Held = proxy.admission.read(body, &parts.headers).await?;
     let body = &held.bytes;
     let began = Instant::now();
 

@@ -22,19 +22,15 @@ const HOP_BY_HOP: [&str; 9] = [
 
 /// Takes hop-by-hop headers out, those included that `Connection` names.
 pub(super) fn strip_hop_by_hop(headers: &mut HeaderMap) {
-    if headers.contains_key(CONNECTION) {
-        let named: Vec<HeaderName> = headers
-            .get_all(CONNECTION)
-            .iter()
-            .filter_map(|value| value.to_str().ok())
-            .flat_map(|value| value.split(','))
-            .filter_map(|name| name.trim().parse().ok())
-            .collect();
-        for name in named {
-            headers.remove(name);
-        }
-    }
-    for name in HOP_BY_HOP {
+    let named = headers.get_all(CONNECTION).iter().filter_map(|value| value.to_str().ok()).flat_map(|value| value.split(','));
+    let named: Vec<HeaderName> = named.filter_map(|name| name.trim().parse().ok()).collect();
+    remove(headers, |name| HOP_BY_HOP.contains(&name.as_str()) || named.contains(name));
+}
+
+/// Takes out what is `unwanted`. Most requests have nothing of it, and one look finds that out.
+fn remove(headers: &mut HeaderMap, unwanted: impl Fn(&HeaderName) -> bool) {
+    let found: Vec<HeaderName> = headers.keys().filter(|name| unwanted(name)).cloned().collect();
+    for name in found {
         headers.remove(name);
     }
 }
@@ -50,10 +46,7 @@ pub(super) fn head(upstream: &Upstream, mut parts: hyper::http::request::Parts) 
     }
     parts.uri = upstream.uri(target.ok_or(Refusal::BadTarget)?).map_err(|_| Refusal::BadTarget)?;
     strip_hop_by_hop(&mut parts.headers);
-    parts.headers.remove(HOST);
-    for name in [inbound::POLICY, inbound::MODE, inbound::REQUEST_ID] {
-        parts.headers.remove(name);
-    }
+    remove(&mut parts.headers, |name| *name == HOST || [inbound::POLICY, inbound::MODE, inbound::REQUEST_ID].contains(&name.as_str()));
     if parts.version == Version::HTTP_2 {
         join_cookies(&mut parts.headers);
     }

@@ -2,7 +2,7 @@
 // usage: node_sdk.mjs BALER UPSTREAM BALER_TO_NOBODY    (base URLs)
 
 import assert from "node:assert/strict";
-import { createHash } from "node:crypto";
+import { createHash, randomBytes } from "node:crypto";
 import OpenAI from "openai";
 
 const [BALER, UPSTREAM, BALER_TO_NOBODY] = process.argv.slice(2);
@@ -10,6 +10,8 @@ const ORIGIN = UPSTREAM.replace(/\/v1$/, "");
 // In every text and key, so that `run` can look for them where no content may be.
 const MARK = "marigold";
 const TIMEOUT_MS = 30_000;
+// The upstream remembers names and keys: no other run may have used these.
+const RUN = randomBytes(4).toString("hex");
 
 const TOOLS = ["find_orders", "find_stock"].map((name) => ({
   type: "function",
@@ -24,7 +26,7 @@ const checks = [];
 const check = (name, body) => checks.push([name, body]);
 
 const client = (baseURL = BALER, key = "common", options = {}) =>
-  new OpenAI({ baseURL, apiKey: `sk-${MARK}-node-${key}`, maxRetries: 0, timeout: TIMEOUT_MS, ...options });
+  new OpenAI({ baseURL, apiKey: `sk-${MARK}-${RUN}-${key}`, maxRetries: 0, timeout: TIMEOUT_MS, ...options });
 const user = (content) => ({ role: "user", content });
 const create = (messages, { via = client(), headers, ...options } = {}) =>
   via.chat.completions.create({ model: "large-1", messages, ...options }, { headers });
@@ -118,26 +120,30 @@ check("stream cut anywhere", async () => {
 
 check("stream is not held back", async () => {
   // The upstream goes on only once the client has had the first word.
-  const chunks = (await create([user("do: hold node")], { stream: true }))[Symbol.asyncIterator]();
+  const chunks = (await create([user(`do: hold ${RUN}`)], { stream: true }))[Symbol.asyncIterator]();
   const first = [(await chunks.next()).value, (await chunks.next()).value];
   assert.equal(textOf(first), "Done: ");
-  await getJson("/control/release/node");
-  assert.equal(textOf(await collect({ [Symbol.asyncIterator]: () => chunks })), "hold node");
+  await getJson(`/control/release/${RUN}`);
+  assert.equal(textOf(await collect({ [Symbol.asyncIterator]: () => chunks })), `hold ${RUN}`);
 });
 
 check("aborted stream", async () => {
-  const stream = await create([user("do: endless node")], { stream: true });
+  const stream = await create([user(`do: endless ${RUN}`)], { stream: true });
   let words = 0;
   for await (const chunk of stream) if (textOf([chunk]) && ++words === 3) stream.controller.abort();
   assert.equal(words, 3);
-  assert.deepEqual(await getJson("/control/await/node"), { happened: true }, "the upstream is told");
+  assert.deepEqual(await getJson(`/control/await/${RUN}`), { happened: true }, "the upstream is told");
 });
 
 check("parallel tool calls, by the SDK's own loop", async () => {
   const used = [];
   const tools = TOOLS.map((tool) => ({
     ...tool,
-    function: { ...tool.function, parse: JSON.parse, function: ({ part }) => (used.push([tool.function.name, part]), JSON.stringify({ part, rows: [1, 2, 3] })) },
+    function: {
+      ...tool.function,
+      parse: JSON.parse,
+      function: ({ part }) => (used.push([tool.function.name, part]), JSON.stringify({ part, rows: [1, 2, 3] })),
+    },
   }));
   for (const stream of [false, true]) {
     const runner = client().chat.completions.runTools({ model: "large-1", messages: [user(`Where is it, ${MARK}?`)], tools, stream });
@@ -167,8 +173,8 @@ check("the upstream's errors pass through", async () => {
 });
 
 check("the SDK's own retry works", async () => {
-  const answer = await create([user("do: flaky node")], { via: client(BALER, "common", { maxRetries: 1 }) });
-  assert.equal(answer.choices[0].message.content, "Done: flaky node");
+  const answer = await create([user(`do: flaky ${RUN}`)], { via: client(BALER, "common", { maxRetries: 1 }) });
+  assert.equal(answer.choices[0].message.content, `Done: flaky ${RUN}`);
 });
 
 check("unreachable upstream", async () => {
@@ -184,12 +190,12 @@ check("twenty at once", async () => {
   // The upstream answers none of them before all have arrived.
   const via = client(BALER, "parallel");
   const ask = async (n) => {
-    const messages = [user(`do: together node 20 ${n}`)];
+    const messages = [user(`do: together ${RUN} 20 ${n}`)];
     if (n % 2) return textOf(await collect(await create(messages, { via, stream: true })));
     return (await create(messages, { via })).choices[0].message.content;
   };
   const numbers = Array.from({ length: 20 }, (_, n) => n);
-  assert.deepEqual(await Promise.all(numbers.map(ask)), numbers.map((n) => `Done: together node 20 ${n}`));
+  assert.deepEqual(await Promise.all(numbers.map(ask)), numbers.map((n) => `Done: together ${RUN} 20 ${n}`));
 });
 
 // A long conversation with tools: by itself it ends in an error, through Baler it does not.

@@ -7,6 +7,7 @@ import asyncio
 import hashlib
 import json
 import re
+import secrets
 import sys
 import time
 import urllib.request
@@ -20,6 +21,8 @@ ORIGIN = UPSTREAM.removesuffix("/v1")
 # In every text and key, so that `run` can look for them where no content may be.
 MARK = "marigold"
 TIMEOUT_SECONDS = 30
+# The upstream remembers names and keys: no other run may have used these.
+RUN = secrets.token_hex(4)
 
 TOOLS = [
     {
@@ -38,7 +41,7 @@ check = Checks("python")
 
 def client(base_url=BALER, key="common", **options):
     options = {"max_retries": 0, "timeout": TIMEOUT_SECONDS, **options}
-    return OpenAI(base_url=base_url, api_key=f"sk-{MARK}-python-{key}", **options)
+    return OpenAI(base_url=base_url, api_key=f"sk-{MARK}-{RUN}-{key}", **options)
 
 
 def user(text):
@@ -169,21 +172,21 @@ def stream_cut_anywhere():
 @check
 def stream_is_not_held_back():
     # The upstream goes on only once the client has had the first word.
-    chunks = iter(stream_of([user("do: hold python")]))
+    chunks = iter(stream_of([user(f"do: hold {RUN}")]))
     first = text_of([next(chunks), next(chunks)])
     assert first == "Done: ", first
-    get(f"{ORIGIN}/control/release/python")
-    assert text_of(chunks) == "hold python"
+    get(f"{ORIGIN}/control/release/{RUN}")
+    assert text_of(chunks) == f"hold {RUN}"
 
 
 @check
 def aborted_stream():
     left = metric("baler_answers_broken_total", side="client")
-    chunks = stream_of([user("do: endless python")])
+    chunks = stream_of([user(f"do: endless {RUN}")])
     for _ in range(3):
         next(chunks)
     chunks.close()
-    assert json.loads(get(f"{ORIGIN}/control/await/python")) == {"happened": True}, "the upstream is told"
+    assert json.loads(get(f"{ORIGIN}/control/await/{RUN}")) == {"happened": True}, "the upstream is told"
     eventually(lambda: metric("baler_requests_in_flight") == 0)
     assert metric("baler_answers_broken_total", side="client") == left + 1
 
@@ -259,9 +262,9 @@ def the_upstreams_errors_pass_through():
 
 @check
 def the_sdks_own_retry_works():
-    response = raw([user("do: flaky python")], client(max_retries=1))
+    response = raw([user(f"do: flaky {RUN}")], client(max_retries=1))
     assert response.retries_taken == 1
-    assert response.parse().choices[0].message.content == "Done: flaky python"
+    assert response.parse().choices[0].message.content == f"Done: flaky {RUN}"
 
 
 @check
@@ -276,21 +279,23 @@ def unreachable_upstream():
     assert (error.status_code, error.code) == (502, "upstream_unreachable")
 
 
+COUNT = 20
+
+
 @check
 def twenty_at_once():
     async def ask(via, n):
-        messages = [user(f"do: together python {2 * COUNT} {n}")]
+        messages = [user(f"do: together {RUN} {COUNT} {n}")]
         if n % 2:
             return text_of([chunk async for chunk in await via.chat.completions.create(model="large-1", messages=messages, stream=True)])
         return (await via.chat.completions.create(model="large-1", messages=messages)).choices[0].message.content
 
     async def all_of_them():
         # The upstream answers none of them before all have arrived.
-        async with AsyncOpenAI(base_url=BALER, api_key=f"sk-{MARK}-python-async", max_retries=0, timeout=TIMEOUT_SECONDS) as via:
-            return await asyncio.gather(*(ask(via, n) for n in range(2 * COUNT)))
+        async with AsyncOpenAI(base_url=BALER, api_key=f"sk-{MARK}-{RUN}-async", max_retries=0, timeout=TIMEOUT_SECONDS) as via:
+            return await asyncio.gather(*(ask(via, n) for n in range(COUNT)))
 
-    COUNT = 10
-    assert asyncio.run(all_of_them()) == [f"Done: together python {2 * COUNT} {n}" for n in range(2 * COUNT)]
+    assert asyncio.run(all_of_them()) == [f"Done: together {RUN} {COUNT} {n}" for n in range(COUNT)]
 
 
 # A long conversation with tools. Its prompt outgrows the small model's window several times over.

@@ -42,13 +42,12 @@ async fn zero_configuration_says_in_a_line_each_what_it_does() {
 }
 
 #[tokio::test]
-async fn signals_drain_and_exit_with_zero_whatever_is_logged() {
-    for (signal, level) in [("TERM", "info"), ("INT", "error")] {
+async fn signals_drain_and_exit_with_zero() {
+    for signal in ["TERM", "INT"] {
         let upstream = Upstream::start().await;
         let mut command = baler();
         command.args(["serve", "--upstream", &format!("http://{}/v1", upstream.address), "--log-format", "json"]);
         let (mut child, _lines, _, data) = serve(command).await;
-        let _ = level;
         let body = request(&[message("user", "hi")]);
         let head = format!("POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-length: {}\r\n\r\n", body.len());
         let mut client = Client::send(data, &head, body.as_bytes()).await;
@@ -90,7 +89,7 @@ async fn check_tells_every_problem_and_exits_with_two() {
     let output = within(baler().arg("check").arg(file.path()).output()).await.unwrap();
     assert_eq!(output.status.code(), Some(2));
     let text = String::from_utf8(output.stderr).unwrap();
-    assert!(text.contains("listen.adress: unknown key, did you mean \"address\"?") && text.contains("upstream.url"), "{text}");
+    assert!(text.contains("listen.adress: unknown key = 1, did you mean \"address\"?") && text.contains("upstream.url"), "{text}");
     let output = within(baler().args(["serve", "--config"]).arg(file.path()).output()).await.unwrap();
     assert_eq!(output.status.code(), Some(2), "serve refuses the same");
     let output = within(baler().arg("check").arg(concat!(env!("CARGO_MANIFEST_DIR"), "/config/baler.toml")).output()).await.unwrap();

@@ -65,8 +65,8 @@ on_unfit = "drop"
         read(file, &[("BALER_LISTEN__WORKERS", "many"), ("BALER_UPSTREAM_URL", "http://x")], &[("log.level", "=loud=")]).unwrap_err();
     let text = problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
     for expected in [
-        "top: unknown key",
-        "listen.adress: unknown key, did you mean \"address\"?",
+        "top: unknown key = 1",
+        "listen.adress: unknown key = \"127.0.0.1:1\", did you mean \"address\"?",
         "upstream.url: not an http or https URL",
         "upstream.http2: ",
         "upstream.connect_timeout: \"soon\" is no duration",
@@ -77,10 +77,10 @@ on_unfit = "drop"
         "policy.0.window: ",
         "policy.0.trigger.ratio: 1.5 is not between 0 and 1",
         "did you mean \"clear_results\"?",
-        "unknown key \"threshhold\"",
+        "policy.0.ladder.1.token_budget.threshhold: unknown key = 1, did you mean \"threshold\"?",
         "policy.0.ladder.2.sliding_window: takes one of",
         "policy.1.target: is not below the trigger",
-        "policy.1.pin.text: \"(\" is no regular expression",
+        "policy.1.pin.text: \"(\" is no regular expression: unclosed group",
         "policy.1.on_unfit: unknown value \"drop\"",
         "listen.workers: ",
         "(BALER_LISTEN__WORKERS)",
