@@ -5,6 +5,7 @@
 
 pub mod raw;
 mod resolve;
+mod step;
 
 use std::collections::BTreeMap;
 use std::fmt;

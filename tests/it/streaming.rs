@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::support::{Baler, Client, Upstream, message, request, within};
+use crate::support::{Baler, Client, Received, Upstream, message, request, within};
 
 const HEAD: &str = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
 
@@ -10,6 +10,16 @@ async fn ask(baler: &Baler) -> Client {
     let body = request(&[message("user", "hi")]);
     let head = format!("POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-length: {}\r\n\r\n", body.len());
     Client::send(baler.data, &head, body.as_bytes()).await
+}
+
+/// A stream whose first event has arrived: both ends of it.
+async fn open(baler: &Baler, upstream: &Upstream, event: &str) -> (Client, Received) {
+    let mut client = ask(baler).await;
+    let mut got = within(upstream.next()).await;
+    got.send(HEAD).await;
+    got.send(&chunk(event)).await;
+    within(client.read_until(event)).await;
+    (client, got)
 }
 
 fn chunk(text: &str) -> String {
@@ -80,11 +90,7 @@ async fn a_client_that_leaves_cancels_the_upstream_before_the_first_byte() {
 async fn a_client_that_leaves_cancels_the_upstream_mid_stream() {
     let upstream = Upstream::start().await;
     let baler = Baler::start("", upstream.address).await;
-    let mut client = ask(&baler).await;
-    let mut got = within(upstream.next()).await;
-    got.send(HEAD).await;
-    got.send(&chunk("data: 1\n\n")).await;
-    within(client.read_until("data: 1\n\n")).await;
+    let (client, mut got) = open(&baler, &upstream, "data: 1\n\n").await;
     let left = Instant::now();
     drop(client);
     within(got.closed()).await;
@@ -97,11 +103,7 @@ async fn a_client_that_leaves_cancels_the_upstream_mid_stream() {
 async fn an_upstream_that_breaks_mid_stream_reaches_the_client_as_a_broken_stream() {
     let upstream = Upstream::start().await;
     let baler = Baler::start("", upstream.address).await;
-    let mut client = ask(&baler).await;
-    let mut got = within(upstream.next()).await;
-    got.send(HEAD).await;
-    got.send(&chunk("data: 1\n\n")).await;
-    within(client.read_until("data: 1\n\n")).await;
+    let (client, got) = open(&baler, &upstream, "data: 1\n\n").await;
     got.reset();
     let rest = within(client.rest()).await;
     assert!(!rest.ends_with(b"0\r\n\r\n"), "no clean end: {:?}", String::from_utf8_lossy(&rest));
@@ -113,11 +115,7 @@ async fn an_upstream_that_breaks_mid_stream_reaches_the_client_as_a_broken_strea
 async fn a_stream_that_stalls_is_given_up() {
     let upstream = Upstream::start().await;
     let baler = Baler::start("upstream.idle_timeout = \"50ms\"", upstream.address).await;
-    let mut client = ask(&baler).await;
-    let mut got = within(upstream.next()).await;
-    got.send(HEAD).await;
-    got.send(&chunk("data: 1\n\n")).await;
-    within(client.read_until("data: 1\n\n")).await;
+    let (client, mut got) = open(&baler, &upstream, "data: 1\n\n").await;
     let rest = within(client.rest()).await;
     assert!(!rest.ends_with(b"0\r\n\r\n"));
     within(got.closed()).await;
@@ -127,11 +125,7 @@ async fn a_stream_that_stalls_is_given_up() {
 async fn a_broken_answer_teaches_nothing() {
     let upstream = Upstream::start().await;
     let baler = Baler::start("", upstream.address).await;
-    let mut client = ask(&baler).await;
-    let mut got = within(upstream.next()).await;
-    got.send(HEAD).await;
-    got.send(&chunk("data: {\"usage\":{\"prompt_tokens\":77}}\n\n")).await;
-    within(client.read_until("77}}\n\n")).await;
+    let (client, got) = open(&baler, &upstream, "data: {\"usage\":{\"prompt_tokens\":77}}\n\n").await;
     got.reset();
     within(client.rest()).await;
     baler.metric_reaches("baler_answers_broken_total{side=\"upstream\"}", 1.0).await;
