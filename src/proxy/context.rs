@@ -60,7 +60,11 @@ pub struct Context {
     pub first_byte: Option<Duration>,
     /// Status that the client gets.
     pub status: u16,
+    ended: bool,
 }
+
+/// What is written down for a client that left before there was an answer, as other proxies do.
+const CLIENT_LEFT: u16 = 499;
 
 impl Context {
     /// A request that was just admitted.
@@ -77,7 +81,8 @@ impl Context {
             finding: None,
             overhead: Duration::ZERO,
             first_byte: None,
-            status: 0,
+            status: CLIENT_LEFT,
+            ended: false,
         }
     }
 
@@ -110,6 +115,7 @@ impl Context {
 
     /// Writes the request down: usage for the ledger, metrics, one log line.
     pub fn end(&mut self, ending: Ending, usage: Option<Usage>) {
+        self.ended = true;
         let finding = self.finding.as_ref();
         if let (Some(usage), Some(key)) = (usage, finding.and_then(|finding| finding.usage_key)) {
             self.proxy.ledger.keep_usage(key, usage.prompt_tokens);
@@ -131,5 +137,14 @@ impl Context {
             ending,
         }
         .emit(&self.proxy.metrics);
+    }
+}
+
+impl Drop for Context {
+    /// A client that leaves before the answer takes the whole request with it: this is all that is left to tell.
+    fn drop(&mut self) {
+        if !self.ended {
+            self.end(Ending::ClientLeft, None);
+        }
     }
 }

@@ -382,4 +382,11 @@ def long_conversation_streamed():
     assert actions[0] == "none" and actions.count("compacted") >= 3 and actions.count("replayed") > 30, actions
 
 
+@check
+def a_client_that_leaves_before_the_answer_is_recorded():
+    left = metric("baler_answers_broken_total", side="client")
+    failure(openai.APITimeoutError, lambda: raw([user(f"do: together never-{RUN} 2")], client(timeout=1)))
+    eventually(lambda: metric("baler_answers_broken_total", side="client") == left + 1)
+
+
 sys.exit(check.run())

@@ -84,6 +84,8 @@ async fn a_client_that_leaves_cancels_the_upstream_before_the_first_byte() {
     drop(client);
     within(got.closed()).await;
     assert!(left.elapsed() < Duration::from_millis(100), "{:?}", left.elapsed());
+    baler.metric_reaches("baler_answers_broken_total{side=\"client\"}", 1.0).await;
+    assert_eq!(baler.metric("baler_requests_total{action=\"none\",endpoint=\"chat\",status=\"4xx\"}").await, 1.0);
 }
 
 #[tokio::test]
