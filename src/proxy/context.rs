@@ -97,7 +97,9 @@ impl Context {
             }
         };
         put("x-baler-request-id", &self.id);
-        put("x-baler-policy", self.traffic.as_ref().map_or("", |traffic| traffic.policy()));
+        if let Some(traffic) = &self.traffic {
+            put("x-baler-policy", traffic.policy());
+        }
         if let Some(finding) = &self.finding {
             put("x-baler-action", finding.action.as_str());
             let tokens = match finding.sizes {
