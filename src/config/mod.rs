@@ -1,6 +1,6 @@
 //! Configuration: defaults < `OPENAI_BASE_URL` < TOML file < environment (`BALER_SECTION__KEY`) < flags.
 //!
-//! Two stages: [`raw`] is what an operator writes, [`resolve`] turns it into what the code uses. Every problem is
+//! Two stages: [`raw`] is what an operator writes, `resolve` turns it into what the code uses. Every problem is
 //! reported at once, with the key, the value and where it came from.
 
 pub mod raw;

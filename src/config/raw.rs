@@ -6,7 +6,7 @@ use serde::de::{self, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 
 use super::step::STEPS;
-pub use super::step::{ClearResults, SlidingWindow, Step, TokenBudget};
+pub use super::step::{Amount, ClearResults, SlidingWindow, Step, TokenBudget};
 
 /// The whole file.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
@@ -228,16 +228,6 @@ pub struct Trigger {
     pub messages: Option<u64>,
     /// User messages.
     pub turns: Option<u64>,
-}
-
-/// `policy.target`, `policy.min_gain`, `token_budget.budget`: one of the two.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct Amount {
-    /// Share of window − reserve.
-    pub ratio: Option<f64>,
-    /// Tokens.
-    pub tokens: Option<u64>,
 }
 
 /// `policy.keep`

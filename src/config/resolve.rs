@@ -11,7 +11,9 @@ use hyper::header::HeaderName;
 
 use super::raw;
 use crate::core::digest::Digest;
-use crate::core::policy::{Amount, Keep, Matcher, Mode, OnError, OnUnfit, Pin, Policy, Trigger, Window};
+use crate::core::draft::{Keep, Pin};
+use crate::core::policy::{Matcher, Mode, OnError, OnUnfit, Policy, Trigger, Window};
+use crate::core::size::Amount;
 use crate::core::strategy::{ClearResults, SlidingWindow, Strategy, TokenBudget};
 
 pub use super::raw::LogFormat;

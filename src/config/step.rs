@@ -4,7 +4,15 @@ use schemars::JsonSchema;
 use serde::de::{self, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 
-use super::raw::Amount;
+/// `policy.target`, `policy.min_gain`, `token_budget.budget`: one of the two.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Amount {
+    /// Share of window − reserve.
+    pub ratio: Option<f64>,
+    /// Tokens.
+    pub tokens: Option<u64>,
+}
 
 /// A step of `policy.ladder`: a name, or a table of that name with options.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]

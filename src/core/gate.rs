@@ -8,7 +8,8 @@ use std::sync::LazyLock;
 
 use memchr::memmem::Finder;
 
-use super::policy::{Budget, Policy, scale};
+use super::policy::{Budget, Policy};
+use super::size::scale;
 
 /// The least bytes of a message in a list: braces, a role, a comma.
 const LEAST_MESSAGE_BYTES: u64 = 10;

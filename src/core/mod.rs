@@ -18,6 +18,7 @@ pub mod gate;
 pub mod plan;
 pub mod policy;
 pub mod render;
+pub mod size;
 pub mod sse;
 pub mod strategy;
 pub mod think;

@@ -1,12 +1,11 @@
 //! A resolved policy: whom it matches, when it acts, down to where, and what it must not touch.
 
 use globset::{GlobMatcher, GlobSet};
-use regex::Regex;
 
-use super::chat::Role;
 use super::digest::Digest;
+use super::draft::{Keep, Pin};
+use super::size::{Amount, Size, scale};
 use super::strategy::Strategy;
-use super::tokens::Measure;
 use super::windows;
 
 /// What a policy does with its decisions.
@@ -39,45 +38,6 @@ pub enum Window {
     Auto,
     /// This many tokens.
     Tokens(u64),
-}
-
-/// A number of tokens, absolute or as a share of something.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Amount {
-    /// This many tokens.
-    Tokens(u64),
-    /// This share, 0..=1.
-    Ratio(f64),
-}
-
-impl Amount {
-    /// The tokens meant, given the whole that a ratio is a share of.
-    #[must_use]
-    pub fn of(self, whole: u64) -> u64 {
-        match self {
-            Amount::Tokens(tokens) => tokens,
-            Amount::Ratio(ratio) => scale(whole, ratio),
-        }
-    }
-}
-
-/// `tokens × factor`, rounded down.
-#[must_use]
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    clippy::cast_precision_loss,
-    reason = "token counts stay far below 2^52, and a negative or endless product saturates"
-)]
-pub fn scale(tokens: u64, factor: f64) -> u64 {
-    (tokens as f64 * factor) as u64
-}
-
-/// `part / whole` as a float, 0 for an empty whole.
-#[must_use]
-#[expect(clippy::cast_precision_loss, reason = "token counts stay far below 2^52")]
-pub fn ratio(part: u64, whole: u64) -> f64 {
-    if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
 }
 
 /// When a policy acts: any of these. All compare with "at least".
@@ -125,26 +85,6 @@ impl Reason {
     }
 }
 
-/// The size of a request, as triggers see it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Size {
-    /// Prompt tokens, fixed parts included.
-    pub tokens: u64,
-    /// Messages.
-    pub messages: u64,
-    /// User messages.
-    pub turns: u64,
-}
-
-impl Size {
-    /// One more message.
-    pub fn add(&mut self, message: &Measure) {
-        self.tokens += message.tokens;
-        self.messages += 1;
-        self.turns += u64::from(message.role == Role::User);
-    }
-}
-
 impl Trigger {
     /// The first trigger that `size` reaches, given window − reserve. What exceeds the room fires whatever was configured.
     #[must_use]
@@ -162,28 +102,6 @@ impl Trigger {
             None
         }
     }
-}
-
-/// How much of the newest part of the conversation stays as it is: whatever any of these asks for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Keep {
-    /// Exchanges up to this many tokens.
-    pub tokens: u64,
-    /// Turns.
-    pub turns: u64,
-    /// Exchanges.
-    pub exchanges: u64,
-}
-
-/// What stays wherever it stands.
-#[derive(Debug, Clone, Default)]
-pub struct Pin {
-    /// The first user message: the task.
-    pub first_user: bool,
-    /// Exchanges that call a tool so named.
-    pub tools: Option<GlobSet>,
-    /// Messages whose text matches.
-    pub text: Option<Regex>,
 }
 
 /// What happens to a request that does not fit whatever was done.

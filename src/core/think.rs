@@ -10,10 +10,11 @@ use std::sync::Arc;
 
 use super::chat::Role;
 use super::digest::{Chain, Digest};
-use super::draft::{Draft, Subject, digest_of, size_of_edited, tokens_of};
+use super::draft::{Draft, Goal, Subject, digest_of, size_of_edited, tokens_of};
 use super::plan::{Checkpoint, Edit};
-use super::policy::{Budget, Policy, Reason, Size, ratio, scale};
-use super::strategy::{Goal, Report, descend};
+use super::policy::{Budget, Policy, Reason};
+use super::size::{Size, ratio, scale};
+use super::strategy::{Report, descend};
 use super::tokens::Measure;
 use super::{Cancel, Cancelled};
 

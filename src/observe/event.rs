@@ -5,7 +5,8 @@ use std::time::Duration;
 use tracing::{debug, info, warn};
 
 use super::{Action, Endpoint, Metrics, Traffic};
-use crate::core::policy::{Budget, Reason, Size};
+use crate::core::policy::{Budget, Reason};
+use crate::core::size::Size;
 use crate::core::strategy::Report;
 use crate::core::usage::Usage;
 

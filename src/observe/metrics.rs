@@ -8,7 +8,7 @@ use prometheus::{
     Encoder, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry, TextEncoder,
 };
 
-use crate::core::policy::{Size, ratio};
+use crate::core::size::{Size, ratio};
 
 /// Where Baler's own time went.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

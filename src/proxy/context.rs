@@ -9,7 +9,8 @@ use hyper::header::HeaderValue;
 use super::Proxy;
 use super::inbound::Permit;
 use crate::core::digest::Digest;
-use crate::core::policy::{Budget, Size};
+use crate::core::policy::Budget;
+use crate::core::size::Size;
 use crate::core::usage::Usage;
 use crate::observe::{Action, Ending, Endpoint, RequestEnded, Traffic};
 

@@ -24,7 +24,7 @@ use tokio_util::sync::CancellationToken;
 use super::DemoFlags;
 use crate::app::{self, Listeners};
 use crate::config::{self, raw};
-use crate::core::policy::{ratio, scale};
+use crate::core::size::{ratio, scale};
 use crate::server::{self, Bounds, Worker};
 
 /// Tokens that the agent wants for each answer.

@@ -4,9 +4,8 @@ use globset::GlobSet;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::Goal;
 use crate::core::chat::{Exchange, Message, Role, span_in};
-use crate::core::draft::{Draft, Standing, text_of};
+use crate::core::draft::{Draft, Goal, Standing, text_of};
 use crate::core::plan::Replacement;
 
 /// Its name.

@@ -9,8 +9,8 @@ mod oversize;
 mod sliding_window;
 mod token_budget;
 
-use super::draft::Draft;
-use super::policy::Size;
+use super::draft::{Draft, Goal};
+use super::size::Size;
 use super::{Cancel, Cancelled};
 
 pub use clear_results::ClearResults;
@@ -52,29 +52,6 @@ impl Report {
     }
 }
 
-/// Where a compaction is to end. Tokens are prompt tokens, as counted.
-#[derive(Debug, Clone, Copy)]
-pub struct Goal {
-    /// Low-water mark: steps run while the draft is over it.
-    pub target: u64,
-    /// What the prompt may take at most.
-    pub room: u64,
-    /// Low-water mark of messages, when their number was the trigger.
-    pub messages: Option<u64>,
-    /// Low-water mark of turns, when their number was the trigger.
-    pub turns: Option<u64>,
-}
-
-impl Goal {
-    /// Whether a list of this size needs nothing further.
-    #[must_use]
-    pub fn met(&self, size: Size) -> bool {
-        size.tokens <= self.target
-            && self.messages.is_none_or(|limit| size.messages <= limit)
-            && self.turns.is_none_or(|limit| size.turns <= limit)
-    }
-}
-
 impl Strategy {
     /// All strategy names, for metrics.
     pub const NAMES: [&'static str; 4] = [clear_results::NAME, sliding_window::NAME, token_budget::NAME, oversize::NAME];
@@ -100,7 +77,7 @@ impl Strategy {
 }
 
 /// Runs the ladder down to the goal. What then still exceeds the room because of the newest results is cut
-/// ([`oversize`]): the one edit that reaches into the tail.
+/// (`oversize`): the one edit that reaches into the tail.
 ///
 /// # Errors
 /// [`Cancelled`] when nobody waits any more.

@@ -3,10 +3,9 @@
 //!
 //! This is no step that a policy names: it is what keeps an agent alive that has just read a huge file.
 
-use super::Goal;
 use super::clear_results::with_content;
 use crate::core::chat::{Message, Role};
-use crate::core::draft::{Draft, Standing, text_of};
+use crate::core::draft::{Draft, Goal, Standing, text_of};
 use crate::core::plan::Replacement;
 
 /// Name in reports and metrics.

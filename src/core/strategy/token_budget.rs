@@ -1,9 +1,8 @@
 //! `token_budget`: the oldest exchanges of the span go until the rest fits. What else the list must keep (head and
 //! tail) always stays, so at least one exchange does.
 
-use super::Goal;
-use crate::core::draft::{Draft, Standing};
-use crate::core::policy::{Amount, scale};
+use crate::core::draft::{Draft, Goal, Standing};
+use crate::core::size::{Amount, scale};
 
 /// Its name.
 pub(super) const NAME: &str = "token_budget";

@@ -1,0 +1,63 @@
+//! Sizes: how large a request is, and amounts of tokens as operators write them.
+
+use super::chat::Role;
+use super::tokens::Measure;
+
+/// A number of tokens, absolute or as a share of something.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Amount {
+    /// This many tokens.
+    Tokens(u64),
+    /// This share, 0..=1.
+    Ratio(f64),
+}
+
+impl Amount {
+    /// The tokens meant, given the whole that a ratio is a share of.
+    #[must_use]
+    pub fn of(self, whole: u64) -> u64 {
+        match self {
+            Amount::Tokens(tokens) => tokens,
+            Amount::Ratio(ratio) => scale(whole, ratio),
+        }
+    }
+}
+
+/// `tokens × factor`, rounded down.
+#[must_use]
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    clippy::cast_precision_loss,
+    reason = "token counts stay far below 2^52, and a negative or endless product saturates"
+)]
+pub fn scale(tokens: u64, factor: f64) -> u64 {
+    (tokens as f64 * factor) as u64
+}
+
+/// `part / whole` as a float, 0 for an empty whole.
+#[must_use]
+#[expect(clippy::cast_precision_loss, reason = "token counts stay far below 2^52")]
+pub fn ratio(part: u64, whole: u64) -> f64 {
+    if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
+}
+
+/// The size of a request, as triggers see it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Size {
+    /// Prompt tokens, fixed parts included.
+    pub tokens: u64,
+    /// Messages.
+    pub messages: u64,
+    /// User messages.
+    pub turns: u64,
+}
+
+impl Size {
+    /// One more message.
+    pub fn add(&mut self, message: &Measure) {
+        self.tokens += message.tokens;
+        self.messages += 1;
+        self.turns += u64::from(message.role == Role::User);
+    }
+}
