@@ -12,4 +12,8 @@ pub fn init(format: LogFormat, level: &str) {
         LogFormat::Text => builder.with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr())).try_init(),
         LogFormat::Json => builder.json().flatten_event(true).try_init(),
     };
+    // A panic's own message may quote what it stumbled over; where it happened is enough to mend it.
+    std::panic::set_hook(Box::new(|panic| {
+        tracing::error!(at = panic.location().map(ToString::to_string), "panic: a defect; the request it met goes on without it");
+    }));
 }

@@ -96,11 +96,11 @@ impl Failure {
 pub(super) async fn ask(proxy: &Arc<Proxy>, question: Question) -> Result<Thought, Failure> {
     let cancel = Arc::new(Cancel::default());
     if question.body.len() <= INLINE_BYTES && question.encoding().is_loaded() {
-        return guarded(proxy, &question, &cancel);
+        return guarded(|| answer(proxy, &question, &cancel));
     }
     let thinking = {
         let (proxy, cancel) = (Arc::clone(proxy), Arc::clone(&cancel));
-        tokio::task::spawn_blocking(move || guarded(&proxy, &question, &cancel))
+        tokio::task::spawn_blocking(move || guarded(|| answer(&proxy, &question, &cancel)))
     };
     // Whoever stops waiting (deadline, or the client left and this future was dropped) stops the work.
     let _stop = StopOnDrop(cancel);
@@ -119,9 +119,10 @@ impl Drop for StopOnDrop {
     }
 }
 
-fn guarded(proxy: &Proxy, question: &Question, cancel: &Cancel) -> Result<Thought, Failure> {
+/// Turns a panic into a failure like any other.
+fn guarded<T>(think: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
     // INVARIANT: nothing that is shared is left half-changed by a panic in here; the ledger's caches are written whole.
-    catch_unwind(AssertUnwindSafe(|| answer(proxy, question, cancel))).unwrap_or(Err(Failure::Panic))
+    catch_unwind(AssertUnwindSafe(think)).unwrap_or(Err(Failure::Panic))
 }
 
 fn answer(proxy: &Proxy, question: &Question, cancel: &Cancel) -> Result<Thought, Failure> {
@@ -265,5 +266,17 @@ impl<'p> Clock<'p> {
         let now = Instant::now();
         self.proxy.metrics.spent(phase, now.saturating_duration_since(self.last).max(Duration::ZERO));
         self.last = now;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Failure, guarded};
+
+    #[test]
+    fn a_panic_is_a_failure_like_any_other() {
+        let failed: Result<(), Failure> = guarded(|| panic!("a defect"));
+        assert_eq!(failed, Err(Failure::Panic));
+        assert_eq!(guarded(|| Ok(1)), Ok(1));
     }
 }
