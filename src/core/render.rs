@@ -90,32 +90,33 @@ pub fn assemble(body: &str, pieces: &[Piece]) -> String {
 /// # Errors
 /// [`Invalid`]: the edits must not be used.
 pub fn validate(messages: &[Message<'_>], edits: &[Edit]) -> Result<(), Invalid> {
+    if edits.len() != messages.len() {
+        return Err(Invalid::NotAChat);
+    }
+    // Only what is new needs reading; what is kept was viewed already.
+    let replacements = edits.iter().map(replaced).collect::<Result<Vec<_>, _>>()?;
     let last_user = messages.iter().rposition(|message| message.role == Role::User);
-    let mut left: Vec<Message<'_>> = Vec::new();
-    for (at, (message, edit)) in messages.iter().zip(edits).enumerate() {
+    let mut left: Vec<&Message<'_>> = Vec::with_capacity(messages.len());
+    for (at, ((message, edit), new)) in messages.iter().zip(edits).zip(&replacements).enumerate() {
         let fixed = message.role.is_instruction() || message.role == Role::Other || Some(at) == last_user;
-        if fixed && *edit != Edit::Keep {
+        let changed = new.as_ref().is_some_and(|new| new.role != message.role || (new.content.is_none() && message.content.is_some()));
+        if changed || (fixed && *edit != Edit::Keep) {
             return Err(Invalid::Changed);
         }
-        let raw = match edit {
-            Edit::Drop => continue,
-            Edit::Keep => message.raw,
-            Edit::Replace(new) => {
-                let new = Message::parse(&new.json).map_err(|_| Invalid::NotAChat)?;
-                if new.role != message.role || (new.content.is_none() && message.content.is_some()) {
-                    return Err(Invalid::Changed);
-                }
-                new_raw(edit)
-            }
-        };
-        left.push(Message::parse(raw).map_err(|_| Invalid::NotAChat)?);
+        if *edit != Edit::Drop {
+            left.push(new.as_ref().unwrap_or(message));
+        }
     }
-    if left.is_empty() || edits.len() != messages.len() {
+    if left.is_empty() {
         return Err(Invalid::NotAChat);
     }
     group(&left).map(drop).map_err(|_| Invalid::NotAChat)
 }
 
-fn new_raw(edit: &Edit) -> &str {
-    if let Edit::Replace(new) = edit { &new.json } else { "" }
+/// The message that an edit puts in the place of another.
+fn replaced(edit: &Edit) -> Result<Option<Message<'_>>, Invalid> {
+    match edit {
+        Edit::Replace(new) => Message::parse(&new.json).map(Some).map_err(|_| Invalid::NotAChat),
+        Edit::Keep | Edit::Drop => Ok(None),
+    }
 }

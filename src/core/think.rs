@@ -67,8 +67,6 @@ pub struct Plan {
     pub record: Option<(Digest, Checkpoint)>,
     /// The key that the usage of what is sent is kept under.
     pub usage_key: Digest,
-    /// The same for the client's own list.
-    pub original_usage_key: Digest,
 }
 
 /// A compaction that just happened.
@@ -111,7 +109,6 @@ pub fn think(
         fits: true,
         record: None,
         usage_key: estimate.key,
-        original_usage_key: chain(&seeds.usage, subject.measures.iter().map(|measure| measure.digest)),
         edits: derived.edits,
         replayed: derived.replayed,
         compaction: derived.compaction,
@@ -181,6 +178,12 @@ pub fn assess(
         budget: policy.budget_for(circumstances.window, circumstances.max_output_tokens),
         usage_key: estimate.key,
     }
+}
+
+/// The key that the usage of a client's own list is kept under.
+#[must_use]
+pub fn usage_key(seed: &Digest, measures: &[Measure]) -> Digest {
+    chain(seed, measures.iter().map(|measure| measure.digest))
 }
 
 /// The digest of a whole list.

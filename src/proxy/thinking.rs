@@ -15,7 +15,7 @@ use crate::core::digest::Digest;
 use crate::core::draft::Subject;
 use crate::core::policy::{Mode, OnUnfit, Policy};
 use crate::core::render::{Piece, render, validate};
-use crate::core::think::{Circumstances, Lookup, Plan, Seeds, assess, think};
+use crate::core::think::{Circumstances, Lookup, Plan, Seeds, assess, think, usage_key};
 use crate::core::tokens::{Encoding, Measure};
 use crate::core::{Cancel, Cancelled};
 use crate::observe::{Action, Phase, compaction_happened};
@@ -171,7 +171,11 @@ fn answer(proxy: &Proxy, question: &Question, cancel: &Cancel) -> Result<Thought
     clock.lap(Phase::Decide);
 
     let observe = question.observe || policy.mode == Mode::Observe;
-    let thought = conclude(proxy, question, policy, observe, &chat, plan, seeds)?;
+    let mut thought = conclude(proxy, question, policy, observe, &chat, plan, seeds)?;
+    if observe {
+        // What is observed only is sent as it came: its usage is that of another list.
+        thought.finding.usage_key = Some(usage_key(&seeds.usage, &measures));
+    }
     clock.lap(Phase::Render);
     Ok(thought)
 }
@@ -209,8 +213,7 @@ fn conclude(
         sizes: Some([plan.before, plan.after]),
         budget: Some(plan.budget),
         window: plan.budget.window,
-        // What is observed only was sent as it came: its usage is that of another list.
-        usage_key: Some(if observe { plan.original_usage_key } else { plan.usage_key }),
+        usage_key: Some(plan.usage_key),
     };
     let refused = !plan.fits && policy.on_unfit == OnUnfit::Reject && !observe;
     let body = (plan.edited() && !observe).then(|| pieces(&question.body, &render(chat, &plan.edits)));
@@ -251,21 +254,34 @@ fn usage_seed(proxy: &Proxy, question: &Question, chat: &Outline<'_>) -> Digest 
     Digest::of_parts(&parts)
 }
 
-/// Takes the time of each phase.
+/// Takes the time of each phase; written down once a request, at the end.
 struct Clock<'p> {
     proxy: &'p Proxy,
     last: Instant,
+    laps: Vec<(Phase, Duration)>,
 }
 
 impl<'p> Clock<'p> {
     fn start(proxy: &'p Proxy) -> Self {
-        Clock { proxy, last: Instant::now() }
+        Clock { proxy, last: Instant::now(), laps: Vec::with_capacity(4) }
     }
 
     fn lap(&mut self, phase: Phase) {
         let now = Instant::now();
-        self.proxy.metrics.spent(phase, now.saturating_duration_since(self.last).max(Duration::ZERO));
+        let took = now.saturating_duration_since(self.last);
         self.last = now;
+        match self.laps.iter_mut().find(|(known, _)| *known == phase) {
+            Some((_, time)) => *time += took,
+            None => self.laps.push((phase, took)),
+        }
+    }
+}
+
+impl Drop for Clock<'_> {
+    fn drop(&mut self) {
+        for (phase, time) in &self.laps {
+            self.proxy.metrics.spent(*phase, *time);
+        }
     }
 }
 

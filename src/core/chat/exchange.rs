@@ -1,6 +1,8 @@
 //! Groups messages into exchanges, the smallest unit that may be cut, and refuses lists whose calls and results do not
 //! match.
 
+use std::borrow::Borrow;
+
 use super::{Message, Role};
 
 /// What an exchange is made of.
@@ -43,9 +45,9 @@ pub struct BrokenPairing {
 ///
 /// # Errors
 /// [`BrokenPairing`] when a call lacks a result before the next message of another role, or a result lacks its call.
-pub fn group(messages: &[Message<'_>]) -> Result<Vec<Exchange>, BrokenPairing> {
+pub fn group<'a>(messages: &[impl Borrow<Message<'a>>]) -> Result<Vec<Exchange>, BrokenPairing> {
     let mut exchanges = Vec::with_capacity(messages.len());
-    let mut rest = messages.iter().enumerate().peekable();
+    let mut rest = messages.iter().map(Borrow::borrow).enumerate();
     while let Some((first, message)) = rest.next() {
         let kind = match message.role {
             Role::System | Role::Developer => Kind::Instruction,

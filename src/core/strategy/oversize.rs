@@ -11,6 +11,8 @@ use crate::core::plan::Replacement;
 /// Name in reports and metrics.
 pub const NAME: &str = "oversize";
 
+/// What every cut says.
+const MARK: &str = "bytes of this tool result removed to fit the context window";
 /// Of what a cut result may keep, the share that its beginning gets (percent).
 const HEAD_PERCENT: usize = 60;
 /// A result is not cut below this many tokens: the mark and a few words around it.
@@ -62,10 +64,11 @@ fn cut(draft: &Draft<'_>, at: usize, limit: u64) -> Option<Replacement> {
     let raw = draft.raw(at);
     let message = Message::parse(raw).ok()?;
     let text = text_of(&message).concat();
-    if text.is_empty() {
+    let tokens = draft.tokens_at(at).max(1);
+    // What was cut before came close to its limit then; it is cut again only where much less is left for it.
+    if text.is_empty() || (text.contains(MARK) && tokens <= limit.saturating_mul(2)) {
         return None;
     }
-    let tokens = draft.tokens_at(at).max(1);
     let mut keep = bytes_for(text.len(), limit, tokens);
     let mut best = None;
     for _ in 0..TRIES {
@@ -92,8 +95,5 @@ fn head_and_tail(text: &str, keep: usize, tokens: u64) -> String {
     let tail = text.ceil_char_boundary(text.len().saturating_sub(keep.saturating_sub(head)));
     let (head, tail) = (text.get(..head).unwrap_or_default(), text.get(tail.max(head)..).unwrap_or_default());
     let removed = text.len() - head.len() - tail.len();
-    format!(
-        "{head}\n[… {removed} of {} bytes of this tool result removed to fit the context window; it had {tokens} tokens …]\n{tail}",
-        text.len()
-    )
+    format!("{head}\n[… {removed} of {} {MARK}; it had {tokens} tokens …]\n{tail}", text.len())
 }
