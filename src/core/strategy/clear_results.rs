@@ -36,6 +36,10 @@ struct Clearing {
 
 pub(super) fn apply(options: &ClearResults, draft: &mut Draft<'_>, goal: Goal) -> u64 {
     let over = draft.size().tokens.saturating_sub(goal.target);
+    if over == 0 {
+        // The ladder runs because of a count, which clearing does not bring down.
+        return 0;
+    }
     let (mut clearings, mut saved) = (Vec::new(), 0);
     for (exchange, at) in candidates(options, draft) {
         if saved >= over.max(options.clear_at_least) {
