@@ -123,7 +123,8 @@ pub fn describe(policy: &Policy) -> String {
     trigger.extend(policy.trigger.tokens.map(|tokens| format!("{tokens} tokens")));
     trigger.extend(policy.trigger.messages.map(|messages| format!("{messages} messages")));
     trigger.extend(policy.trigger.turns.map(|turns| format!("{turns} turns")));
-    let ladder: Vec<&str> = policy.ladder.iter().map(|strategy| strategy.name()).collect();
+    trigger.extend(policy.when.as_ref().map(|_| "its expression".to_owned()));
+    let ladder: Vec<&str> = policy.ladder.iter().map(|step| step.strategy.name()).collect();
     format!(
         "{}: mode {}, window {window}, reserve {}, acts at {}, ladder {}",
         policy.name,

@@ -11,3 +11,4 @@ pub mod proxy;
 mod random;
 pub mod server;
 pub mod upstream;
+pub mod webhook;

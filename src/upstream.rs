@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
+use hyper::header::CONTENT_TYPE;
 use hyper::{Request, Response, Uri, Version};
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::connect::HttpConnector;
@@ -154,6 +155,15 @@ impl Upstream {
             (Some(base), Some(rest)) => builder.path_and_query(format!("{base}{rest}")).build(),
             _ => builder.path_and_query(target).build(),
         }
+    }
+
+    /// Posts JSON to a service of the operator's, whose address is from the configuration as well.
+    ///
+    /// # Errors
+    /// When the address is none, no connection could be made, or it broke before the head of an answer came.
+    pub async fn post(&self, url: &str, body: Bytes) -> Result<Response<Incoming>, Box<dyn std::error::Error + Send + Sync>> {
+        let request = Request::post(url).header(CONTENT_TYPE, "application/json").body(Outgoing::pieces(vec![body]))?;
+        Ok(self.http1.request(request).await?)
     }
 
     /// Sends a request whose URI is one of [`Upstream::uri`]. The place, if there is one, must be kept until the answer

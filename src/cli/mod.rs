@@ -1,6 +1,7 @@
 //! The command line: what is typed, and one file a command.
 
 mod check;
+mod compact;
 mod demo;
 mod schema;
 mod serve;
@@ -31,6 +32,9 @@ enum Command {
     Serve(ServeFlags),
     /// Check a configuration file, the environment and the flags; exit code 2 and every problem when something is wrong.
     Check(CheckFlags),
+    /// Compact requests by hand: chat-completion bodies in (JSON or JSON Lines), compacted ones out, a report each on
+    /// standard error.
+    Compact(CompactFlags),
     /// Watch a long conversation with and without Baler. Needs no key, no network and no file.
     Demo(DemoFlags),
     /// Print the JSON schema of the configuration file.
@@ -68,6 +72,27 @@ struct CheckFlags {
 }
 
 #[derive(Debug, Args)]
+struct CompactFlags {
+    /// The requests; standard input without it.
+    file: Option<PathBuf>,
+    /// Configuration file (TOML).
+    #[arg(long, short, env = "BALER_CONFIG", value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// The policy that applies; without it the one that matches the request's model.
+    #[arg(long, short, value_name = "NAME")]
+    policy: Option<String>,
+    /// Strategies to use instead of the policy's ladder, with their defaults.
+    #[arg(long, value_delimiter = ',', value_name = "STRATEGY,…")]
+    ladder: Option<Vec<String>>,
+    /// Compact at once, down to this share of the tokens after the leading system and developer messages.
+    #[arg(long, value_name = "RATIO", conflicts_with = "target_tokens")]
+    target_ratio: Option<f64>,
+    /// Compact at once, down to this many prompt tokens. Without a target the policy decides, as it would in the proxy.
+    #[arg(long, value_name = "TOKENS")]
+    target_tokens: Option<u64>,
+}
+
+#[derive(Debug, Args)]
 struct DemoFlags {
     /// Requests that the agent makes.
     #[arg(long, default_value_t = 40, value_parser = clap::value_parser!(u32).range(1..=1000))]
@@ -91,6 +116,7 @@ impl ServeFlags {
             file: self.config,
             env: std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?))).collect(),
             flags: flags.into_iter().filter_map(|(key, value)| Some((key, value?))).collect(),
+            ladder: None,
         }
     }
 }
@@ -102,6 +128,7 @@ pub fn run(cli: Cli) -> ExitCode {
         None => serve::run(cli.serve),
         Some(Command::Serve(flags)) => serve::run(flags),
         Some(Command::Check(flags)) => check::run(flags),
+        Some(Command::Compact(flags)) => compact::run(&flags),
         Some(Command::Demo(flags)) => demo::run(&flags),
         Some(Command::Schema) => schema::run(),
     };

@@ -3,6 +3,7 @@
 //! Two stages: [`raw`] is what an operator writes, `resolve` turns it into what the code uses. Every problem is
 //! reported at once, with the key, the value and where it came from.
 
+mod ladder;
 pub mod raw;
 mod resolve;
 mod step;
@@ -26,6 +27,8 @@ pub struct Sources {
     pub env: BTreeMap<String, String>,
     /// Flags, by key path (`upstream.url`).
     pub flags: Vec<(&'static str, String)>,
+    /// Strategies by name, to use instead of every policy's ladder.
+    pub ladder: Option<Vec<String>>,
 }
 
 /// One thing wrong with the configuration.
@@ -89,7 +92,28 @@ pub fn load(sources: &Sources) -> Result<Config, Problems> {
         figment = figment.merge(Serialized::default(key, value));
     }
 
-    let written = extract(&figment, sources, &mut problems);
+    let mut written = extract(&figment, sources, &mut problems);
+    if let Some(names) = &sources.ladder {
+        if written.policy.is_empty() {
+            written.policy.push(raw::Policy::default());
+        }
+        let steps: Vec<raw::Step> = names
+            .iter()
+            .filter_map(|name| {
+                let step = raw::Step::named(name);
+                if step.is_none() {
+                    let what = format!(
+                        "unknown strategy \"{name}\"{}; one of {}",
+                        hint(nearest(name, step::STEPS.iter().copied())),
+                        step::STEPS.join(", ")
+                    );
+                    problems.push(Problem { key: "--ladder".to_owned(), what, source: None });
+                }
+                step
+            })
+            .collect();
+        written.policy.iter_mut().for_each(|policy| policy.ladder.clone_from(&steps));
+    }
     let config = resolved(&written, sources, &mut problems);
     config.filter(|_| problems.is_empty()).ok_or(Problems(problems))
 }

@@ -6,7 +6,10 @@ use serde::de::{self, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 
 use super::step::STEPS;
-pub use super::step::{Amount, ClearResults, SlidingWindow, Step, TokenBudget};
+pub use super::step::{
+    Amount, ClearResults, Coalesce, CollapseErrors, Dedupe, Digest, Minify, Outline, Pick, Sample, Scope, SlidingWindow, Step, Strip,
+    TokenBudget, TrimResults, Truncate, Unit, Webhook,
+};
 
 /// The whole file.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
@@ -158,10 +161,18 @@ pub struct Policy {
     pub reserve: u64,
     /// When to act: any of these. A table given here replaces the default one. Over window − reserve it acts anyway.
     pub trigger: Trigger,
+    /// A lower trigger for conversations whose prompt cache is cold; none when not given.
+    pub idle_trigger: Option<IdleTrigger>,
     /// Down to where.
     pub target: Amount,
     /// What a compaction must save at least while the request still fits.
     pub min_gain: Amount,
+    /// Whether a compaction must also pay, while the request still fits, for what it makes the upstream read anew.
+    pub break_even: bool,
+    /// Prices of cached prompt tokens; the model table's when not given.
+    pub prices: Option<Prices>,
+    /// "auto" (what the model's family wants), "free", or "alternate" (user and assistant take turns).
+    pub roles: Roles,
     /// The newest part that stays as it is, at most half of the target. A table given here replaces the default one.
     pub keep: Keep,
     /// What stays elsewhere.
@@ -228,6 +239,41 @@ pub struct Trigger {
     pub messages: Option<u64>,
     /// User messages.
     pub turns: Option<u64>,
+    /// A CEL expression over `total_tokens`, `budget`, `window`, `occupancy` (doubles), `messages` (each `seq`, `role`,
+    /// `tokens`), `model` and `headers`.
+    pub when: Option<String>,
+}
+
+/// `policy.idle_trigger`
+#[derive(Debug, Clone, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct IdleTrigger {
+    /// Time without a request after which the provider's prompt cache is cold.
+    pub after: String,
+    /// Share of window − reserve.
+    pub ratio: f64,
+}
+
+/// `policy.prices`: as multiples of the price of an uncached prompt token.
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Prices {
+    /// Of a token read from the prompt cache.
+    pub cache_read: f64,
+    /// Of a token written to it.
+    pub cache_write: f64,
+}
+
+/// `policy.roles`
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Roles {
+    /// What the model's family wants, as far as known.
+    Auto,
+    /// Any order.
+    Free,
+    /// User and assistant take turns.
+    Alternate,
 }
 
 /// `policy.keep`
@@ -329,15 +375,31 @@ impl Default for Policy {
             default_window: 128_000,
             reserve: 16_384,
             trigger: Trigger { ratio: Some(0.8), ..Trigger::default() },
+            idle_trigger: None,
             target: Amount { ratio: Some(0.5), tokens: None },
             min_gain: Amount { ratio: Some(0.1), tokens: None },
+            break_even: true,
+            prices: None,
+            roles: Roles::Auto,
             keep: Keep { tokens: 20_000, turns: 1, exchanges: 0 },
             pin: Pin::default(),
-            ladder: vec![Step::ClearResults(ClearResults::default()), Step::TokenBudget(TokenBudget::default())],
+            ladder: ["dedupe", "minify", "digest", "token_budget"].into_iter().filter_map(Step::named).collect(),
             on_unfit: Choice::Forward,
             on_error: Choice::Forward,
             selectable: false,
         }
+    }
+}
+
+impl Default for IdleTrigger {
+    fn default() -> Self {
+        IdleTrigger { after: "10m".to_owned(), ratio: 0.5 }
+    }
+}
+
+impl Default for Prices {
+    fn default() -> Self {
+        Prices { cache_read: 0.1, cache_write: 1.0 }
     }
 }
 

@@ -12,9 +12,10 @@ use hyper::header::HeaderName;
 use super::raw;
 use crate::core::digest::Digest;
 use crate::core::draft::{Keep, Pin};
-use crate::core::policy::{Matcher, Mode, OnError, OnUnfit, Policy, Trigger, Window};
+use crate::core::models::Prices;
+use crate::core::policy::{Idle, Matcher, Mode, OnError, OnUnfit, Policy, Trigger, Window};
 use crate::core::size::Amount;
-use crate::core::strategy::{ClearResults, SlidingWindow, Strategy, TokenBudget};
+use crate::core::when::When;
 
 pub use super::raw::LogFormat;
 
@@ -162,13 +163,13 @@ fn is_for_everything(policy: &raw::Policy) -> bool {
     (policy.models.is_empty() || policy.models.iter().any(|pattern| pattern == "*")) && policy.paths.is_empty() && policy.headers.is_empty()
 }
 
-struct Check<'r> {
+pub(super) struct Check<'r> {
     report: &'r mut dyn FnMut(String, String),
     failed: bool,
 }
 
 impl Check<'_> {
-    fn fail(&mut self, key: &str, what: impl Display) {
+    pub(super) fn fail(&mut self, key: &str, what: impl Display) {
         self.failed = true;
         (self.report)(key.to_owned(), what.to_string());
     }
@@ -181,7 +182,7 @@ impl Check<'_> {
         parsed
     }
 
-    fn duration(&mut self, key: &str, text: &str) -> Option<Duration> {
+    pub(super) fn duration(&mut self, key: &str, text: &str) -> Option<Duration> {
         match humantime::parse_duration(text) {
             Ok(Duration::ZERO) => self.fail(key, "must be longer than nothing"),
             Ok(duration) => return Some(duration),
@@ -190,14 +191,14 @@ impl Check<'_> {
         None
     }
 
-    fn at_least(&mut self, key: &str, value: u64, least: u64) -> u64 {
+    pub(super) fn at_least(&mut self, key: &str, value: u64, least: u64) -> u64 {
         if value < least {
             self.fail(key, format_args!("{value} is too small; at least {least}"));
         }
         value
     }
 
-    fn size(&mut self, key: &str, value: u64, least: u64) -> usize {
+    pub(super) fn size(&mut self, key: &str, value: u64, least: u64) -> usize {
         usize::try_from(self.at_least(key, value, least)).unwrap_or(usize::MAX)
     }
 
@@ -250,7 +251,7 @@ impl Check<'_> {
     }
 
     /// Origin and base path of a URL.
-    fn url(&mut self, key: &str, text: &str) -> Option<(Uri, Option<String>)> {
+    pub(super) fn url(&mut self, key: &str, text: &str) -> Option<(Uri, Option<String>)> {
         let example = "an http or https URL such as https://api.openai.com/v1";
         let uri = match text.parse::<Uri>() {
             Ok(uri) if matches!(uri.scheme_str(), Some("http" | "https")) && uri.host().is_some_and(|host| !host.is_empty()) => uri,
@@ -302,7 +303,20 @@ impl Check<'_> {
         if !low_is_below {
             self.fail(&format!("{key}.target"), "is not below the trigger: every request would be compacted again");
         }
-        let ladder = raw.ladder.iter().enumerate().filter_map(|(at, step)| self.step(&format!("{key}.ladder.{at}"), step)).collect();
+        let mut webhooks = Vec::new();
+        let ladder = self.ladder(&format!("{key}.ladder"), raw, &mut webhooks);
+        let when = raw.trigger.when.as_ref().and_then(|text| {
+            When::compile(text).map_err(|why| self.fail(&format!("{key}.trigger.when"), format_args!("\"{text}\" {why}"))).ok()
+        });
+        let idle = raw.idle_trigger.as_ref().and_then(|idle| {
+            self.share(&format!("{key}.idle_trigger.ratio"), idle.ratio);
+            Some(Idle { after: self.duration(&format!("{key}.idle_trigger.after"), &idle.after)?, ratio: idle.ratio })
+        });
+        for (name, price) in raw.prices.iter().flat_map(|prices| [("cache_read", prices.cache_read), ("cache_write", prices.cache_write)]) {
+            if !(0.0..=100.0).contains(&price) {
+                self.fail(&format!("{key}.prices.{name}"), format_args!("{price} is no multiple of a price"));
+            }
+        }
         let mut policy = Policy {
             name: raw.name.clone(),
             identity: identity(raw),
@@ -320,6 +334,16 @@ impl Check<'_> {
             default_window: raw.default_window,
             reserve: raw.reserve,
             trigger,
+            when,
+            idle,
+            break_even: raw.break_even,
+            prices: raw.prices.map(|prices| Prices { cache_read: prices.cache_read, cache_write: prices.cache_write }),
+            alternate: match raw.roles {
+                raw::Roles::Auto => None,
+                raw::Roles::Free => Some(false),
+                raw::Roles::Alternate => Some(true),
+            },
+            webhooks,
             target: target.unwrap_or(Amount::Tokens(0)),
             min_gain: min_gain.unwrap_or(Amount::Tokens(0)),
             keep: Keep { tokens: raw.keep.tokens, turns: raw.keep.turns, exchanges: raw.keep.exchanges },
@@ -350,47 +374,13 @@ impl Check<'_> {
         (!failed).then_some(policy)
     }
 
-    fn step(&mut self, key: &str, step: &raw::Step) -> Option<Strategy> {
-        match step {
-            raw::Step::ClearResults(raw) => Some(Strategy::ClearResults(ClearResults {
-                keep: raw.keep,
-                exclude_tools: self.globs(&format!("{key}.clear_results.exclude_tools"), &raw.exclude_tools),
-                clear_inputs: raw.clear_inputs,
-                clear_at_least: raw.clear_at_least,
-            })),
-            raw::Step::SlidingWindow(raw) => match (raw.turns, raw.exchanges, raw.messages) {
-                (Some(0), ..) | (_, Some(0), _) | (.., Some(0)) => {
-                    self.fail(&format!("{key}.sliding_window"), "0 would keep nothing; at least 1");
-                    None
-                }
-                (Some(turns), None, None) => Some(Strategy::SlidingWindow(SlidingWindow::Turns(turns))),
-                (None, Some(exchanges), None) => Some(Strategy::SlidingWindow(SlidingWindow::Exchanges(exchanges))),
-                (None, None, messages) => Some(Strategy::SlidingWindow(SlidingWindow::Messages(messages.unwrap_or(20)))),
-                _ => {
-                    self.fail(&format!("{key}.sliding_window"), "takes one of turns, exchanges and messages");
-                    None
-                }
-            },
-            raw::Step::TokenBudget(raw) => {
-                if !(raw.threshold > 0.0 && raw.threshold.is_finite()) {
-                    self.fail(&format!("{key}.token_budget.threshold"), format_args!("{} is not above 0", raw.threshold));
-                }
-                let budget = match raw.budget {
-                    Some(budget) => Some(self.amount(&format!("{key}.token_budget.budget"), budget)?),
-                    None => None,
-                };
-                Some(Strategy::TokenBudget(TokenBudget { budget, threshold: raw.threshold }))
-            }
-        }
-    }
-
-    fn share(&mut self, key: &str, ratio: f64) {
+    pub(super) fn share(&mut self, key: &str, ratio: f64) {
         if !(ratio > 0.0 && ratio <= 1.0) {
             self.fail(key, format_args!("{ratio} is not between 0 and 1"));
         }
     }
 
-    fn amount(&mut self, key: &str, raw: raw::Amount) -> Option<Amount> {
+    pub(super) fn amount(&mut self, key: &str, raw: raw::Amount) -> Option<Amount> {
         match raw {
             raw::Amount { ratio: Some(ratio), tokens: None } => {
                 if !(0.0..=1.0).contains(&ratio) {
@@ -412,7 +402,7 @@ impl Check<'_> {
     }
 
     /// `None` for an empty list.
-    fn globs(&mut self, key: &str, patterns: &[String]) -> Option<GlobSet> {
+    pub(super) fn globs(&mut self, key: &str, patterns: &[String]) -> Option<GlobSet> {
         if patterns.is_empty() {
             return None;
         }

@@ -8,8 +8,10 @@ use regex::Regex;
 
 use super::chat::{Exchange, Kind, Message, Role, string};
 use super::digest::Digest;
+use super::models::Family;
 use super::plan::{Edit, Replacement};
 use super::size::Size;
+use super::strategy::is_synthetic;
 use super::tokens::{Encoding, Measure};
 
 /// How much of the newest part of the conversation stays as it is: whatever any of these asks for.
@@ -66,6 +68,8 @@ pub enum Standing {
     Span,
     /// The newest exchanges: stay as they are.
     Tail,
+    /// Gone, with new messages in its place: only what made those takes them up again.
+    Condensed,
 }
 
 /// What every step of thinking needs to know of a request.
@@ -81,6 +85,8 @@ pub struct Subject<'a> {
     pub fixed_tokens: u64,
     /// How tokens are counted.
     pub encoding: Encoding,
+    /// What the model's family wants.
+    pub family: Family,
 }
 
 impl<'a> Subject<'a> {
@@ -97,13 +103,22 @@ impl<'a> Subject<'a> {
     }
 }
 
-/// Prompt tokens of an original message once edited.
+/// Prompt tokens of what is sent for an original message.
 #[must_use]
 pub fn tokens_of(measure: &Measure, edit: &Edit) -> u64 {
     match edit {
         Edit::Keep => measure.tokens,
-        Edit::Drop => 0,
-        Edit::Replace(new) => new.tokens,
+        edit => edit.new_messages().iter().map(|new| new.tokens).sum(),
+    }
+}
+
+/// The size of what is sent for an original message. New messages are no turns: nobody said them.
+fn size_of(measure: &Measure, edit: &Edit) -> Size {
+    let original = matches!(edit, Edit::Keep | Edit::Replace(_));
+    Size {
+        tokens: tokens_of(measure, edit),
+        messages: if *edit == Edit::Keep { 1 } else { edit.new_messages().len() as u64 },
+        turns: u64::from(original && measure.role == Role::User),
     }
 }
 
@@ -111,12 +126,8 @@ pub fn tokens_of(measure: &Measure, edit: &Edit) -> u64 {
 #[must_use]
 pub fn size_of_edited(subject: &Subject<'_>, edits: &[Edit]) -> Size {
     let mut size = Size { tokens: subject.fixed_tokens, ..Size::default() };
-    for ((message, measure), edit) in subject.messages.iter().zip(subject.measures).zip(edits) {
-        if *edit != Edit::Drop {
-            size.tokens += tokens_of(measure, edit);
-            size.messages += 1;
-            size.turns += u64::from(message.role == Role::User);
-        }
+    for (measure, edit) in subject.measures.iter().zip(edits) {
+        size += size_of(measure, edit);
     }
     size
 }
@@ -137,35 +148,53 @@ impl<'a> Draft<'a> {
     pub fn new(subject: Subject<'a>, edits: Vec<Edit>, pin: &Pin, keep: &Keep, goal: Goal) -> Self {
         let size = size_of_edited(&subject, &edits);
         let mut draft = Draft { subject, edits, standing: vec![Standing::Span; subject.exchanges.len()], size };
-        draft.stand(pin, keep, goal);
+        draft.assign(pin, keep, goal);
         draft
     }
 
-    fn stand(&mut self, pin: &Pin, keep: &Keep, goal: Goal) {
+    fn assign(&mut self, pin: &Pin, keep: &Keep, goal: Goal) {
         let exchanges = self.subject.exchanges;
         let first_user = exchanges.iter().position(|exchange| exchange.kind == Kind::User);
-        let last_user = exchanges.iter().rposition(|exchange| exchange.kind == Kind::User);
+        let last_user = last_user(self.subject.messages);
         let mut standing: Vec<Standing> = exchanges
             .iter()
             .enumerate()
             .map(|(at, exchange)| {
+                let message = self.subject.messages.get(exchange.first);
+                let synthetic = message.is_some_and(is_synthetic) && Some(exchange.first) != last_user;
+                if synthetic || matches!(self.edit(exchange.first), Edit::Stand(_)) {
+                    return Standing::Condensed;
+                }
                 let head = matches!(exchange.kind, Kind::Instruction | Kind::Other)
-                    || Some(at) == last_user
+                    || Some(exchange.first) == last_user
                     || (pin.first_user && Some(at) == first_user)
                     || self.pinned(exchange, pin);
                 if head { Standing::Head } else { Standing::Span }
             })
             .collect();
 
+        // The tail gets a share of what the head leaves.
+        let head: u64 = exchanges
+            .iter()
+            .zip(&standing)
+            .filter(|(_, standing)| **standing == Standing::Head)
+            .map(|(exchange, _)| self.tokens_in(exchange))
+            .sum();
+        let share = goal.target.saturating_sub(head + self.subject.fixed_tokens) / 3;
         let (mut tokens, mut messages, mut turns, mut kept) = (0, 0, 0, 0);
         for (at, exchange) in exchanges.iter().enumerate().rev() {
             if self.is_gone(exchange) || exchange.kind == Kind::Instruction {
                 continue;
             }
-            let more = tokens + self.tokens_in(exchange);
+            if standing.get(at) == Some(&Standing::Condensed) {
+                break;
+            }
+            // What is head was counted there.
+            let own = if standing.get(at) == Some(&Standing::Head) { 0 } else { self.tokens_in(exchange) };
+            let more = tokens + own;
             let more_messages = messages + (exchange.end - exchange.first) as u64;
             let wanted = more <= keep.tokens || turns < keep.turns || kept < keep.exchanges.max(1);
-            let too_much = more > goal.target / 2 || goal.messages.is_some_and(|limit| more_messages > limit / 2);
+            let too_much = more > share || goal.messages.is_some_and(|limit| more_messages > limit / 2);
             if !wanted || (too_much && kept > 0) {
                 break;
             }
@@ -253,23 +282,44 @@ impl<'a> Draft<'a> {
     pub fn raw(&self, at: usize) -> &str {
         match self.edit(at) {
             Edit::Keep => self.subject.messages.get(at).map_or("", |message| message.raw),
-            Edit::Drop => "",
             Edit::Replace(new) => &new.json,
+            Edit::Drop | Edit::Stand(_) => "",
+        }
+    }
+
+    /// The raw JSON of all messages that are sent for message `at` now.
+    #[must_use]
+    pub fn raws(&self, at: usize) -> Vec<&str> {
+        match self.edit(at) {
+            Edit::Keep => self.subject.messages.get(at).map(|message| message.raw).into_iter().collect(),
+            edit => edit.new_messages().iter().map(|new| &*new.json).collect(),
+        }
+    }
+
+    /// The one place where an edit changes.
+    fn set(&mut self, at: usize, edit: Edit) {
+        if let (Some(measure), Some(slot)) = (self.subject.measures.get(at), self.edits.get_mut(at)) {
+            self.size -= size_of(measure, slot);
+            self.size += size_of(measure, &edit);
+            *slot = edit;
         }
     }
 
     /// Drops a whole exchange.
     pub fn drop_exchange(&mut self, exchange: &Exchange) {
-        for at in exchange.first..exchange.end {
-            self.size.tokens = self.size.tokens.saturating_sub(self.tokens_at(at));
-            let user = self.subject.messages.get(at).is_some_and(|message| message.role == Role::User);
-            if let Some(edit) = self.edits.get_mut(at)
-                && *edit != Edit::Drop
-            {
-                *edit = Edit::Drop;
-                self.size.messages = self.size.messages.saturating_sub(1);
-                self.size.turns = self.size.turns.saturating_sub(u64::from(user));
-            }
+        (exchange.first..exchange.end).for_each(|at| self.set(at, Edit::Drop));
+    }
+
+    /// Lets `new` stand where a dropped message was; without any, it stays dropped.
+    pub fn stand(&mut self, at: usize, new: Vec<Replacement>) {
+        self.set(at, if new.is_empty() { Edit::Drop } else { Edit::Stand(new.into()) });
+    }
+
+    /// Drops whole exchanges and lets `new` stand where the first of them was.
+    pub fn condense(&mut self, exchanges: &[Exchange], new: Vec<Replacement>) {
+        exchanges.iter().for_each(|exchange| self.drop_exchange(exchange));
+        if let Some(first) = exchanges.first() {
+            self.set(first.first, Edit::Stand(new.into()));
         }
     }
 
@@ -279,22 +329,24 @@ impl<'a> Draft<'a> {
         if new.tokens >= before {
             return false;
         }
-        self.size.tokens -= (before - new.tokens).min(self.size.tokens);
-        if let Some(edit) = self.edits.get_mut(at) {
-            *edit = Edit::Replace(Arc::new(new));
-        }
+        self.set(at, Edit::Replace(Arc::new(new)));
         true
     }
 }
 
-/// Digest of an original message once edited; `None` when it was dropped.
+/// The last message that a user wrote. What Baler wrote in a user's name is none, unless it is the newest of all.
 #[must_use]
-pub fn digest_of(measure: &Measure, edit: &Edit) -> Option<Digest> {
-    match edit {
-        Edit::Keep => Some(measure.digest),
-        Edit::Drop => None,
-        Edit::Replace(new) => Some(new.digest),
-    }
+pub fn last_user(messages: &[Message<'_>]) -> Option<usize> {
+    let is_user = |at: &usize| messages.get(*at).is_some_and(|message| message.role == Role::User);
+    let last = (0..messages.len()).rev().find(is_user)?;
+    let written = |at: &usize| is_user(at) && (*at + 1 == messages.len() || !messages.get(*at).is_some_and(is_synthetic));
+    (0..=last).rev().find(written).or(Some(last))
+}
+
+/// Digests of the messages that are sent for an original one.
+pub fn digests_of<'e>(measure: &'e Measure, edit: &'e Edit) -> impl Iterator<Item = &'e Digest> {
+    let kept = (*edit == Edit::Keep).then_some(&measure.digest);
+    kept.into_iter().chain(edit.new_messages().iter().map(|new| &new.digest))
 }
 
 /// The texts of a message's content: the string, or its text parts.

@@ -19,7 +19,10 @@ const LEAST_MESSAGE_BYTES: u64 = 10;
 pub fn nothing_can_trigger(body: &[u8], policy: &Policy, budget: &Budget) -> bool {
     let bytes = body.len() as u64;
     let trigger = &policy.trigger;
-    let out_of_reach = trigger.ratio.is_none_or(|ratio| bytes < scale(budget.room, ratio))
+    let idle = policy.idle.map(|idle| idle.ratio);
+    let out_of_reach = policy.when.is_none()
+        && idle.is_none_or(|ratio| bytes < scale(budget.room, ratio))
+        && trigger.ratio.is_none_or(|ratio| bytes < scale(budget.room, ratio))
         && trigger.tokens.is_none_or(|tokens| bytes < tokens)
         && [trigger.messages, trigger.turns].into_iter().flatten().all(|count| bytes < count.saturating_mul(LEAST_MESSAGE_BYTES));
     out_of_reach && bytes < budget.room && !may_hold_media(body)

@@ -15,16 +15,20 @@ pub mod chat;
 pub mod digest;
 pub mod draft;
 pub mod gate;
+pub mod json;
+pub mod models;
+pub mod notation;
 pub mod plan;
 pub mod policy;
 pub mod render;
 pub mod size;
 pub mod sse;
 pub mod strategy;
+pub mod text;
 pub mod think;
 pub mod tokens;
 pub mod usage;
-pub mod windows;
+pub mod when;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 

@@ -17,10 +17,24 @@ pub enum Edit {
     Drop,
     /// Sent in another form.
     Replace(Arc<Replacement>),
+    /// Not sent, and these new messages stand in its place: what became of it and of the dropped ones behind it.
+    Stand(Arc<[Replacement]>),
 }
 
-/// A message that stands in for an original one.
-#[derive(Debug, PartialEq, Eq)]
+impl Edit {
+    /// The messages that this edit puts in the place of the original.
+    #[must_use]
+    pub fn new_messages(&self) -> &[Replacement] {
+        match self {
+            Edit::Keep | Edit::Drop => &[],
+            Edit::Replace(new) => std::slice::from_ref(new),
+            Edit::Stand(new) => new,
+        }
+    }
+}
+
+/// A message that is not the client's.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Replacement {
     /// Its JSON.
     pub json: Box<str>,
@@ -71,7 +85,7 @@ impl Checkpoint {
     /// Bytes it takes in memory, roughly.
     #[must_use]
     pub fn weight_bytes(&self) -> usize {
-        let replaced = |edit: &Edit| if let Edit::Replace(new) = edit { new.json.len() + size_of::<Replacement>() } else { 0 };
-        size_of::<Self>() + self.edits.iter().map(|edit| size_of::<Edit>() + replaced(edit)).sum::<usize>()
+        let new = |edit: &Edit| edit.new_messages().iter().map(|new| new.json.len() + size_of::<Replacement>()).sum::<usize>();
+        size_of::<Self>() + self.edits.iter().map(|edit| size_of::<Edit>() + new(edit)).sum::<usize>()
     }
 }

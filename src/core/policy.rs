@@ -1,12 +1,15 @@
 //! A resolved policy: whom it matches, when it acts, down to where, and what it must not touch.
 
+use std::time::Duration;
+
 use globset::{GlobMatcher, GlobSet};
 
 use super::digest::Digest;
 use super::draft::{Keep, Pin};
+use super::models::{self, Family, Prices};
 use super::size::{Amount, Size, scale};
-use super::strategy::Strategy;
-use super::windows;
+use super::strategy::Step;
+use super::when::When;
 
 /// What a policy does with its decisions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,13 +67,18 @@ pub enum Reason {
     Messages,
     /// Number of turns.
     Turns,
+    /// The policy's expression.
+    When,
+    /// The prompt cache is cold, so that rewriting costs nothing.
+    Idle,
     /// The request asked for it.
     Forced,
 }
 
 impl Reason {
     /// All of them, for metrics.
-    pub const ALL: [Reason; 5] = [Reason::Ratio, Reason::Tokens, Reason::Messages, Reason::Turns, Reason::Forced];
+    pub const ALL: [Reason; 7] =
+        [Reason::Ratio, Reason::Tokens, Reason::Messages, Reason::Turns, Reason::When, Reason::Idle, Reason::Forced];
 
     /// Label value for logs and metrics.
     #[must_use]
@@ -80,6 +88,8 @@ impl Reason {
             Reason::Tokens => "tokens",
             Reason::Messages => "messages",
             Reason::Turns => "turns",
+            Reason::When => "when",
+            Reason::Idle => "idle",
             Reason::Forced => "forced",
         }
     }
@@ -122,6 +132,26 @@ pub enum OnError {
     Reject,
 }
 
+/// A lower trigger for conversations that were not heard of for a while.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Idle {
+    /// How long a provider keeps what it has cached.
+    pub after: Duration,
+    /// Share of window − reserve.
+    pub ratio: f64,
+}
+
+/// A service that a `webhook` step calls.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Webhook {
+    /// Its address.
+    pub url: String,
+    /// Time for its answer.
+    pub timeout: Duration,
+    /// The longest answer, bytes.
+    pub max_bytes: usize,
+}
+
 /// Whom a policy is for. Empty lists match everything.
 #[derive(Debug, Clone, Default)]
 pub struct Matcher {
@@ -152,6 +182,18 @@ pub struct Policy {
     pub reserve: u64,
     /// When it acts.
     pub trigger: Trigger,
+    /// When it acts, as an expression; its ratio trigger takes over where that fails.
+    pub when: Option<When>,
+    /// A lower trigger for conversations whose prompt cache is cold.
+    pub idle: Option<Idle>,
+    /// Whether a compaction must also pay for what it makes the upstream read anew.
+    pub break_even: bool,
+    /// Prices of cached tokens; those of the model table when not given.
+    pub prices: Option<Prices>,
+    /// Whether user and assistant must take turns; as the model's family wants it when not given.
+    pub alternate: Option<bool>,
+    /// The services that `webhook` steps call.
+    pub webhooks: Vec<Webhook>,
     /// Low-water mark: a share of window − reserve, or tokens.
     pub target: Amount,
     /// The least a compaction must save while the request still fits: a share of window − reserve, or tokens.
@@ -161,7 +203,7 @@ pub struct Policy {
     /// What stays elsewhere.
     pub pin: Pin,
     /// Strategies, least lossy first.
-    pub ladder: Vec<Strategy>,
+    pub ladder: Vec<Step>,
     /// What happens when nothing helps.
     pub on_unfit: OnUnfit,
     /// What happens when thinking fails.
@@ -189,8 +231,21 @@ impl Policy {
     pub fn window_for(&self, model: Option<&str>) -> u64 {
         match self.window {
             Window::Tokens(tokens) => tokens,
-            Window::Auto => model.and_then(windows::known).unwrap_or(self.default_window),
+            Window::Auto => model.and_then(models::known).map_or(self.default_window, |known| known.window),
         }
+    }
+
+    /// Prices of cached tokens for `model`, when any are known.
+    #[must_use]
+    pub fn prices_for(&self, model: Option<&str>) -> Option<Prices> {
+        self.prices.or_else(|| model.and_then(models::known)?.prices)
+    }
+
+    /// What `model`'s family wants, as far as known; the policy has the last word on roles.
+    #[must_use]
+    pub fn family_for(&self, model: Option<&str>) -> Family {
+        let family = model.and_then(models::known).map_or_else(Family::default, |known| known.family);
+        Family { alternates: self.alternate.unwrap_or(family.alternates), ..family }
     }
 
     /// The budget in a window, by the policy alone: the basis of decisions that any replica can derive again.

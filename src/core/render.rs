@@ -4,6 +4,7 @@
 use std::ops::Range;
 
 use super::chat::{Chat, Message, Role, group};
+use super::draft::last_user;
 use super::plan::Edit;
 
 /// A run of the bytes to send.
@@ -62,9 +63,14 @@ pub fn render(chat: &Chat<'_>, edits: &[Edit]) -> Vec<Piece> {
                 _ => pieces.push(Piece::Comma),
             }
         }
-        match edit {
-            Edit::Replace(new) => pieces.push(Piece::New(new.json.clone())),
-            _ => client(&mut pieces, span.clone()),
+        if *edit == Edit::Keep {
+            client(&mut pieces, span.clone());
+        }
+        for (nth, new) in edit.new_messages().iter().enumerate() {
+            if nth > 0 {
+                pieces.push(Piece::Comma);
+            }
+            pieces.push(Piece::New(new.json.clone()));
         }
         previous = Some(at);
     }
@@ -94,17 +100,21 @@ pub fn validate(messages: &[Message<'_>], edits: &[Edit]) -> Result<(), Invalid>
         return Err(Invalid::NotAChat);
     }
     // Only what is new needs reading; what is kept was viewed already.
-    let replacements = edits.iter().map(replaced).collect::<Result<Vec<_>, _>>()?;
-    let last_user = messages.iter().rposition(|message| message.role == Role::User);
+    let new_messages = edits.iter().map(new_messages).collect::<Result<Vec<_>, _>>()?;
+    let last_user = last_user(messages);
     let mut left: Vec<&Message<'_>> = Vec::with_capacity(messages.len());
-    for (at, ((message, edit), new)) in messages.iter().zip(edits).zip(&replacements).enumerate() {
+    for (at, ((message, edit), new)) in messages.iter().zip(edits).zip(&new_messages).enumerate() {
         let fixed = message.role.is_instruction() || message.role == Role::Other || Some(at) == last_user;
-        let changed = new.as_ref().is_some_and(|new| new.role != message.role || (new.content.is_none() && message.content.is_some()));
-        if changed || (fixed && *edit != Edit::Keep) {
+        let wrong = new.iter().any(|new| match edit {
+            Edit::Stand(_) => new.role.is_instruction() || new.role == Role::Other || (new.content.is_none() && !new.is_call()),
+            _ => new.role != message.role || (new.content.is_none() && message.content.is_some()),
+        });
+        if wrong || (fixed && *edit != Edit::Keep) {
             return Err(Invalid::Changed);
         }
-        if *edit != Edit::Drop {
-            left.push(new.as_ref().unwrap_or(message));
+        match edit {
+            Edit::Keep => left.push(message),
+            _ => left.extend(new),
         }
     }
     if left.is_empty() {
@@ -113,10 +123,7 @@ pub fn validate(messages: &[Message<'_>], edits: &[Edit]) -> Result<(), Invalid>
     group(&left).map(drop).map_err(|_| Invalid::NotAChat)
 }
 
-/// The message that an edit puts in the place of another.
-fn replaced(edit: &Edit) -> Result<Option<Message<'_>>, Invalid> {
-    match edit {
-        Edit::Replace(new) => Message::parse(&new.json).map(Some).map_err(|_| Invalid::NotAChat),
-        Edit::Keep | Edit::Drop => Ok(None),
-    }
+/// The messages that an edit puts in the place of another.
+fn new_messages(edit: &Edit) -> Result<Vec<Message<'_>>, Invalid> {
+    edit.new_messages().iter().map(|new| Message::parse(&new.json).map_err(|_| Invalid::NotAChat)).collect()
 }

@@ -35,6 +35,13 @@ pub fn scale(tokens: u64, factor: f64) -> u64 {
     (tokens as f64 * factor) as u64
 }
 
+/// Tokens as a float.
+#[must_use]
+#[expect(clippy::cast_precision_loss, reason = "token counts stay far below 2^52")]
+pub fn as_float(tokens: u64) -> f64 {
+    tokens as f64
+}
+
 /// `part / whole` as a float, 0 for an empty whole.
 #[must_use]
 #[expect(clippy::cast_precision_loss, reason = "token counts stay far below 2^52")]
@@ -51,6 +58,22 @@ pub struct Size {
     pub messages: u64,
     /// User messages.
     pub turns: u64,
+}
+
+impl std::ops::AddAssign for Size {
+    fn add_assign(&mut self, more: Size) {
+        self.tokens += more.tokens;
+        self.messages += more.messages;
+        self.turns += more.turns;
+    }
+}
+
+impl std::ops::SubAssign for Size {
+    fn sub_assign(&mut self, less: Size) {
+        self.tokens = self.tokens.saturating_sub(less.tokens);
+        self.messages = self.messages.saturating_sub(less.messages);
+        self.turns = self.turns.saturating_sub(less.turns);
+    }
 }
 
 impl Size {

@@ -1,6 +1,7 @@
 //! The ledger in memory: three caches, each bounded, the least used entries leave first.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use highway::{HighwayHash, HighwayHasher, Key};
 use quick_cache::Weighter;
@@ -41,6 +42,8 @@ pub struct Ledger {
     key: Key,
     /// Seeds of chains that have a checkpoint for a body so short that the gate would let it through.
     ungated: Cache<Digest, ()>,
+    /// When a list was last sent.
+    sent: Cache<Digest, Instant>,
 }
 
 impl Ledger {
@@ -55,6 +58,7 @@ impl Ledger {
             measures: Cache::new(items(messages)),
             fixed: Cache::new(1_024),
             ungated: Cache::new(1_024),
+            sent: Cache::new(16_384),
             key: Key([(); 4].map(|()| u64::from_le_bytes(crate::random::bytes()))),
         }
     }
@@ -79,6 +83,17 @@ impl Ledger {
     /// From now on every body of this chain is looked at.
     pub fn never_gate(&self, seed: Digest) {
         self.ungated.insert(seed, ());
+    }
+
+    /// Takes note that a list is sent now.
+    pub fn sent(&self, list: Digest) {
+        self.sent.insert(list, Instant::now());
+    }
+
+    /// Time since a list was last sent.
+    #[must_use]
+    pub fn silence(&self, list: &Digest) -> Option<Duration> {
+        self.sent.get(list).map(|then| then.elapsed())
     }
 
     /// Prompt tokens that the upstream reported for exactly this list.

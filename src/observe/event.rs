@@ -124,6 +124,10 @@ pub fn compaction_happened(metrics: &Metrics, id: &str, policy: &str, reason: Re
         if report.acted() {
             metrics.compactions.with_label_values(&[report.strategy, reason.as_str()]).inc();
         }
+        metrics.strategy_tokens.with_label_values(&[report.strategy]).inc_by(report.before.tokens.saturating_sub(report.after.tokens));
+        for (count, value) in &report.details {
+            metrics.strategy_counts.with_label_values(&[report.strategy, *count]).inc_by(*value);
+        }
         debug!(
             id,
             policy,
@@ -136,6 +140,7 @@ pub fn compaction_happened(metrics: &Metrics, id: &str, policy: &str, reason: Re
             messages_after = report.after.messages,
             dropped = report.dropped,
             replaced = report.replaced,
+            counts = ?report.details,
             "strategy"
         );
     }

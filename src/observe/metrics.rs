@@ -131,6 +131,11 @@ pub struct Metrics {
     overhead: [Histogram; 5],
     first_byte: [Histogram; 2],
     pub compactions: IntCounterVec,
+    pub strategy_tokens: IntCounterVec,
+    pub strategy_counts: IntCounterVec,
+    pub trigger_errors: IntCounter,
+    pub webhook_calls: IntCounterVec,
+    pub webhook_seconds: Histogram,
     pub checkpoint_hits: IntCounter,
     pub checkpoint_misses: IntCounter,
     pub fail_open: IntCounterVec,
@@ -202,6 +207,21 @@ impl Metrics {
             overhead: PHASES.map(|phase| overhead.with_label_values(&[phase])),
             first_byte: ENDPOINTS.map(|endpoint| first_byte.with_label_values(&[endpoint])),
             compactions: counters("baler_compactions_total", "Steps of a compaction that changed something.", &["strategy", "reason"])?,
+            strategy_tokens: counters("baler_strategy_tokens_removed_total", "Prompt tokens that each strategy took off.", &["strategy"])?,
+            strategy_counts: counters(
+                "baler_strategy_counts_total",
+                "What strategies count beside messages and tokens.",
+                &["strategy", "count"],
+            )?,
+            trigger_errors: counter("baler_trigger_errors_total", "Times that a policy's expression failed and its ratio decided.")?,
+            webhook_calls: counters("baler_webhook_calls_total", "Calls of webhook steps, by outcome.", &["outcome"])?,
+            webhook_seconds: registered(
+                &registry,
+                Histogram::with_opts(
+                    HistogramOpts::new("baler_webhook_seconds", "Time that requests waited for webhooks.")
+                        .buckets(FIRST_BYTE_BUCKETS.to_vec()),
+                )?,
+            )?,
             checkpoint_hits: lookups.with_label_values(&["hit"]),
             checkpoint_misses: lookups.with_label_values(&["miss"]),
             fail_open: counters("baler_fail_open_total", "Requests for which thinking failed, by cause.", &["cause"])?,

@@ -29,13 +29,15 @@ pub struct Finding {
     pub window: u64,
     /// Where the usage of what was sent is to be kept.
     pub usage_key: Option<Digest>,
+    /// The strategies that changed something.
+    pub strategies: Vec<&'static str>,
 }
 
 impl Finding {
     /// Nothing was found out, for this reason.
     #[must_use]
     pub fn without_a_look(action: Action, reason: &'static str, window: u64) -> Self {
-        Finding { action, reason, sizes: None, budget: None, window, usage_key: None }
+        Finding { action, reason, sizes: None, budget: None, window, usage_key: None, strategies: Vec::new() }
     }
 }
 
@@ -102,7 +104,11 @@ impl Context {
             put("x-baler-policy", traffic.policy());
         }
         if let Some(finding) = &self.finding {
-            put("x-baler-action", finding.action.as_str());
+            let action = finding.action.as_str();
+            match finding.strategies.as_slice() {
+                [] => put("x-baler-action", action),
+                strategies => put("x-baler-action", &format!("{action}; strategies=\"{}\"", strategies.join(" "))),
+            }
             let tokens = match finding.sizes {
                 Some([before, after]) => format!("before={}; after={}; window={}", before.tokens, after.tokens, finding.window),
                 None => format!("before=unknown; after=unknown; window={}", finding.window),

@@ -13,7 +13,7 @@ mod thinking;
 use std::convert::Infallible;
 use std::io;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http_body_util::{Either, Full};
@@ -27,6 +27,8 @@ use crate::core::chat::peek_model;
 use crate::core::digest::Digest;
 use crate::core::gate;
 use crate::core::policy::{Mode, OnError, Policy};
+use crate::core::strategy;
+use crate::core::when;
 use crate::ledger::Ledger;
 use crate::observe::{Action, Ending, Endpoint, Metrics, Phase, Traffic};
 use crate::upstream::{Outgoing, Upstream};
@@ -193,7 +195,11 @@ async fn inspect(proxy: &Arc<Proxy>, context: &mut Context, parts: Parts, body: 
         observe: wish == Wish::Observe,
         sent: false,
         id: context.id.clone(),
+        request: policy.when.as_ref().map_or_else(when::Request::default, |when| described(&parts.headers, when.reads_headers())),
+        answers: policy.webhooks.iter().map(|_| strategy::Answer::Unasked).collect(),
     };
+    question.request.model = question.model.clone().unwrap_or_default();
+    let upstream = proxy.upstream(context)?;
     let gated = !question.force
         && gate::nothing_can_trigger(body, policy, &policy.budget(window))
         && proxy.ledger.may_gate(&thinking::checkpoint_seed(proxy, &question, policy, window));
@@ -212,7 +218,7 @@ async fn inspect(proxy: &Arc<Proxy>, context: &mut Context, parts: Parts, body: 
         spent(proxy, context, began);
         let learning = async {
             tokio::task::yield_now().await;
-            thinking::ask(proxy, question).await
+            thinking::ask(proxy, upstream, question).await
         };
         let (answered, thought) = tokio::join!(send(proxy, context, outbound::with_body(head, original)), learning);
         let finding = thought.map_or_else(|_| Finding::without_a_look(Action::None, "gate", window), |thought| thought.finding);
@@ -223,8 +229,10 @@ async fn inspect(proxy: &Arc<Proxy>, context: &mut Context, parts: Parts, body: 
 
     // 5 to 8. View, replay, estimate, decide, compact.
     let on_error = policy.on_error;
-    let pieces = match thinking::ask(proxy, question).await {
-        Ok(Thought { finding, body: edited, refused }) => {
+    let mut waited_for_others = Duration::ZERO;
+    let pieces = match thinking::ask(proxy, upstream, question).await {
+        Ok(Thought { finding, body: edited, refused, waited }) => {
+            waited_for_others = waited;
             if finding.action == Action::None {
                 proxy.metrics.passes.with_label_values(&[finding.reason]).inc();
             }
@@ -242,10 +250,20 @@ async fn inspect(proxy: &Arc<Proxy>, context: &mut Context, parts: Parts, body: 
             original
         }
     };
-    spent(proxy, context, began);
+    if let (Some(_), Some(key)) = (policy.idle, context.finding.as_ref().and_then(|finding| finding.usage_key)) {
+        proxy.ledger.sent(key);
+    }
+    spent(proxy, context, began + waited_for_others);
 
     // 9. Send.
     send(proxy, context, outbound::with_body(head, pieces)).await
+}
+
+/// What an expression may know of a request beside its messages.
+fn described(headers: &HeaderMap, reads_headers: bool) -> when::Request {
+    let shown = headers.iter().filter(|(name, _)| reads_headers && !CREDENTIALS.contains(&name.as_str()));
+    let headers = shown.filter_map(|(name, value)| Some((name.as_str().to_owned(), value.to_str().ok()?.to_owned()))).collect();
+    when::Request { headers, ..when::Request::default() }
 }
 
 fn fail_open(proxy: &Proxy, context: &mut Context, failure: Failure, window: u64) {
@@ -254,7 +272,7 @@ fn fail_open(proxy: &Proxy, context: &mut Context, failure: Failure, window: u64
 }
 
 fn spent(proxy: &Proxy, context: &mut Context, began: Instant) {
-    context.overhead = began.elapsed();
+    context.overhead = Instant::now().saturating_duration_since(began);
     proxy.metrics.spent(Phase::Total, context.overhead);
 }
 

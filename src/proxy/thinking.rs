@@ -15,10 +15,14 @@ use crate::core::digest::Digest;
 use crate::core::draft::Subject;
 use crate::core::policy::{Mode, OnUnfit, Policy};
 use crate::core::render::{Piece, render, validate};
+use crate::core::strategy::{self, Answer, Stopped};
 use crate::core::think::{Circumstances, Lookup, Plan, Seeds, assess, think, usage_key};
 use crate::core::tokens::{Encoding, Measure};
+use crate::core::when;
 use crate::core::{Cancel, Cancelled};
 use crate::observe::{Action, Phase, compaction_happened};
+use crate::upstream::Upstream;
+use crate::webhook;
 
 /// A body up to this length is thought about where it is; a longer one on a thread for such work.
 const INLINE_BYTES: usize = 64 * 1_024;
@@ -44,6 +48,10 @@ pub(super) struct Question {
     pub sent: bool,
     /// Its id, for log lines.
     pub id: String,
+    /// What the policy's expression may know of it.
+    pub request: when::Request,
+    /// What the policy's webhooks answered so far.
+    pub answers: Vec<Answer>,
 }
 
 impl Question {
@@ -61,6 +69,15 @@ pub(super) struct Thought {
     pub body: Option<Vec<Bytes>>,
     /// The policy refuses the request because it does not fit.
     pub refused: bool,
+    /// Time spent waiting for others.
+    pub waited: Duration,
+}
+
+/// What one run of thinking comes to.
+enum Conclusion {
+    Thought(Box<Thought>),
+    /// It cannot go on without an answer to this.
+    Asks(Box<strategy::Question>),
 }
 
 /// Why thinking failed; the label of `baler_fail_open_total`.
@@ -89,11 +106,30 @@ impl Failure {
     }
 }
 
-/// Thinks about a request.
+/// Thinks about a request, and asks the policy's webhooks where its ladder wants that.
 ///
 /// # Errors
 /// [`Failure`]: the client's bytes are to be forwarded, or the request refused, as the policy says.
-pub(super) async fn ask(proxy: &Arc<Proxy>, question: Question) -> Result<Thought, Failure> {
+pub(super) async fn ask(proxy: &Arc<Proxy>, upstream: &Upstream, mut question: Question) -> Result<Thought, Failure> {
+    let mut waited = Duration::ZERO;
+    loop {
+        let asked = match conclude_within(proxy, question.clone()).await? {
+            Conclusion::Thought(thought) => return Ok(Thought { waited, ..*thought }),
+            Conclusion::Asks(asked) => asked,
+        };
+        let policy = proxy.config.policies.get(question.policy).ok_or(Failure::Panic)?;
+        let (Some(webhook), Some(answer)) = (policy.webhooks.get(asked.webhook), question.answers.get_mut(asked.webhook)) else {
+            return Err(Failure::Panic);
+        };
+        let began = Instant::now();
+        // Each is asked once, so that this comes to an end.
+        *answer = webhook::ask(upstream, webhook, &policy.name, question.model.as_deref(), &asked, &proxy.metrics).await;
+        waited += began.elapsed();
+    }
+}
+
+/// One run, within the deadline.
+async fn conclude_within(proxy: &Arc<Proxy>, question: Question) -> Result<Conclusion, Failure> {
     let cancel = Arc::new(Cancel::default());
     if question.body.len() <= INLINE_BYTES && question.encoding().is_loaded() {
         return guarded(|| answer(proxy, &question, &cancel));
@@ -125,10 +161,17 @@ fn guarded<T>(think: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> 
     catch_unwind(AssertUnwindSafe(think)).unwrap_or(Err(Failure::Panic))
 }
 
-fn answer(proxy: &Proxy, question: &Question, cancel: &Cancel) -> Result<Thought, Failure> {
+fn answer(proxy: &Proxy, question: &Question, cancel: &Cancel) -> Result<Conclusion, Failure> {
     let Some(policy) = proxy.config.policies.get(question.policy) else { return Err(Failure::Panic) };
-    let window = policy.window_for(question.model.as_deref());
-    let pass = |reason| Thought { finding: Finding::without_a_look(Action::None, reason, window), body: None, refused: false };
+    let model = question.model.as_deref();
+    let window = policy.window_for(model);
+    let passed = |reason| Thought {
+        finding: Finding::without_a_look(Action::None, reason, window),
+        body: None,
+        refused: false,
+        waited: Duration::ZERO,
+    };
+    let pass = |reason| Conclusion::Thought(Box::new(passed(reason)));
     let mut clock = Clock::start(proxy);
 
     let outline = match Outline::parse(&question.body) {
@@ -148,16 +191,27 @@ fn answer(proxy: &Proxy, question: &Question, cancel: &Cancel) -> Result<Thought
     let fixed_tokens = proxy.ledger.fixed_tokens(&outline, encoding);
     clock.lap(Phase::Measure);
 
-    let circumstances = Circumstances { window, max_output_tokens: outline.max_output_tokens, force: question.force };
-    let lookup = Lookup { checkpoint: &|prefix| proxy.ledger.checkpoint(prefix), usage: &|list| proxy.ledger.usage(list) };
+    let circumstances = Circumstances {
+        window,
+        max_output_tokens: outline.max_output_tokens,
+        force: question.force,
+        prices: policy.prices_for(model),
+        request: &question.request,
+        answers: &question.answers,
+    };
+    let lookup = Lookup {
+        checkpoint: &|prefix| proxy.ledger.checkpoint(prefix),
+        usage: &|list| proxy.ledger.usage(list),
+        silence: &|list| policy.idle.and_then(|_| proxy.ledger.silence(list)),
+    };
     let seeds = Seeds { checkpoint: checkpoint_seed(proxy, question, policy, window), usage: usage_seed(proxy, question, &outline) };
     if question.sent {
         let known = assess(&measures, fixed_tokens, policy, circumstances, seeds.usage, &lookup);
-        let mut thought = pass("gate");
+        let mut thought = passed("gate");
         thought.finding.sizes = Some([known.size; 2]);
         thought.finding.budget = Some(known.budget);
         thought.finding.usage_key = Some(known.usage_key);
-        return Ok(thought);
+        return Ok(Conclusion::Thought(Box::new(thought)));
     }
 
     let chat = match outline.view() {
@@ -165,9 +219,20 @@ fn answer(proxy: &Proxy, question: &Question, cancel: &Cancel) -> Result<Thought
         Err(unreadable) => return Ok(pass(unreadable.as_str())),
     };
     let Ok(exchanges) = group(&chat.messages) else { return Ok(pass("broken_pairing")) };
-    let subject = Subject { messages: &chat.messages, measures: &measures, exchanges: &exchanges, fixed_tokens, encoding };
+    let subject = Subject {
+        messages: &chat.messages,
+        measures: &measures,
+        exchanges: &exchanges,
+        fixed_tokens,
+        encoding,
+        family: policy.family_for(model),
+    };
     clock.lap(Phase::View);
-    let plan = think(&subject, policy, circumstances, seeds, &lookup, cancel).map_err(|Cancelled| Failure::Deadline)?;
+    let plan = match think(&subject, policy, circumstances, seeds, &lookup, cancel) {
+        Ok(plan) => plan,
+        Err(Stopped::Cancelled) => return Err(Failure::Deadline),
+        Err(Stopped::Asks(asked)) => return Ok(Conclusion::Asks(asked)),
+    };
     clock.lap(Phase::Decide);
 
     let observe = question.observe || policy.mode == Mode::Observe;
@@ -177,7 +242,7 @@ fn answer(proxy: &Proxy, question: &Question, cancel: &Cancel) -> Result<Thought
         thought.finding.usage_key = Some(usage_key(&seeds.usage, &measures));
     }
     clock.lap(Phase::Render);
-    Ok(thought)
+    Ok(Conclusion::Thought(Box::new(thought)))
 }
 
 /// Validates, records and renders a plan.
@@ -203,7 +268,16 @@ fn conclude(
     if let Some(compaction) = &plan.compaction {
         compaction_happened(&proxy.metrics, &question.id, &policy.name, compaction.reason, &compaction.reports);
     }
-    let reason = if action == Action::None && !plan.fits { "unfit" } else { reason };
+    let reason = match (action, plan.held_back) {
+        (Action::None, _) if !plan.fits => "unfit",
+        (Action::None, Some(held_back)) => held_back.as_str(),
+        _ => reason,
+    };
+    proxy.metrics.trigger_errors.inc_by(plan.trigger_errors);
+    let strategies = match &plan.compaction {
+        Some(compaction) => compaction.reports.iter().filter(|report| report.acted()).map(|report| report.strategy).collect(),
+        None => Vec::new(),
+    };
     if !plan.fits {
         proxy.metrics.unfit.inc();
     }
@@ -214,6 +288,7 @@ fn conclude(
         budget: Some(plan.budget),
         window: plan.budget.window,
         usage_key: Some(plan.usage_key),
+        strategies,
     };
     let refused = !plan.fits && policy.on_unfit == OnUnfit::Reject && !observe;
     let body = (plan.edited() && !observe).then(|| pieces(&question.body, &render(chat, &plan.edits)));
@@ -223,7 +298,7 @@ fn conclude(
         }
         proxy.ledger.keep_checkpoint(prefix, checkpoint);
     }
-    Ok(Thought { finding, body, refused })
+    Ok(Thought { finding, body, refused, waited: Duration::ZERO })
 }
 
 /// The pieces as slices of the client's body and new bytes.
@@ -242,7 +317,19 @@ fn pieces(body: &Bytes, pieces: &[Piece]) -> Vec<Bytes> {
 
 /// The first link of the chain of checkpoints: who asks, whom, under which policy and window.
 pub(super) fn checkpoint_seed(proxy: &Proxy, question: &Question, policy: &Policy, window: u64) -> Digest {
-    Digest::of_parts(&[b"checkpoint", &question.tenant.0, proxy.upstream_identity.as_bytes(), &policy.identity.0, &window.to_le_bytes()])
+    let model = question.model.as_deref();
+    // What else a derived decision stands on: what is known of the model, and its name where an expression may read it.
+    let family = policy.family_for(model);
+    let prices = policy.prices_for(model).map(|prices| [prices.cache_read, prices.cache_write].map(f64::to_bits));
+    let known = format!("{family:?} {prices:?} {}", policy.when.as_ref().and(model).unwrap_or_default());
+    Digest::of_parts(&[
+        b"checkpoint",
+        &question.tenant.0,
+        proxy.upstream_identity.as_bytes(),
+        &policy.identity.0,
+        &window.to_le_bytes(),
+        known.as_bytes(),
+    ])
 }
 
 /// The first link of the chain of reported usage: who asks, whom, for which model, and what else is in the prompt.

@@ -92,7 +92,7 @@ turns = []
 
 def through_baler(turn, headers, usage):
     estimate = int(re.search(r"after=(\d+)", headers["x-baler-tokens"])[1])
-    row = (headers["x-baler-action"], usage.prompt_tokens, usage.prompt_tokens_details.cached_tokens, estimate)
+    row = (headers["x-baler-action"].split(";")[0], usage.prompt_tokens, usage.prompt_tokens_details.cached_tokens, estimate)
     turns.append(row)
     action, prompt, cached, estimate = row
     print(f"     {turn:4} {action:9} {prompt:6} {cached:6} {estimate:8} {prompt / WINDOW:6.0%}", flush=True)

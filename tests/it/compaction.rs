@@ -16,7 +16,7 @@ async fn an_outgrown_conversation_is_compacted_once_and_then_replayed() {
         let body = request(&all[..end]);
         let answer = baler.chat(&body).await;
         assert_eq!(answer.status, 200);
-        actions.push(answer.header("x-baler-action").to_owned());
+        actions.push(answer.action().to_owned());
         let sent = log.lock().unwrap().last().unwrap().1.clone();
         let kept = messages_of(&sent);
         assert_eq!(kept[..2], all[..2], "the head stays");
@@ -34,7 +34,7 @@ async fn an_outgrown_conversation_is_compacted_once_and_then_replayed() {
         }
     }
     assert!(actions.iter().filter(|action| *action == "replayed").count() > 30, "{actions:?}");
-    assert!(baler.metric("baler_compactions_total{reason=\"ratio\",strategy=\"clear_results\"}").await >= 1.0);
+    assert!(baler.metric("baler_compactions_total{reason=\"ratio\",strategy=\"digest\"}").await >= 1.0);
     assert!(baler.metric("baler_checkpoint_lookups_total{result=\"hit\"}").await >= 30.0);
     assert!(baler.metric("baler_prompt_tokens_removed_total{model=\"other\",policy=\"small\"}").await > 1000.0);
 }
@@ -66,7 +66,7 @@ async fn reported_usage_compacts_what_counting_would_let_pass() {
     for end in (2..=all.len()).step_by(2) {
         let body = request(&all[..end]);
         let answer = baler.chat(&body).await;
-        if answer.header("x-baler-action") == "compacted" {
+        if answer.action() == "compacted" {
             first.get_or_insert(body.len());
         }
         baler.metric_reaches("baler_usage_learned_total", (end / 2) as f64).await;
@@ -82,7 +82,7 @@ async fn observing_reports_and_changes_nothing() {
     let baler = Baler::start(&format!("{POLICY}mode = \"observe\"\n"), address).await;
     let body = request(&agent(30, 200));
     let answer = baler.chat(&body).await;
-    assert_eq!(answer.header("x-baler-action"), "observed");
+    assert_eq!(answer.action(), "observed");
     assert_eq!(log.lock().unwrap()[0].1, body.as_bytes());
     let tokens = answer.header("x-baler-tokens");
     let number = |key: &str| tokens.split("; ").find_map(|part| part.strip_prefix(key)?.parse::<u64>().ok()).unwrap();
@@ -95,23 +95,23 @@ async fn a_request_may_opt_out_observe_or_force() {
     let baler = Baler::start(POLICY, address).await;
     let large = request(&agent(30, 200));
     let answer = baler.chat_with(&large, "x-baler-mode: off\r\n").await;
-    assert_eq!(answer.header("x-baler-action"), "bypassed");
+    assert_eq!(answer.action(), "bypassed");
     assert_eq!(log.lock().unwrap().last().unwrap().1, large.as_bytes());
     let answer = baler.chat_with(&large, "x-baler-mode: observe\r\n").await;
-    assert_eq!(answer.header("x-baler-action"), "observed");
+    assert_eq!(answer.action(), "observed");
     assert_eq!(log.lock().unwrap().last().unwrap().1, large.as_bytes());
 
     // Far below the trigger, small enough for the gate; forced, and from then on replayed although the gate would do.
     let small = agent(8, 40);
     let answer = baler.chat_with(&request(&small), "x-baler-mode: force\r\n").await;
-    assert_eq!(answer.header("x-baler-action"), "compacted");
+    assert_eq!(answer.action(), "compacted");
     let forced = messages_of(&log.lock().unwrap().last().unwrap().1);
     assert!(forced.len() < small.len() || forced != small);
     let mut longer = small.clone();
     longer.push(message("assistant", "Done."));
     longer.push(message("user", "Thanks."));
     let answer = baler.chat(&request(&longer)).await;
-    assert_eq!(answer.header("x-baler-action"), "replayed");
+    assert_eq!(answer.action(), "replayed");
     let replayed = messages_of(&log.lock().unwrap().last().unwrap().1);
     assert_eq!(replayed[..1], forced[..1]);
     assert_eq!(replayed.len(), forced.len() + 2);
@@ -177,7 +177,7 @@ async fn tenants_share_nothing() {
         ("authorization: Bearer one\r\nopenai-project: p\r\n", "none"),
         ("authorization: Bearer one\r\n", "compacted"),
     ] {
-        assert_eq!(baler.chat_with(&body, headers).await.header("x-baler-action"), expected, "{headers}");
+        assert_eq!(baler.chat_with(&body, headers).await.action(), expected, "{headers}");
     }
 }
 
@@ -189,12 +189,12 @@ async fn one_huge_newest_result_is_cut_to_fit() {
     messages.pop();
     messages.push(format!(r#"{{"role":"tool","tool_call_id":"call_0","name":"read","content":"START {} END"}}"#, words(1, 9_000)));
     let answer = baler.chat(&request(&messages)).await;
-    assert_eq!(answer.header("x-baler-action"), "compacted");
+    assert_eq!(answer.action(), "compacted");
     let sent = messages_of(&log.lock().unwrap()[0].1);
     assert_eq!(sent[..3], messages[..3]);
     assert!(
         sent[3].starts_with(r#"{"role":"tool","tool_call_id":"call_0","name":"read","content":"START "#)
-            && sent[3].contains("bytes of this tool result removed")
+            && sent[3].contains("of this tool result removed")
             && sent[3].ends_with(" END\"}"),
         "{}",
         sent[3]
@@ -209,7 +209,7 @@ async fn what_cannot_fit_is_forwarded_or_refused() {
     let body = request(&[message("user", &words(3, 5_000))]);
     let forward = Baler::start(POLICY, address).await;
     let answer = forward.chat(&body).await;
-    assert_eq!((answer.status, answer.header("x-baler-action")), (200, "none"));
+    assert_eq!((answer.status, answer.action()), (200, "none"));
     assert_eq!(log.lock().unwrap()[0].1, body.as_bytes());
     assert_eq!(forward.metric("baler_unfit_total").await, 1.0);
     let reject = Baler::start(&format!("{POLICY}on_unfit = \"reject\"\n"), address).await;
@@ -227,10 +227,10 @@ async fn an_encoded_body_and_a_policy_that_is_off_are_left_alone() {
             .await;
     let body = request(&agent(10, 100));
     let answer = baler.chat_with(&body, "content-encoding: gzip\r\n").await;
-    assert_eq!(answer.header("x-baler-action"), "bypassed");
+    assert_eq!(answer.action(), "bypassed");
     let body = body.replace("test-model", "off-model");
     let answer = baler.chat(&body).await;
-    assert_eq!((answer.header("x-baler-action"), answer.header("x-baler-policy")), ("bypassed", "off"));
+    assert_eq!((answer.action(), answer.header("x-baler-policy")), ("bypassed", "off"));
     assert_eq!(log.lock().unwrap()[1].1, body.as_bytes());
 }
 
@@ -240,9 +240,9 @@ async fn counts_can_trigger_too() {
     let toml = "[[policy]]\ntrigger = { messages = 30 }\nladder = [{ sliding_window = { exchanges = 4 } }]\n";
     let baler = Baler::start(toml, address).await;
     let all = agent(20, 5);
-    assert_eq!(baler.chat(&request(&all[..28])).await.header("x-baler-action"), "none");
+    assert_eq!(baler.chat(&request(&all[..28])).await.action(), "none");
     let answer = baler.chat(&request(&all[..30])).await;
-    assert_eq!(answer.header("x-baler-action"), "compacted");
+    assert_eq!(answer.action(), "compacted");
     let sent = messages_of(&log.lock().unwrap()[1].1);
     assert_eq!(sent.len(), 2 + 4 * 2, "the head, and four exchanges of two messages");
     assert_eq!(sent[2..], all[22..30]);

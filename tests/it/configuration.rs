@@ -9,7 +9,7 @@ fn sources(toml: &str, env: &[(&str, &str)], flags: &[(&'static str, &str)]) -> 
     std::fs::write(file.path(), toml).unwrap();
     let env: BTreeMap<String, String> = env.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
     let flags = flags.iter().map(|(key, value)| (*key, (*value).to_owned())).collect();
-    (Sources { file: Some(file.path().to_owned()), env, flags }, file)
+    (Sources { file: Some(file.path().to_owned()), env, flags, ..Sources::default() }, file)
 }
 
 fn read(toml: &str, env: &[(&str, &str)], flags: &[(&'static str, &str)]) -> Result<Config, Vec<Problem>> {

@@ -149,22 +149,43 @@ pub fn policy() -> impl Strategy<Value = String> {
             "{{ clear_results = {{ keep = {keep}, clear_inputs = {inputs}, clear_at_least = {least} }} }}"
         )),
         (1..5_u64).prop_map(|n| format!("{{ clear_results = {{ keep = {n}, exclude_tools = [\"tool_0\"] }} }}")),
-        (1..6_u64, 0..3_usize)
+        (1..7_u64, 0..3_usize)
             .prop_map(|(n, unit)| format!("{{ sliding_window = {{ {} = {n} }} }}", ["turns", "exchanges", "messages"][unit])),
+        Just("\"dedupe\"".to_owned()),
+        Just("{ dedupe = { blocks = false, older_than = 3 } }".to_owned()),
+        Just("\"minify\"".to_owned()),
+        Just("{ minify = { json = false, tools = [\"tool_0\"] } }".to_owned()),
+        (1..200_u64, any::<bool>(), any::<bool>(), any::<bool>()).prop_map(|(size, skip, outline, sample)| format!(
+            "{{ trim_results = {{ skip_small = {skip}, truncate = {{ size = {size}, head = {}, tail = {} }}{}{} }} }}",
+            size / 3,
+            size / 4,
+            if outline { ", outline = {}" } else { "" },
+            if sample { ", sample = { items = 2, pick = \"spread\" }" } else { "" },
+        )),
+        Just("{ trim_results = { truncate = { unit = \"tokens\", size = 30, head = 10, tail = 10 } } }".to_owned()),
+        Just("\"strip\"".to_owned()),
+        Just("\"collapse_errors\"".to_owned()),
+        Just("\"coalesce\"".to_owned()),
+        Just("{ coalesce = { tool_call_limit = 2, output_limit = 1, chars = 40 } }".to_owned()),
+        Just("\"digest\"".to_owned()),
+        Just("{ digest = { exclude_tools = [\"tool_1\"], older_than = 2 } }".to_owned()),
+        Just("{ webhook = { url = \"http://127.0.0.1:1/\" } }".to_owned()),
         Just("\"token_budget\"".to_owned()),
         Just("{ token_budget = { budget = { ratio = 0.3 }, threshold = 0.9 } }".to_owned()),
     ];
     let trigger = prop_oneof![
         4 => Just("{ ratio = 0.8 }".to_owned()),
         1 => Just("{ ratio = 0.9, messages = 12 }".to_owned()),
-        1 => Just("{ turns = 4 }".to_owned()),
+        1 => Just("{ turns = 8 }".to_owned()),
+        1 => Just("{ when = \"total_tokens > budget * 0.7 && messages.size() > 6\" }".to_owned()),
     ];
     let keep = prop_oneof![
         Just("{ tokens = 20000, turns = 1 }"),
         Just("{ tokens = 0, turns = 2 }"),
         Just("{ tokens = 50, turns = 0, exchanges = 3 }")
     ];
-    (256..1_500_u64, proptest::collection::vec(step, 0..4), trigger, keep, any::<bool>(), any::<bool>()).prop_map(|(window, ladder, trigger, keep, pin, gain)| {
+    let roles = prop_oneof![3 => Just("auto"), 1 => Just("alternate")];
+    (256..1_500_u64, proptest::collection::vec(step, 0..4), trigger, keep, any::<bool>(), any::<bool>(), roles).prop_map(|(window, ladder, trigger, keep, pin, gain, roles)| {
         // The last step makes a fit possible; a ladder may also lack it.
         let mut ladder = ladder;
         if window % 3 != 0 {
@@ -172,7 +193,7 @@ pub fn policy() -> impl Strategy<Value = String> {
         }
         let min_gain = if gain { "{ ratio = 0.1 }" } else { "{ tokens = 0 }" };
         format!(
-            "[[policy]]\nwindow = {window}\nreserve = 64\ntrigger = {trigger}\nkeep = {keep}\nmin_gain = {min_gain}\npin = {{ first_user = {pin} }}\nladder = [{}]\n",
+            "[[policy]]\nwindow = {window}\nreserve = 64\nroles = \"{roles}\"\ntrigger = {trigger}\nkeep = {keep}\nmin_gain = {min_gain}\npin = {{ first_user = {pin} }}\nladder = [{}]\n",
             ladder.join(", ")
         )
     })

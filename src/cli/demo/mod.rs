@@ -92,7 +92,7 @@ impl Lane {
         let response = self.client.request(request).await?;
         let status = response.status().as_u16();
         let header = |name: &str| response.headers().get(name).and_then(|value| value.to_str().ok()).unwrap_or_default().to_owned();
-        let (action, tokens) = (header("x-baler-action"), header("x-baler-tokens"));
+        let (action, tokens) = (header("x-baler-action").split(';').next().unwrap_or_default().to_owned(), header("x-baler-tokens"));
         let answer: Value = serde_json::from_slice(&response.into_body().collect().await?.to_bytes())?;
         let number = |key: &str| tokens.split("; ").find_map(|part| part.strip_prefix(key)?.parse::<u64>().ok()).unwrap_or(0);
         let count = |path: &str| answer.pointer(path).and_then(Value::as_u64).unwrap_or(0);

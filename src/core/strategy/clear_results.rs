@@ -1,11 +1,9 @@
 //! `clear_results`: the oldest tool results become a placeholder until the target is met.
 
-use globset::GlobSet;
-use serde::Deserialize;
-use serde_json::value::RawValue;
-
-use crate::core::chat::{Exchange, Message, Role, span_in};
-use crate::core::draft::{Draft, Goal, Standing, text_of};
+use super::rewrite::{with_arguments, with_content};
+use super::scope::{Scope, is_result};
+use crate::core::chat::{Exchange, Message};
+use crate::core::draft::{Draft, Goal, text_of};
 use crate::core::plan::Replacement;
 
 /// Its name.
@@ -19,8 +17,8 @@ const MARK: &str = "[old tool result cleared to save context";
 pub struct ClearResults {
     /// The newest results that stay, wherever they stand.
     pub keep: usize,
-    /// Tools whose results are never cleared.
-    pub exclude_tools: Option<GlobSet>,
+    /// The newest results up to this many tokens stay too.
+    pub keep_tokens: u64,
     /// Whether the arguments of calls whose results are cleared become `{}`.
     pub clear_inputs: bool,
     /// Tokens that clearing must save, or nothing is cleared.
@@ -34,14 +32,14 @@ struct Clearing {
     saves: u64,
 }
 
-pub(super) fn apply(options: &ClearResults, draft: &mut Draft<'_>, goal: Goal) -> u64 {
+pub(super) fn apply(options: &ClearResults, scope: &Scope, draft: &mut Draft<'_>, goal: Goal) -> u64 {
     let over = draft.size().tokens.saturating_sub(goal.target);
     if over == 0 {
         // The ladder runs because of a count, which clearing does not bring down.
         return 0;
     }
     let (mut clearings, mut saved) = (Vec::new(), 0);
-    for (exchange, at) in candidates(options, draft) {
+    for (exchange, at) in candidates(options, scope, draft) {
         if saved >= over.max(options.clear_at_least) {
             break;
         }
@@ -49,7 +47,7 @@ pub(super) fn apply(options: &ClearResults, draft: &mut Draft<'_>, goal: Goal) -
             saved += clearing.saves;
             clearings.push(clearing);
             if options.clear_inputs
-                && let Some(clearing) = empty_arguments(options, draft, &exchange, at)
+                && let Some(clearing) = empty_arguments(scope, draft, &exchange, at)
             {
                 saved += clearing.saves;
                 clearings.push(clearing);
@@ -63,23 +61,21 @@ pub(super) fn apply(options: &ClearResults, draft: &mut Draft<'_>, goal: Goal) -
 }
 
 /// The results that may be cleared, oldest first, each with its exchange.
-fn candidates(options: &ClearResults, draft: &Draft<'_>) -> Vec<(Exchange, usize)> {
+fn candidates(options: &ClearResults, scope: &Scope, draft: &Draft<'_>) -> Vec<(Exchange, usize)> {
     let messages = draft.subject().messages;
-    let is_result = |at: &usize| messages.get(*at).is_some_and(|m| matches!(m.role, Role::Tool | Role::Function));
-    let mut results: Vec<(Exchange, Standing, usize)> = Vec::new();
-    for (exchange, standing) in draft.remaining() {
-        results.extend((exchange.first..exchange.end).filter(is_result).map(|at| (exchange, standing, at)));
+    let mut results: Vec<usize> = Vec::new();
+    for (exchange, _) in draft.remaining() {
+        results.extend((exchange.first..exchange.end).filter(|at| is_result(messages, *at)));
     }
-    results.truncate(results.len().saturating_sub(options.keep));
-    results.retain(|(exchange, standing, at)| *standing == Standing::Span && !is_excluded(options, messages, exchange, *at));
-    results.into_iter().map(|(exchange, _, at)| (exchange, at)).collect()
-}
-
-fn is_excluded(options: &ClearResults, messages: &[Message<'_>], exchange: &Exchange, at: usize) -> bool {
-    let Some(globs) = &options.exclude_tools else { return false };
-    let (Some(call), Some(result)) = (messages.get(exchange.first), messages.get(at)) else { return true };
-    let called = call.calls.iter().filter(|call| Some(&call.id) == result.answers.as_ref()).map(|call| call.name.as_ref());
-    called.chain(result.name.as_deref()).any(|name| globs.is_match(name))
+    let mut tokens = 0;
+    let newest = results.iter().rev().enumerate().take_while(|(nth, at)| {
+        tokens += draft.tokens_at(**at);
+        *nth < options.keep || tokens <= options.keep_tokens
+    });
+    let stay = newest.count();
+    results.truncate(results.len() - stay);
+    let end = results.last().map_or(0, |last| last + 1);
+    scope.results(draft).into_iter().filter(|(_, at)| *at < end).collect()
 }
 
 fn clear(draft: &Draft<'_>, at: usize) -> Option<Clearing> {
@@ -93,13 +89,6 @@ fn clear(draft: &Draft<'_>, at: usize) -> Option<Clearing> {
     saving(draft, at, json)
 }
 
-/// The message with `text` as its content; every other byte is as it was.
-pub(super) fn with_content(message: &Message<'_>, text: &str) -> Option<String> {
-    let span = span_in(message.raw, message.content?);
-    let text = serde_json::to_string(text).ok()?;
-    Some([message.raw.get(..span.start)?, &text, message.raw.get(span.end..)?].concat())
-}
-
 fn saving(draft: &Draft<'_>, at: usize, json: String) -> Option<Clearing> {
     let new = Replacement::new(json, draft.subject().encoding)?;
     let saves = draft.tokens_at(at).checked_sub(new.tokens).filter(|saves| *saves > 0)?;
@@ -107,9 +96,8 @@ fn saving(draft: &Draft<'_>, at: usize, json: String) -> Option<Clearing> {
 }
 
 /// Empties all arguments of an exchange's calls once its last clearable result is being cleared.
-fn empty_arguments(options: &ClearResults, draft: &Draft<'_>, exchange: &Exchange, cleared: usize) -> Option<Clearing> {
-    let messages = draft.subject().messages;
-    if options.exclude_tools.is_some() && (exchange.first + 1..exchange.end).any(|at| is_excluded(options, messages, exchange, at)) {
+fn empty_arguments(scope: &Scope, draft: &Draft<'_>, exchange: &Exchange, cleared: usize) -> Option<Clearing> {
+    if !(exchange.first + 1..exchange.end).all(|at| scope.covers(draft, exchange, at)) {
         return None;
     }
     if cleared + 1 != exchange.end {
@@ -117,22 +105,6 @@ fn empty_arguments(options: &ClearResults, draft: &Draft<'_>, exchange: &Exchang
     }
     let raw = draft.raw(exchange.first);
     let message = Message::parse(raw).ok()?;
-    let mut spans: Vec<_> = message.calls.iter().filter_map(|call| call.arguments).map(|arguments| span_in(raw, arguments)).collect();
-    if let Some(function_call) = message.function_call {
-        #[derive(Deserialize)]
-        struct Legacy<'a> {
-            #[serde(borrow)]
-            arguments: Option<&'a RawValue>,
-        }
-        let legacy: Legacy<'_> = serde_json::from_str(function_call).ok()?;
-        spans.extend(legacy.arguments.map(|arguments| span_in(raw, arguments.get())));
-    }
-    let (mut json, mut from) = (String::with_capacity(raw.len()), 0);
-    for span in spans {
-        json.push_str(raw.get(from..span.start)?);
-        json.push_str(r#""{}""#);
-        from = span.end;
-    }
-    json.push_str(raw.get(from..)?);
+    let json = with_arguments(&message, |_, _| Some("{}".to_owned()))?;
     saving(draft, exchange.first, json)
 }

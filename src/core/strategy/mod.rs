@@ -1,36 +1,99 @@
 //! The ladder: strategies in the policy's order, each making the span smaller until the target is met.
 //!
-//! To add a strategy: a file here with its options and one function over a [`Draft`], an entry in [`Strategy`], and its
-//! options as written in `config`. A strategy is a pure function of its options and the draft, looks at the span
+//! To add a strategy: a file here with its options and one function over a [`Draft`], an entry in `strategies!` below, and
+//! its options as written in `config`. A strategy is a pure function of its options and the draft, looks at the span
 //! only, leaves calls and results together, and changes nothing when applied to its own output.
 
+mod alternate;
 mod clear_results;
+mod coalesce;
+mod collapse_errors;
+mod dedupe;
+mod digest;
+mod label;
+mod minify;
 mod oversize;
+mod rewrite;
+mod scope;
 mod sliding_window;
+mod strip;
+mod synthetic;
 mod token_budget;
+mod trim_results;
+mod webhook;
 
 use super::draft::{Draft, Goal};
 use super::size::Size;
 use super::{Cancel, Cancelled};
 
 pub use clear_results::ClearResults;
+pub use coalesce::Coalesce;
+pub use dedupe::Dedupe;
+pub use minify::Minify;
 pub use oversize::NAME as OVERSIZE;
+pub use scope::Scope;
 pub use sliding_window::SlidingWindow;
+pub use strip::Strip;
+pub(super) use synthetic::is_synthetic;
 pub use token_budget::TokenBudget;
+pub use trim_results::{Outline, Pick, Sample, TrimResults, Truncate};
+pub use webhook::{Answer, Question};
 
-/// One step of a ladder, with its options.
+/// One step of a ladder.
+#[derive(Debug, Clone)]
+pub struct Step {
+    /// What it does.
+    pub strategy: Strategy,
+    /// What it is limited to.
+    pub scope: Scope,
+    /// Name and options as JSON, for those who ask.
+    pub options: String,
+}
+
+/// What a step does, with its options.
 #[derive(Debug, Clone)]
 pub enum Strategy {
+    /// Repeated results and blocks become a reference to their newest copy.
+    Dedupe(Dedupe),
+    /// Results say the same in fewer tokens.
+    Minify(Minify),
+    /// Large results are cut, sampled or outlined.
+    TrimResults(TrimResults),
     /// Old tool results become a placeholder.
     ClearResults(ClearResults),
+    /// Old images, audio, files and reasoning go.
+    Strip(Strip),
+    /// Failures that were overcome shrink to a line.
+    CollapseErrors,
+    /// Older turns become a transcript.
+    Coalesce(Coalesce),
+    /// Older exchanges become an extract of what may be needed.
+    Digest,
     /// The newest turns, exchanges or messages stay.
     SlidingWindow(SlidingWindow),
     /// The oldest exchanges go until the rest fits.
     TokenBudget(TokenBudget),
+    /// The span goes to the operator's service, the one of this number among the policy's.
+    Webhook(usize),
+}
+
+/// What an application of a strategy tells beside what the draft shows.
+#[derive(Debug, Default)]
+struct Done {
+    /// Messages it put something smaller in place of.
+    replaced: u64,
+    /// Counts of its own, by name.
+    details: Vec<(&'static str, u64)>,
+}
+
+impl From<u64> for Done {
+    fn from(replaced: u64) -> Self {
+        Done { replaced, details: Vec::new() }
+    }
 }
 
 /// What a step did, in the same shape whether it acted or not.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Report {
     /// The strategy's name.
     pub strategy: &'static str,
@@ -42,63 +105,126 @@ pub struct Report {
     pub dropped: u64,
     /// Messages it put something smaller in place of.
     pub replaced: u64,
+    /// Counts of the strategy's own, by name.
+    pub details: Vec<(&'static str, u64)>,
 }
 
 impl Report {
     /// Whether anything changed.
     #[must_use]
     pub fn acted(&self) -> bool {
-        self.dropped + self.replaced > 0
+        self.dropped + self.replaced > 0 || self.before != self.after
+    }
+}
+
+/// Why a ladder did not come to its end.
+#[derive(Debug)]
+pub enum Stopped {
+    /// Nobody waits any more.
+    Cancelled,
+    /// A step needs an answer from outside.
+    Asks(Box<Question>),
+}
+
+impl From<Cancelled> for Stopped {
+    fn from(_: Cancelled) -> Self {
+        Stopped::Cancelled
     }
 }
 
 impl Strategy {
     /// All strategy names, for metrics.
-    pub const NAMES: [&'static str; 4] = [clear_results::NAME, sliding_window::NAME, token_budget::NAME, oversize::NAME];
+    pub const NAMES: [&'static str; 12] = [
+        dedupe::NAME,
+        minify::NAME,
+        trim_results::NAME,
+        clear_results::NAME,
+        strip::NAME,
+        collapse_errors::NAME,
+        coalesce::NAME,
+        digest::NAME,
+        sliding_window::NAME,
+        token_budget::NAME,
+        webhook::NAME,
+        oversize::NAME,
+    ];
 
     /// Its name in configuration, logs and metrics.
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self {
+            Strategy::Dedupe(_) => dedupe::NAME,
+            Strategy::Minify(_) => minify::NAME,
+            Strategy::TrimResults(_) => trim_results::NAME,
             Strategy::ClearResults(_) => clear_results::NAME,
+            Strategy::Strip(_) => strip::NAME,
+            Strategy::CollapseErrors => collapse_errors::NAME,
+            Strategy::Coalesce(_) => coalesce::NAME,
+            Strategy::Digest => digest::NAME,
             Strategy::SlidingWindow(_) => sliding_window::NAME,
             Strategy::TokenBudget(_) => token_budget::NAME,
-        }
-    }
-
-    /// Returns how many messages it replaced.
-    fn apply(&self, draft: &mut Draft<'_>, goal: Goal) -> u64 {
-        match self {
-            Strategy::ClearResults(options) => clear_results::apply(options, draft, goal),
-            Strategy::SlidingWindow(options) => sliding_window::apply(options, draft),
-            Strategy::TokenBudget(options) => token_budget::apply(options, draft, goal),
+            Strategy::Webhook(_) => webhook::NAME,
         }
     }
 }
 
-/// Runs the ladder down to the goal. What then still exceeds the room because of the newest results is cut
-/// (`oversize`): the one edit that reaches into the tail.
+impl Step {
+    fn apply(&self, draft: &mut Draft<'_>, goal: Goal, answers: &[Answer]) -> Result<Done, Stopped> {
+        let scope = &self.scope;
+        Ok(match &self.strategy {
+            Strategy::Dedupe(options) => dedupe::apply(*options, scope, draft).into(),
+            Strategy::Minify(options) => minify::apply(*options, scope, draft).into(),
+            Strategy::TrimResults(options) => trim_results::apply(options, scope, draft).into(),
+            Strategy::ClearResults(options) => clear_results::apply(options, scope, draft, goal).into(),
+            Strategy::Strip(options) => strip::apply(*options, scope, draft).into(),
+            Strategy::CollapseErrors => collapse_errors::apply(scope, draft),
+            Strategy::Coalesce(options) => coalesce::apply(options, scope, draft, goal),
+            Strategy::Digest => digest::apply(scope, draft, goal),
+            Strategy::SlidingWindow(options) => sliding_window::apply(options, scope, draft).into(),
+            Strategy::TokenBudget(options) => token_budget::apply(options, scope, draft, goal).into(),
+            Strategy::Webhook(number) => webhook::apply(*number, scope, draft, goal, answers)?,
+        })
+    }
+}
+
+/// Runs the ladder down to the goal. What exceeds the room because of the newest exchange alone is cut (`oversize`): the
+/// one edit that reaches into the tail, first where head and tail alone are too much, and last where nothing else helped.
 ///
 /// # Errors
-/// [`Cancelled`] when nobody waits any more.
-pub fn descend(ladder: &[Strategy], draft: &mut Draft<'_>, goal: Goal, cancel: &Cancel) -> Result<Vec<Report>, Cancelled> {
-    let mut reports = Vec::with_capacity(ladder.len() + 1);
-    for strategy in ladder {
+/// [`Stopped`]: cancelled, or in need of an answer; with it, the same call comes to its end.
+pub fn descend(ladder: &[Step], draft: &mut Draft<'_>, goal: Goal, answers: &[Answer], cancel: &Cancel) -> Result<Vec<Report>, Stopped> {
+    let mut reports = Vec::with_capacity(ladder.len() + 2);
+    let alternates = draft.subject().family.alternates;
+    if alternates {
+        alternate::unbridge(draft);
+    }
+    let first = reported(oversize::NAME, draft, |draft| Ok(oversize::apply_first(draft, goal).into()))?;
+    if first.acted() {
+        reports.push(first);
+    }
+    for step in ladder {
         cancel.check()?;
         if goal.met(draft.size()) {
             break;
         }
-        reports.push(reported(strategy.name(), draft, |draft| strategy.apply(draft, goal)));
+        reports.push(reported(step.strategy.name(), draft, |draft| step.apply(draft, goal, answers))?);
     }
     if draft.size().tokens > goal.room {
-        reports.push(reported(oversize::NAME, draft, |draft| oversize::apply(draft, goal)));
+        reports.push(reported(oversize::NAME, draft, |draft| Ok(oversize::apply_last(draft, goal).into()))?);
+    }
+    if alternates {
+        alternate::bridge(draft);
     }
     Ok(reports)
 }
 
-fn reported<'a>(strategy: &'static str, draft: &mut Draft<'a>, apply: impl FnOnce(&mut Draft<'a>) -> u64) -> Report {
+fn reported<'a>(
+    strategy: &'static str,
+    draft: &mut Draft<'a>,
+    apply: impl FnOnce(&mut Draft<'a>) -> Result<Done, Stopped>,
+) -> Result<Report, Stopped> {
     let before = draft.size();
-    let replaced = apply(draft);
+    let Done { replaced, details } = apply(draft)?;
     let after = draft.size();
-    Report { strategy, before, after, dropped: before.messages - after.messages, replaced }
+    Ok(Report { strategy, before, after, dropped: before.messages.saturating_sub(after.messages), replaced, details })
 }

@@ -1,26 +1,103 @@
-//! The rule for newest results that alone are too much: when nothing else is left to give and the list still exceeds
-//! the room, tool results in the tail are cut to a head and a tail, the cut marked.
+//! The rule for newest results that alone are too much: where head and tail exceed the room, tool results in the tail
+//! are cut with the digest's care: beginning, end and what says most in between; the cut is marked.
 //!
 //! This is no step that a policy names: it is what keeps an agent alive that has just read a huge file.
 
-use super::clear_results::with_content;
-use crate::core::chat::{Message, Role};
+use super::digest::{kept_texts, shortened};
+use super::rewrite::{with_arguments, with_content};
+use crate::core::chat::{Kind, Message, Role};
 use crate::core::draft::{Draft, Goal, Standing, text_of};
+use crate::core::json::Json;
 use crate::core::plan::Replacement;
 
 /// Name in reports and metrics.
 pub const NAME: &str = "oversize";
 
 /// What every cut says.
-const MARK: &str = "bytes of this tool result removed to fit the context window";
-/// Of what a cut result may keep, the share that its beginning gets (percent).
+const MARK: &str = "of this tool result removed to fit the context window";
+/// What every cut in an argument says.
+const ARGUMENT_MARK: &str = "of this argument removed to fit the context window";
+/// Texts in arguments that are longer than this may be cut (bytes): not a path or a query.
+const LONG_ARGUMENT_BYTES: usize = 400;
+/// Of a text that has too few lines to choose from, the share that its beginning gets (percent).
 const HEAD_PERCENT: usize = 60;
 /// A result is not cut below this many tokens: the mark and a few words around it.
 const LEAST_TOKENS: u64 = 64;
 /// Tries to meet a result's share; each takes what the last one was over off again.
 const TRIES: usize = 4;
+/// Of what the head leaves of the target, the share that a tail gets which is too much (percent); older messages need
+/// the rest.
+const TAIL_PERCENT: u64 = 66;
 
-pub(super) fn apply(draft: &mut Draft<'_>, goal: Goal) -> u64 {
+/// Cuts a tail that with the head alone exceeds the room, before anything else is made smaller.
+pub(super) fn apply_first(draft: &mut Draft<'_>, goal: Goal) -> u64 {
+    let (mut head, mut tail) = (draft.subject().fixed_tokens, 0);
+    for (exchange, standing) in draft.remaining() {
+        match standing {
+            Standing::Head => head += draft.tokens_in(&exchange),
+            Standing::Tail => tail += draft.tokens_in(&exchange),
+            Standing::Span | Standing::Condensed => {}
+        }
+    }
+    let share = goal.target.saturating_sub(head) * TAIL_PERCENT / 100;
+    if head + tail <= goal.room {
+        return 0;
+    }
+    let before = draft.size().tokens;
+    let replaced = apply(draft, tail.saturating_sub(share));
+    replaced + cut_arguments(draft, tail.saturating_sub(share).saturating_sub(before - draft.size().tokens))
+}
+
+/// Cuts what is left over the room when every step has run.
+pub(super) fn apply_last(draft: &mut Draft<'_>, goal: Goal) -> u64 {
+    let replaced = apply(draft, draft.size().tokens.saturating_sub(goal.target));
+    replaced + cut_arguments(draft, draft.size().tokens.saturating_sub(goal.room))
+}
+
+/// Takes about `over` tokens off the long texts in the arguments of the tail's calls: a file being written, a script.
+fn cut_arguments(draft: &mut Draft<'_>, over: u64) -> u64 {
+    if over == 0 {
+        return 0;
+    }
+    let calls: Vec<(u64, usize)> = draft
+        .standing(Standing::Tail)
+        .iter()
+        .filter(|exchange| exchange.kind == Kind::Calls)
+        .map(|exchange| (draft.tokens_at(exchange.first), exchange.first))
+        .collect();
+    let total: u64 = calls.iter().map(|(tokens, _)| tokens).sum();
+    let limit = level(&calls, total.saturating_sub(over)).max(LEAST_TOKENS);
+    let mut replaced = 0;
+    for (tokens, at) in calls {
+        let Ok(message) = Message::parse(draft.raw(at)) else { continue };
+        if tokens <= limit || (message.raw.contains(ARGUMENT_MARK) && tokens <= limit.saturating_mul(2)) {
+            continue;
+        }
+        let new = with_arguments(&message, |_, arguments| {
+            let Some(Json::Object(mut members)) = Json::parse(arguments) else { return None };
+            let mut changed = false;
+            for (_, value) in &mut members {
+                if let Json::String(text) = value
+                    && text.len() > LONG_ARGUMENT_BYTES
+                {
+                    let keep = bytes_for(text.len(), limit, tokens);
+                    let (head, tail) = ends(text, keep);
+                    let removed = text.len() - head.len() - tail.len();
+                    *text = format!("{head}\n[… {removed} of {} bytes {ARGUMENT_MARK} …]\n{tail}", text.len());
+                    changed = true;
+                }
+            }
+            changed.then(|| Json::Object(members).to_string())
+        });
+        if let Some(new) = new.and_then(|json| Replacement::new(json, draft.subject().encoding)) {
+            replaced += u64::from(draft.replace(at, new));
+        }
+    }
+    replaced
+}
+
+/// Takes about `over` tokens off the results of the tail.
+fn apply(draft: &mut Draft<'_>, over: u64) -> u64 {
     let mut results: Vec<(u64, usize)> = Vec::new();
     for exchange in draft.standing(Standing::Tail) {
         for at in exchange.first..exchange.end {
@@ -30,12 +107,15 @@ pub(super) fn apply(draft: &mut Draft<'_>, goal: Goal) -> u64 {
         }
     }
     let total: u64 = results.iter().map(|(tokens, _)| tokens).sum();
-    let over = draft.size().tokens.saturating_sub(goal.target);
     let limit = level(&results, total.saturating_sub(over)).max(LEAST_TOKENS);
+    if results.iter().all(|(tokens, _)| *tokens <= limit) {
+        return 0;
+    }
+    let (kept, recent) = kept_texts(draft, &draft.standing(Standing::Tail));
     let mut replaced = 0;
     for (tokens, at) in results {
         if tokens > limit
-            && let Some(new) = cut(draft, at, limit)
+            && let Some(new) = cut(draft, at, limit, &kept, &recent)
         {
             replaced += u64::from(draft.replace(at, new));
         }
@@ -59,7 +139,7 @@ fn level(results: &[(u64, usize)], allowed: u64) -> u64 {
 }
 
 /// The result at `at`, cut to about `limit` tokens; `None` when its content is no text.
-fn cut(draft: &Draft<'_>, at: usize, limit: u64) -> Option<Replacement> {
+fn cut(draft: &Draft<'_>, at: usize, limit: u64, kept: &[String], recent: &[String]) -> Option<Replacement> {
     let encoding = draft.subject().encoding;
     let raw = draft.raw(at);
     let message = Message::parse(raw).ok()?;
@@ -68,6 +148,16 @@ fn cut(draft: &Draft<'_>, at: usize, limit: u64) -> Option<Replacement> {
     // What was cut before came close to its limit then; it is cut again only where much less is left for it.
     if text.is_empty() || (text.contains(MARK) && tokens <= limit.saturating_mul(2)) {
         return None;
+    }
+    let mut room = limit.saturating_sub(LEAST_TOKENS / 2);
+    for _ in 0..TRIES {
+        let mark = |removed, all| format!("[… {removed} of {all} lines {MARK}; it had {tokens} tokens …]");
+        let Some(short) = shortened(&text, (kept, recent), room, encoding, mark) else { break };
+        let new = Replacement::new(with_content(&message, &short)?, encoding)?;
+        if new.tokens <= limit {
+            return Some(new);
+        }
+        room = room.saturating_sub(new.tokens - limit);
     }
     let mut keep = bytes_for(text.len(), limit, tokens);
     let mut best = None;
@@ -89,11 +179,16 @@ fn bytes_for(bytes: usize, limit: u64, tokens: u64) -> usize {
     usize::try_from(bytes as u128 * u128::from(limit) / u128::from(tokens.max(1))).unwrap_or(bytes)
 }
 
-/// The beginning and the end of `text`, about `keep` bytes together, cut between characters, with a mark in between.
+/// The beginning and the end of `text`, about `keep` bytes together, with a mark in between.
 fn head_and_tail(text: &str, keep: usize, tokens: u64) -> String {
+    let (head, tail) = ends(text, keep);
+    let removed = text.len() - head.len() - tail.len();
+    format!("{head}\n[… {removed} of {} bytes {MARK}; it had {tokens} tokens …]\n{tail}", text.len())
+}
+
+/// The beginning and the end of `text`, about `keep` bytes together, cut between characters.
+fn ends(text: &str, keep: usize) -> (&str, &str) {
     let head = text.floor_char_boundary(keep * HEAD_PERCENT / 100);
     let tail = text.ceil_char_boundary(text.len().saturating_sub(keep.saturating_sub(head)));
-    let (head, tail) = (text.get(..head).unwrap_or_default(), text.get(tail.max(head)..).unwrap_or_default());
-    let removed = text.len() - head.len() - tail.len();
-    format!("{head}\n[… {removed} of {} {MARK}; it had {tokens} tokens …]\n{tail}", text.len())
+    (text.get(..head).unwrap_or_default(), text.get(tail.max(head)..).unwrap_or_default())
 }

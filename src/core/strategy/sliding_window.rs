@@ -1,5 +1,8 @@
 //! `sliding_window`: the newest turns, exchanges or messages stay, older ones of the span go.
 
+use std::collections::HashSet;
+
+use super::scope::Scope;
 use crate::core::chat::Kind;
 use crate::core::draft::{Draft, Standing};
 
@@ -18,11 +21,12 @@ pub enum SlidingWindow {
 }
 
 /// Instructions do not count: they stay and are no part of the conversation.
-pub(super) fn apply(options: &SlidingWindow, draft: &mut Draft<'_>) -> u64 {
+pub(super) fn apply(options: &SlidingWindow, scope: &Scope, draft: &mut Draft<'_>) -> u64 {
+    let span: HashSet<usize> = scope.span(draft).iter().map(|exchange| exchange.first).collect();
     let (mut turns, mut exchanges, mut messages) = (0_u64, 0_u64, 0_u64);
     let mut old = Vec::new();
     for (exchange, standing) in draft.remaining().rev() {
-        if exchange.kind == Kind::Instruction {
+        if exchange.kind == Kind::Instruction || standing == Standing::Condensed {
             continue;
         }
         let stays = match *options {
@@ -30,7 +34,7 @@ pub(super) fn apply(options: &SlidingWindow, draft: &mut Draft<'_>) -> u64 {
             SlidingWindow::Exchanges(limit) => exchanges < limit,
             SlidingWindow::Messages(limit) => messages < limit,
         };
-        if !stays && standing == Standing::Span {
+        if !stays && span.contains(&exchange.first) {
             old.push(exchange);
         }
         turns += u64::from(exchange.kind == Kind::User);

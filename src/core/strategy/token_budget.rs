@@ -1,6 +1,7 @@
 //! `token_budget`: the oldest exchanges of the span go until the rest fits. What else the list must keep (head and
 //! tail) always stays, so at least one exchange does.
 
+use super::scope::Scope;
 use crate::core::draft::{Draft, Goal, Standing};
 use crate::core::size::{Amount, scale};
 
@@ -16,14 +17,21 @@ pub struct TokenBudget {
     pub threshold: f64,
 }
 
-pub(super) fn apply(options: &TokenBudget, draft: &mut Draft<'_>, goal: Goal) -> u64 {
+pub(super) fn apply(options: &TokenBudget, scope: &Scope, draft: &mut Draft<'_>, goal: Goal) -> u64 {
     let goal = Goal { target: options.budget.map_or(goal.target, |budget| budget.of(goal.room)), ..goal };
     let by_count = goal.messages.is_some() || goal.turns.is_some();
     if !by_count && draft.size().tokens < scale(goal.target, options.threshold) {
         return 0;
     }
-    for exchange in draft.standing(Standing::Span) {
+    for exchange in scope.span(draft) {
         if goal.met(draft.size()) {
+            break;
+        }
+        draft.drop_exchange(&exchange);
+    }
+    // What stands for older messages goes only where the request would not fit with it.
+    for exchange in draft.standing(Standing::Condensed) {
+        if draft.size().tokens <= goal.room {
             break;
         }
         draft.drop_exchange(&exchange);

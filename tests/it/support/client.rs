@@ -21,6 +21,11 @@ pub struct Answer {
 }
 
 impl Answer {
+    /// What was done, without the strategies that did it.
+    pub fn action(&self) -> &str {
+        self.header("x-baler-action").split(';').next().unwrap()
+    }
+
     /// The values of a header.
     pub fn headers(&self, name: &str) -> Vec<&str> {
         let lines = self.head.lines().skip(1).filter_map(|line| line.split_once(':'));

@@ -29,7 +29,7 @@ pub fn config(toml: &str, upstream: &str) -> Config {
         ("admin.address", "127.0.0.1:0".to_owned()),
     ];
     let env = [("BALER_LISTEN__WORKERS".to_owned(), "1".to_owned())].into();
-    config::load(&Sources { file: Some(file.path().to_owned()), env, flags }).unwrap()
+    config::load(&Sources { file: Some(file.path().to_owned()), env, flags, ..Sources::default() }).unwrap()
 }
 
 /// A running Baler. Dropping it stops it.

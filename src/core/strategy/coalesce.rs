@@ -1,0 +1,139 @@
+//! `coalesce`: older turns become one user message, a transcript of what was asked, called and answered. Made from the
+//! originals each time, so that it always shows the newest calls and outputs and counts the rest.
+
+use super::Done;
+use super::collapse_errors;
+use super::label::{Limits, clipped, of_call};
+use super::scope::{Scope, is_result, name_of_result};
+use super::synthetic::{Tag, cache_control};
+use crate::core::chat::{Exchange, Kind, Message};
+use crate::core::draft::{Draft, Goal, Standing, text_of};
+use crate::core::text::{failure_line, is_failure};
+
+/// Its name.
+pub(super) const NAME: &str = "coalesce";
+
+/// Options.
+#[derive(Debug, Clone, Copy)]
+pub struct Coalesce {
+    /// Newest calls that are shown.
+    pub tool_call_limit: usize,
+    /// Newest outputs that are shown.
+    pub output_limit: usize,
+    /// Items shown of lists and objects in arguments.
+    pub items: usize,
+    /// Characters shown of texts in arguments.
+    pub argument_chars: usize,
+    /// Characters shown of an output or a message.
+    pub chars: usize,
+}
+
+/// One line or block of the transcript.
+enum Piece {
+    Said(String),
+    Call { line: String, output: Option<String>, collapsed: bool },
+}
+
+pub(super) fn apply(options: &Coalesce, scope: &Scope, draft: &mut Draft<'_>, goal: Goal) -> Done {
+    let messages = draft.subject().messages;
+    let mut exchanges: Vec<Exchange> = draft.standing(Standing::Condensed);
+    exchanges.retain(|exchange| Tag::Transcript.body_at(draft, exchange.first).is_some());
+    let span = scope.span(draft);
+    if span.is_empty() || goal.met(draft.size()) {
+        return Done::default();
+    }
+    exchanges.extend(span);
+    exchanges.sort_by_key(|exchange| exchange.first);
+    // What an earlier transcript stands for is among the dropped exchanges; it is told again.
+    let told: Vec<Exchange> =
+        draft.subject().exchanges.iter().filter(|exchange| exchanges.contains(exchange) || draft.is_gone(exchange)).copied().collect();
+    let (body, details) = transcript(options, messages, &told);
+    let mark = told.iter().rev().find_map(|exchange| messages.get(exchange.first..exchange.end)?.iter().rev().find_map(cache_control));
+    let before: u64 = exchanges.iter().map(|exchange| draft.tokens_in(exchange)).sum();
+    match Tag::Transcript.message(&body, mark, draft.subject().encoding) {
+        Some(new) if new.tokens < before => draft.condense(&exchanges, vec![new]),
+        _ => return Done::default(),
+    }
+    Done { replaced: 0, details }
+}
+
+fn transcript(options: &Coalesce, messages: &[Message<'_>], exchanges: &[Exchange]) -> (String, Vec<(&'static str, u64)>) {
+    let overcome = collapse_errors::overcome(messages, exchanges);
+    let mut pieces: Vec<Piece> = Vec::new();
+    let limits = Limits { items: options.items, chars: options.argument_chars };
+    for exchange in exchanges {
+        let Some(first) = messages.get(exchange.first) else { continue };
+        // A transcript that came back from a client: its originals are not here to be told again.
+        if let Some(body) = Tag::Transcript.body_of(first) {
+            pieces.push(Piece::Said(body));
+            continue;
+        }
+        let said = text_of(first).join(" ");
+        if !said.trim().is_empty() {
+            let who = if exchange.kind == Kind::User { "user" } else { "assistant" };
+            pieces.push(Piece::Said(format!("{who}: {}", clipped(said.trim(), options.chars))));
+        }
+        for at in (exchange.first..exchange.end).filter(|at| is_result(messages, *at)) {
+            let Some(result) = messages.get(at) else { continue };
+            let line = match first.calls.iter().find(|call| Some(&call.id) == result.answers.as_ref()) {
+                Some(call) => of_call(&call.name, call.arguments, limits),
+                None => format!("{}()", name_of_result(messages, exchange, at).unwrap_or_default()),
+            };
+            let output = text_of(result).join("\n");
+            let collapsed = overcome.contains(&at);
+            let output = match () {
+                () if collapsed => {
+                    Some(format!("failed, overcome later: {}", clipped(failure_line(&output).trim(), options.argument_chars)))
+                }
+                () if output.trim().is_empty() => None,
+                // What still fails is what the model must know of in full.
+                () if is_failure(&output) => Some(clipped(output.trim(), options.chars.saturating_mul(4))),
+                () => Some(clipped(output.trim(), options.chars)),
+            };
+            pieces.push(Piece::Call { line, output, collapsed });
+        }
+    }
+
+    let calls_total = pieces.iter().filter(|piece| matches!(piece, Piece::Call { .. })).count();
+    let outputs_total = pieces.iter().filter(|piece| matches!(piece, Piece::Call { output: Some(_), collapsed: false, .. })).count();
+    let (calls_dropped, outputs_dropped) =
+        (calls_total.saturating_sub(options.tool_call_limit), outputs_total.saturating_sub(options.output_limit));
+    let (mut calls, mut outputs, mut outputs_shown, mut lines) = (0, 0, 0, Vec::new());
+    if calls_dropped > 0 {
+        lines.push(format!("({calls_dropped} earlier calls are not shown)"));
+    }
+    if outputs_dropped > 0 {
+        lines.push(format!("({outputs_dropped} earlier outputs are not shown)"));
+    }
+    for piece in &pieces {
+        match piece {
+            Piece::Said(line) => lines.push(line.clone()),
+            Piece::Call { line, output, collapsed } => {
+                calls += 1;
+                outputs += usize::from(output.is_some() && !collapsed);
+                if calls <= calls_dropped {
+                    continue;
+                }
+                lines.push(format!("→ {line}"));
+                if let Some(output) = output
+                    && (*collapsed || outputs > outputs_dropped)
+                {
+                    outputs_shown += usize::from(!collapsed);
+                    lines.push(format!(" {output}"));
+                }
+            }
+        }
+    }
+    let count = |n: usize| n as u64;
+    let details = vec![
+        ("turns", count(exchanges.iter().filter(|exchange| exchange.kind == Kind::User).count())),
+        ("calls_total", count(calls_total)),
+        ("calls_shown", count(calls_total - calls_dropped)),
+        ("calls_dropped", count(calls_dropped)),
+        ("outputs_total", count(outputs_total)),
+        ("outputs_shown", count(outputs_shown)),
+        ("outputs_dropped", count(outputs_total - outputs_shown)),
+        ("errors_collapsed", count(overcome.len())),
+    ];
+    (lines.join("\n"), details)
+}

@@ -1,0 +1,165 @@
+//! `digest`: older exchanges become an extract that keeps what later calls are likely to need.
+//!
+//! The next compaction extends a digest: its lines stay candidates as they are, with the newly aged exchanges behind them.
+
+mod extract;
+mod rank;
+mod words;
+
+use std::borrow::Cow;
+
+use self::extract::Extract;
+use super::Done;
+use super::scope::Scope;
+use super::synthetic::{Tag, cache_control};
+use crate::core::chat::{Exchange, Message};
+use crate::core::draft::{Draft, Goal, Standing, text_of};
+use crate::core::plan::Replacement;
+use crate::core::tokens::Encoding;
+
+/// Its name.
+pub(super) const NAME: &str = "digest";
+
+/// Below this many tokens a digest says nothing.
+const LEAST_TOKENS: u64 = 48;
+/// The share of the target that a digest may take where nothing is left of it: one in so many.
+const LEAST_SHARE: u64 = 16;
+/// Exchanges whose texts say what the conversation is about now.
+const RECENT: usize = 3;
+/// Lines from which on there is something to choose.
+const LEAST_LINES: usize = 8;
+/// Tries to meet the target.
+const TRIES: usize = 4;
+
+pub(super) fn apply(scope: &Scope, draft: &mut Draft<'_>, goal: Goal) -> Done {
+    let messages = draft.subject().messages;
+    let mut old = draft.standing(Standing::Condensed);
+    old.retain(|exchange| Tag::Digest.body_at(draft, exchange.first).is_some());
+    let span = scope.span(draft);
+    let tokens_in = |exchanges: &[Exchange]| exchanges.iter().map(|exchange| draft.tokens_in(exchange)).sum::<u64>();
+    let (aged, digested) = (tokens_in(&span), tokens_in(&old));
+    let rest = draft.size().tokens - aged - digested;
+    // Where what stays leaves next to nothing of the target, a small digest is still worth its room.
+    let least = (goal.target / LEAST_SHARE).min(goal.room.saturating_sub(rest));
+    let budget = goal.target.saturating_sub(rest).max(least).min(aged + digested);
+    if span.is_empty() || budget < LEAST_TOKENS {
+        return Done::default();
+    }
+
+    let mut said = (aged > budget + budget / 2).then(|| noted(draft));
+    let (mut entries, mut mark): (Vec<(usize, Vec<Extract>)>, Option<&str>) = (Vec::new(), None);
+    // Newest first: what is said last is told in full, and not again where it was said before.
+    for exchange in span.iter().rev() {
+        let mut lines = Vec::new();
+        extract::lines_of(messages, exchange, &mut said, &mut lines);
+        entries.push((exchange.first, lines));
+        mark = mark.or_else(|| messages.get(exchange.first..exchange.end)?.iter().rev().find_map(cache_control));
+    }
+    for exchange in &old {
+        let body = Tag::Digest.body_at(draft, exchange.first).unwrap_or_default();
+        entries.push((exchange.first, body.lines().map(Extract::read_back).collect()));
+    }
+    entries.sort_by_key(|(first, _)| *first);
+    let lines: Vec<Extract> = entries.into_iter().flat_map(|(_, lines)| lines).collect();
+
+    let condensed: Vec<Exchange> =
+        draft.subject().exchanges.iter().filter(|exchange| span.contains(exchange) || old.contains(exchange)).copied().collect();
+    let (kept, recent) = kept_texts(draft, &condensed);
+    match filled(&lines, &rank::Context { kept: &kept, recent: &recent }, budget, mark, draft) {
+        Some((new, shown)) if new.tokens < aged + digested => {
+            let details = vec![("lines", lines.len() as u64), ("lines_shown", shown as u64)];
+            draft.condense(&condensed, vec![new]);
+            Done { replaced: 0, details }
+        }
+        _ => Done::default(),
+    }
+}
+
+/// What the results that stay say already.
+fn noted(draft: &Draft<'_>) -> extract::Said {
+    let mut said = extract::Said::default();
+    for exchange in draft.standing(Standing::Tail) {
+        for message in (exchange.first..exchange.end).filter_map(|at| Message::parse(draft.raw(at)).ok()) {
+            text_of(&message).iter().for_each(|text| said.note(text));
+        }
+    }
+    said
+}
+
+/// The digest of `lines` that fills `budget`, and the number of its lines.
+fn filled(
+    lines: &[Extract],
+    context: &rank::Context<'_>,
+    budget: u64,
+    mark: Option<&str>,
+    draft: &Draft<'_>,
+) -> Option<(Replacement, usize)> {
+    let encoding = draft.subject().encoding;
+    let frame = Tag::Digest.message("", mark, encoding)?.tokens;
+    let mut room = budget.checked_sub(frame)?;
+    for _ in 0..TRIES {
+        let body = rank::choose(lines, context, room, encoding);
+        if body.is_empty() {
+            return None;
+        }
+        let new = Tag::Digest.message(&body.join("\n"), mark, encoding)?;
+        if new.tokens <= budget {
+            return Some((new, body.len()));
+        }
+        room = room.checked_sub(new.tokens - budget)?;
+    }
+    None
+}
+
+/// The texts that stay, and the newest of them.
+pub(super) fn kept_texts(draft: &Draft<'_>, condensed: &[Exchange]) -> (Vec<String>, Vec<String>) {
+    let (mut kept, mut recent) = (Vec::new(), Vec::new());
+    let stay: Vec<Exchange> = draft.remaining().map(|(exchange, _)| exchange).filter(|exchange| !condensed.contains(exchange)).collect();
+    for (age, exchange) in stay.iter().rev().enumerate() {
+        let raws = (exchange.first..exchange.end).flat_map(|at| draft.raws(at));
+        for message in raws.filter_map(|raw| Message::parse(raw).ok()) {
+            let arguments = message.calls.iter().filter_map(|call| serde_json::from_str::<String>(call.arguments?).ok());
+            let texts: Vec<String> = text_of(&message).into_iter().map(Cow::into_owned).chain(arguments).collect();
+            if age < RECENT {
+                recent.extend(texts.iter().cloned());
+            }
+            kept.extend(texts);
+        }
+    }
+    (kept, recent)
+}
+
+/// A text cut to about `budget` tokens by the same care: its beginning, its end, and in between what says most. `mark`,
+/// given the number of lines left out and of all, stands at the first gap. `None` where there are too few lines to choose
+/// from.
+pub(super) fn shortened(
+    text: &str,
+    (kept, recent): (&[String], &[String]),
+    budget: u64,
+    encoding: Encoding,
+    mark: impl FnOnce(usize, usize) -> String,
+) -> Option<String> {
+    let mut lines = Vec::new();
+    extract::result_lines(text, &mut None, &mut lines);
+    let taken = rank::choose_within(&lines, &rank::Context { kept, recent }, budget, encoding);
+    let left_out = taken.iter().filter(|taken| !**taken).count();
+    if lines.len() < LEAST_LINES || left_out == lines.len() {
+        return None;
+    }
+    let (mut out, mut gap, mut mark): (Vec<String>, bool, _) = (Vec::new(), false, Some(mark));
+    let mut close = |gap: &mut bool, out: &mut Vec<String>| {
+        if std::mem::take(gap) {
+            out.push(mark.take().map_or_else(|| "…".to_owned(), |mark| mark(left_out, lines.len())));
+        }
+    };
+    for (line, taken) in lines.iter().zip(&taken) {
+        if *taken {
+            close(&mut gap, &mut out);
+            out.push(line.text.strip_prefix(' ').unwrap_or(&line.text).to_owned());
+        } else {
+            gap = true;
+        }
+    }
+    close(&mut gap, &mut out);
+    Some(out.join("\n"))
+}

@@ -1,0 +1,57 @@
+//! Words, and what they are worth by their looks: identifiers, numbers, dates and paths are what later calls need.
+
+/// The longest word that is looked at (bytes); longer runs are data, not names.
+const LONGEST_WORD: usize = 80;
+
+/// From this worth on a value says something on its own: not a small number, a time of day or a plain word.
+pub(super) const TELLING: f32 = 0.75;
+
+/// The words of a text: runs of letters, digits and what joins them in names, paths, dates and numbers.
+pub(super) fn words_of(text: &str) -> impl Iterator<Item = &str> {
+    let joins = |c: char| matches!(c, '_' | '.' | '/' | '#' | '@' | ':' | '-');
+    text.split(move |c: char| !(c.is_alphanumeric() || joins(c)))
+        .map(move |word| word.trim_end_matches(joins).trim_start_matches([':', '-', '#', '.']))
+        .filter(|word| word.len() >= 2 && word.len() <= LONGEST_WORD)
+}
+
+/// Whether a word is a name of something in code or in a file system.
+pub(super) fn is_name(word: &str) -> bool {
+    let mut before = ' ';
+    let hump = word.chars().any(|c| std::mem::replace(&mut before, c).is_lowercase() && c.is_uppercase());
+    word.len() >= 4 && word.contains(char::is_alphabetic) && (hump || word.contains(|c: char| !c.is_alphabetic()))
+}
+
+/// What a word is worth by its looks.
+pub(super) fn shape(word: &str) -> f32 {
+    let (mut digits, mut lower, mut upper, mut joins, mut hump) = (0, 0, 0, 0, false);
+    let mut before = ' ';
+    for c in word.chars() {
+        match c {
+            '0'..='9' => digits += 1,
+            c if c.is_uppercase() => {
+                upper += 1;
+                hump |= before.is_lowercase();
+            }
+            c if c.is_alphabetic() => lower += 1,
+            _ => joins += 1,
+        }
+        before = c;
+    }
+    let letters = lower + upper;
+    match () {
+        () if is_time(word) => 0.5,
+        () if digits > 0 && letters > 0 => 3.0,
+        () if digits > 0 && joins > 0 => 2.5,
+        () if digits >= 3 => 2.0,
+        () if digits > 0 => 0.5,
+        () if joins > 0 => 2.5,
+        () if hump => 2.5,
+        () if upper > 0 => 1.0,
+        () if letters >= 5 => 0.4,
+        () => 0.15,
+    }
+}
+
+fn is_time(word: &str) -> bool {
+    word.len() >= 4 && word.contains(':') && word.bytes().all(|b| b.is_ascii_digit() || b":.-+TZ".contains(&b))
+}

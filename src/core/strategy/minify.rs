@@ -1,0 +1,57 @@
+//! `minify`: tool results and arguments say the same in fewer tokens. JSON loses its white space, lists of like objects
+//! become tables, and what is no JSON loses terminal noise.
+
+use super::rewrite::{with_arguments, with_texts};
+use super::scope::{Scope, is_result};
+use crate::core::chat::Message;
+use crate::core::draft::Draft;
+use crate::core::json::Json;
+use crate::core::notation::shortest;
+use crate::core::plan::Replacement;
+use crate::core::text::without_noise;
+
+/// Its name.
+pub(super) const NAME: &str = "minify";
+
+/// Options.
+#[derive(Debug, Clone, Copy)]
+pub struct Minify {
+    /// Write JSON shorter.
+    pub json: bool,
+    /// Remove terminal noise.
+    pub text: bool,
+}
+
+pub(super) fn apply(options: Minify, scope: &Scope, draft: &mut Draft<'_>) -> u64 {
+    let mut replaced = 0;
+    for exchange in scope.span(draft) {
+        for at in exchange.first..exchange.end {
+            let Ok(message) = Message::parse(draft.raw(at)) else { continue };
+            let new = if is_result(draft.subject().messages, at) {
+                with_texts(&message, |text| shorter(options, text))
+            } else if options.json {
+                with_arguments(&message, |_, arguments| {
+                    Json::parse(arguments).map(|json| json.to_string()).filter(|shorter| shorter.len() < arguments.len())
+                })
+            } else {
+                None
+            };
+            if let Some(new) = new.and_then(|json| Replacement::new(json, draft.subject().encoding)) {
+                replaced += u64::from(draft.replace(at, new));
+            }
+        }
+    }
+    replaced
+}
+
+/// The text in fewer bytes, when there is such a form.
+fn shorter(options: Minify, text: &str) -> Option<String> {
+    let new = match shortest(text) {
+        Some(json) if options.json => json,
+        Some(_) => return None,
+        None if options.text => without_noise(text).into_owned(),
+        None => return None,
+    };
+    // A result must not become empty: some servers refuse that.
+    (new.len() < text.len() && !new.is_empty()).then_some(new)
+}
