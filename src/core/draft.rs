@@ -255,6 +255,14 @@ impl<'a> Draft<'a> {
         *self.edit(exchange.first) == Edit::Drop
     }
 
+    /// Prompt tokens of what no step may touch: head, tail, and what no message accounts for.
+    #[must_use]
+    pub fn untouchable(&self) -> u64 {
+        let fixed = |standing| matches!(standing, Standing::Head | Standing::Tail);
+        let messages = self.remaining().filter(|(_, standing)| fixed(*standing)).map(|(exchange, _)| self.tokens_in(&exchange));
+        self.subject.fixed_tokens + messages.sum::<u64>()
+    }
+
     /// The exchanges that are still there and have this standing, oldest first.
     #[must_use]
     pub fn standing(&self, wanted: Standing) -> Vec<Exchange> {

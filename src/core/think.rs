@@ -437,12 +437,19 @@ fn compact(
     let mut draft = Draft::new(*subject, edits.to_vec(), &policy.pin, &keep, goal);
     let reports = descend(&policy.ladder, &mut draft, goal, circumstances.answers, cancel)?;
     let gain = before.tokens.saturating_sub(draft.size().tokens);
+    // Where what must stay is above the low mark, waiting makes compactions as rare as the marks promise.
+    let out_of_reach = draft.untouchable() > goal.target;
+    let high = match reason {
+        Reason::Tokens => policy.trigger.tokens.unwrap_or(budget.room),
+        _ => scale(budget.room, policy.trigger.ratio.unwrap_or(1.0)),
+    };
+    let least = if out_of_reach { budget.min_gain.max(high.saturating_sub(goal.target)) } else { budget.min_gain };
     let after = draft.into_edits();
     if gain == 0 {
         return Ok(Outcome::HeldBack(None));
     }
     let must = before.tokens > budget.room || !matches!(reason, Reason::Ratio | Reason::Tokens | Reason::Idle);
-    if !must && gain < budget.min_gain {
+    if !must && gain < least {
         return Ok(Outcome::HeldBack(Some(HeldBack::LittleGain)));
     }
     if !must && reason != Reason::Idle && policy.break_even && !pays(subject, edits, &after, gain, circumstances.prices) {

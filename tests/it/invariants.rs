@@ -41,6 +41,11 @@ pub struct Outcome {
 }
 
 impl Core {
+    /// One that knows what cached tokens cost.
+    pub fn with_prices(prices: Option<Prices>) -> Self {
+        Core { prices, ..Core::default() }
+    }
+
     pub fn ask(&self, body: &str, policy: &Policy) -> Outcome {
         self.ask_with(body, policy, false)
     }

@@ -1,6 +1,12 @@
 //! The invariants over real agent conversations, where they are at hand.
 
+use std::collections::HashMap;
 use std::path::PathBuf;
+
+use baler::core::chat::Message;
+use baler::core::models::Prices;
+use baler::core::size::scale;
+use baler::core::tokens::{Encoding, Measure};
 
 use crate::invariants::{Core, check, policy_of};
 use crate::support::messages_of;
@@ -21,19 +27,47 @@ fn body(messages: &[String]) -> String {
     format!(r#"{{"model":"gpt-4o","messages":[{}]}}"#, messages.join(","))
 }
 
-/// Plays every `step`-th request of each conversation through a core that sees them all, and compares every now and
-/// then with one that saw none.
-fn play(name: &str, windows: &[u64], take: usize, step: usize) {
-    let Some(conversations) = conversations(name) else { return };
-    let (mut requests, mut compactions) = (0, 0);
+/// Lengths of a conversation at which a request was made.
+fn request_points(messages: &[String]) -> Vec<usize> {
+    let asks = |at: &usize| messages[*at].contains(r#""role": "assistant""#) || messages[*at].contains(r#""role":"assistant""#);
+    (1..messages.len()).filter(asks).chain([messages.len()]).collect()
+}
+
+/// What a provider charges for a request, in uncached prompt tokens: a tenth for what it has cached of the request before,
+/// which it knows in steps of 128 tokens from 1,024 on.
+fn price(before: &[(String, u64)], now: &[(String, u64)]) -> f64 {
+    let shared: u64 = before.iter().zip(now).take_while(|(a, b)| a.0 == b.0).map(|(_, b)| b.1).sum();
+    let cached = if shared < 1_024 { 0 } else { shared / 128 * 128 };
+    let all: u64 = now.iter().map(|(_, tokens)| tokens).sum();
+    cached as f64 * 0.1 + (all - cached) as f64
+}
+
+fn counted(body: &str, counts: &mut HashMap<String, u64>) -> Vec<(String, u64)> {
+    let count = |raw: &String| Measure::of(&Message::parse(raw).unwrap(), Encoding::O200k).tokens;
+    messages_of(body.as_bytes()).into_iter().map(|raw| (raw.clone(), *counts.entry(raw).or_insert_with_key(count))).collect()
+}
+
+/// Plays every request of each conversation through a core that sees them all: the invariants on every turn, what a core
+/// that saw none makes of every `fresh`-th one, the number of rewrites, and the cost beside that of not compacting.
+fn play(name: &str) -> Option<Vec<[f64; 2]>> {
+    let conversations = conversations(name)?;
+    // A build for debugging takes a part of it.
+    let (windows, take, fresh): (&[u64], usize, usize) =
+        if cfg!(debug_assertions) { (&[2_048, 8_192, 32_768], 8, 5) } else { (&[2_048, 4_096, 8_192, 16_384, 32_768], usize::MAX, 1) };
+    let mut sums = Vec::new();
+    let mut counts = HashMap::new();
     for window in windows {
         let policy = policy_of(&format!("[[policy]]\nwindow = {window}\n"));
+        let budget = policy.budget(*window);
+        let gap = scale(budget.room, 0.8) - budget.target;
+        let (mut requests, mut rewrites, mut unfit, mut most) = (0, 0, 0, 0.0_f64);
+        let (mut cost, mut cost_without) = (0.0, 0.0);
         for messages in conversations.iter().take(take) {
-            let core = Core::default();
+            let core = Core::with_prices(Some(Prices { cache_read: 0.1, cache_write: 1.0 }));
             let mut earlier: Option<String> = None;
-            let points = (1..messages.len())
-                .filter(|at| messages[*at].contains(r#""role": "assistant""#) || messages[*at].contains(r#""role":"assistant""#));
-            for (turn, length) in points.chain([messages.len()]).enumerate().filter(|(turn, _)| turn % step == 0) {
+            let (mut own, mut arrived, mut costs) = (0, 0, [0.0; 2]);
+            let (mut sent_before, mut came_before) = (Vec::new(), Vec::new());
+            for (turn, length) in request_points(messages).into_iter().enumerate() {
                 let body = body(&messages[..length]);
                 let outcome = core.ask(&body, &policy);
                 check(&body, &policy, &outcome);
@@ -41,29 +75,50 @@ fn play(name: &str, windows: &[u64], take: usize, step: usize) {
                 if let (Some(earlier), None) = (&earlier, &outcome.plan.compaction) {
                     assert!(list.starts_with(earlier), "I5 in {name}");
                 }
-                if turn % (step * 7) == 0 {
-                    assert_eq!(Core::default().ask(&body, &policy).sent, outcome.sent, "a fresh core, {name}");
+                if turn % fresh == fresh - 1 {
+                    let ignorant = Core::with_prices(core.prices);
+                    assert_eq!(ignorant.ask(&body, &policy).sent, outcome.sent, "a fresh core, {name}, {length} messages");
                 }
-                (requests, compactions) = (requests + 1, compactions + usize::from(outcome.plan.compaction.is_some()));
                 earlier = Some(list);
+                own += usize::from(outcome.plan.compaction.is_some());
+                unfit += usize::from(!outcome.plan.fits);
+                requests += 1;
+                arrived = outcome.counted[0].tokens;
+                let (sent, came) = (counted(&outcome.sent, &mut counts), counted(&body, &mut counts));
+                costs = [costs[0] + price(&sent_before, &sent), costs[1] + price(&came_before, &came)];
+                (sent_before, came_before) = (sent, came);
+            }
+            let allowed = arrived as f64 / gap as f64 + 1.0;
+            most = most.max(own as f64 / allowed);
+            rewrites += own;
+            if arrived <= 128_000 {
+                cost += costs[0];
+                cost_without += costs[1];
             }
         }
+        println!(
+            "{name}, window {window}: {requests} requests, {rewrites} rewrites (at worst {most:.2} of what a conversation may have), \
+             {unfit} unfit, cost {cost:.0} against {cost_without:.0} without: {:.2}",
+            cost / cost_without
+        );
+        assert!(rewrites * 3 < requests || *window < 8_192, "{name}: {rewrites} rewrites in {requests} requests");
+        assert!(most <= 1.0 || *window < 8_192, "{name}: a conversation was rewritten too often in a window of {window}");
+        sums.push([cost, cost_without]);
     }
-    println!("{name}: {requests} requests, {compactions} compactions");
-    assert!(compactions > 0 && compactions * 3 < requests, "{name}: {compactions} compactions in {requests} requests");
+    Some(sums)
 }
 
 #[test]
-fn airline_agent() {
-    play("airline-agent.jsonl", &[2_048, 4_096, 8_192], 40, 1);
-}
-
-#[test]
-fn coding_agent() {
-    play("coding-agent.jsonl", &[8_192, 32_768], 6, 3);
-}
-
-#[test]
-fn coding_session() {
-    play("coding-session.jsonl", &[8_192, 32_768], 1, 3);
+fn the_invariants_hold_and_compacting_pays_on_real_conversations() {
+    let names = ["airline-agent.jsonl", "coding-agent.jsonl", "coding-session.jsonl"];
+    let sums = std::thread::scope(|scope| {
+        let playing = names.map(|name| scope.spawn(move || play(name)));
+        playing.map(|thread| thread.join().unwrap())
+    });
+    let all: Vec<Vec<[f64; 2]>> = sums.into_iter().flatten().collect();
+    for at in 0..all.first().map_or(0, Vec::len) {
+        let [cost, without] = [0, 1].map(|which| all.iter().map(|sums| sums[at][which]).sum::<f64>());
+        println!("all of them, window {at}: cost {cost:.0} against {without:.0} without compacting: {:.2}", cost / without);
+        assert!(cost < without, "compacting must pay: {cost} against {without}");
+    }
 }

@@ -1,0 +1,189 @@
+//! The core's own time, without any I/O: prints medians and fails where a promise is not kept.
+//!
+//! Run with `cargo bench`. One thread; each figure is the median of several runs in this process.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use baler::config::{Sources, load};
+use baler::core::Cancel;
+use baler::core::chat::{Chat, group};
+use baler::core::digest::Digest;
+use baler::core::draft::Subject;
+use baler::core::plan::Checkpoint;
+use baler::core::policy::Policy;
+use baler::core::render::{Piece, render};
+use baler::core::think::{Circumstances, Lookup, Plan, Seeds, compact_to, think};
+use baler::core::tokens::{Encoding, Measure, count_fixed};
+use baler::core::when::Request;
+
+const RUNS: usize = 9;
+const ENCODING: Encoding = Encoding::O200k;
+
+fn main() {
+    ENCODING.load();
+    let mut kept = true;
+
+    println!("view, plan and render, counts cached");
+    let body = agent(1_000, 3_850);
+    let measures = measured(&body);
+    let tokens: u64 = measures.iter().map(|measure| measure.tokens).sum();
+    println!("  a conversation of {tokens} tokens, {} messages, {:.1} MB", measures.len(), body.len() as f64 / 1e6);
+    let checkpoints = RefCell::new(HashMap::new());
+    let default = policy(&[], 128_000);
+    let mut plan = planned(&body, &measures, &default, &checkpoints).0;
+    if let Some((key, checkpoint)) = plan.record.take() {
+        checkpoints.borrow_mut().insert(key, Arc::new(checkpoint));
+    }
+    let replay = median(|| drop(planned(&body, &measures, &default, &checkpoints)));
+    kept &= within("the next request of it (a checkpoint is replayed)", replay, Some(40));
+    let none = RefCell::new(HashMap::new());
+    let drops = policy(&["clear_results", "token_budget"], 1_200_000);
+    let cleared = median(|| drop(planned(&body, &measures, &drops, &none)));
+    kept &= within("compacted now, by clear_results and token_budget", cleared, Some(40));
+    let fresh = median(|| drop(planned(&body, &measures, &default, &none)));
+    kept &= within("never seen before, in a window of 128,000: all its compactions derived again", fresh, None);
+
+    println!("the digest, by the size of the tool results it is made of");
+    let mut per_byte = Vec::new();
+    for bytes in [10_000, 100_000, 400_000, 1_000_000, 10_000_000] {
+        let body = agent(bytes / 4_000, 3_850);
+        let measures = measured(&body);
+        let total: u64 = measures.iter().map(|measure| measure.tokens).sum();
+        let digest = policy(&["digest"], 128_000);
+        let time = median(|| compacted(&body, &measures, &digest, total / 4));
+        per_byte.push(time.as_secs_f64() / bytes as f64);
+        kept &= within(&format!("{:>6} kB", bytes / 1_000), time, (bytes == 400_000).then_some(50));
+    }
+    let growth = per_byte[4] / per_byte[1];
+    println!("  time per byte at 10 MB, as a multiple of that at 100 kB: {growth:.2}");
+    kept &= growth < 3.0;
+
+    if !kept {
+        eprintln!("a promise was not kept");
+        std::process::exit(1);
+    }
+}
+
+fn within(what: &str, time: Duration, limit_ms: Option<u128>) -> bool {
+    let limit = limit_ms.map_or_else(String::new, |limit| format!(" (at most {limit})"));
+    println!("  {:>9.3} ms  {what}{limit}", time.as_secs_f64() * 1e3);
+    limit_ms.is_none_or(|limit| time.as_millis() <= limit)
+}
+
+fn median(mut run: impl FnMut()) -> Duration {
+    let mut times: Vec<Duration> = (0..RUNS)
+        .map(|_| {
+            let began = Instant::now();
+            run();
+            began.elapsed()
+        })
+        .collect();
+    times.sort_unstable();
+    times[RUNS / 2]
+}
+
+/// A policy with this ladder (the default one when empty) and window.
+fn policy(ladder: &[&str], window: u64) -> Policy {
+    let ladder = (!ladder.is_empty()).then(|| ladder.iter().map(|name| (*name).to_owned()).collect());
+    let mut policy = load(&Sources { ladder, ..Sources::default() }).unwrap().policies.remove(0);
+    policy.window = baler::core::policy::Window::Tokens(window);
+    policy
+}
+
+/// Words that vary, the same in every run.
+struct Words(u64);
+
+impl Words {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.0 >> 33
+    }
+
+    fn line(&mut self, number: usize) -> String {
+        const VERBS: [&str; 6] = ["reads", "writes", "opens", "returns", "checks", "keeps"];
+        const NAMES: [&str; 8] = ["request", "ledger", "window", "upstream", "cursor", "record", "session_id", "config"];
+        let (verb, name, other) = (VERBS[self.next() as usize % 6], NAMES[self.next() as usize % 8], NAMES[self.next() as usize % 8]);
+        match self.next() % 4 {
+            0 => format!("src/{name}/{other}_{}.rs:{number}: fn {verb}_{name}(id: u64) -> {other} {{", self.next() % 400),
+            1 => format!(
+                "2026-04-0{} 12:{:02}:07 INFO {name} {verb} the {other} id={:06}",
+                1 + self.next() % 9,
+                number % 60,
+                self.next() % 1_000_000
+            ),
+            2 => format!("    let {name} = self.{other}.{verb}({});", self.next() % 10_000),
+            _ => format!("the {name} {verb} what the {other} needs, and then some more of it follows"),
+        }
+    }
+}
+
+/// A body: one task, then `exchanges` calls whose results have about `bytes` each.
+fn agent(exchanges: usize, bytes: usize) -> String {
+    let mut words = Words(7);
+    let mut messages = vec![
+        r#"{"role":"system","content":"You are an agent."}"#.to_owned(),
+        r#"{"role":"user","content":"Find the defect and mend it."}"#.to_owned(),
+    ];
+    for exchange in 0..exchanges.max(2) {
+        let mut text = String::new();
+        let mut number = 0;
+        while text.len() < bytes {
+            number += 1;
+            text.push_str(&words.line(number));
+            text.push('\n');
+        }
+        let path = serde_json::to_string(&format!("{{\"path\":\"src/file_{}.rs\"}}", words.next() % 500)).unwrap();
+        messages.push(format!(
+            r#"{{"role":"assistant","content":null,"tool_calls":[{{"id":"call_{exchange}","type":"function","function":{{"name":"read","arguments":{path}}}}}]}}"#
+        ));
+        let content = serde_json::to_string(&text).unwrap();
+        messages.push(format!(r#"{{"role":"tool","tool_call_id":"call_{exchange}","content":{content}}}"#));
+    }
+    format!(r#"{{"model":"gpt-4o","messages":[{}]}}"#, messages.join(","))
+}
+
+fn measured(body: &str) -> Vec<Measure> {
+    Chat::parse(body.as_bytes()).unwrap().messages.iter().map(|message| Measure::of(message, ENCODING)).collect()
+}
+
+fn circumstances<'a>(window: u64, request: &'a Request) -> Circumstances<'a> {
+    Circumstances { window, max_output_tokens: None, force: false, prices: None, request, answers: &[] }
+}
+
+type Checkpoints = RefCell<HashMap<Digest, Arc<Checkpoint>>>;
+
+fn planned(body: &str, measures: &[Measure], policy: &Policy, checkpoints: &Checkpoints) -> (Plan, Vec<Piece>) {
+    let chat = Chat::parse(body.as_bytes()).unwrap();
+    let exchanges = group(&chat.messages).unwrap();
+    let subject = subject(&chat, measures, &exchanges, policy);
+    let seeds = Seeds { checkpoint: Digest::of(b"checkpoint"), usage: Digest::of(b"usage") };
+    let lookup = Lookup { checkpoint: &|prefix| checkpoints.borrow().get(prefix).cloned(), usage: &|_| None, silence: &|_| None };
+    let request = Request::default();
+    let plan = think(&subject, policy, circumstances(policy.window_for(None), &request), seeds, &lookup, &Cancel::default()).unwrap();
+    assert!(plan.edited() && plan.fits);
+    let pieces = render(&chat, &plan.edits);
+    (plan, pieces)
+}
+
+fn compacted(body: &str, measures: &[Measure], policy: &Policy, target: u64) {
+    let chat = Chat::parse(body.as_bytes()).unwrap();
+    let exchanges = group(&chat.messages).unwrap();
+    let request = Request::default();
+    let subject = subject(&chat, measures, &exchanges, policy);
+    let (_, reports) = compact_to(&subject, policy, target, &circumstances(128_000, &request), &Cancel::default()).unwrap();
+    assert!(reports.iter().any(|report| report.strategy == "digest" && report.acted()), "{reports:?}");
+}
+
+fn subject<'a>(chat: &'a Chat<'a>, measures: &'a [Measure], exchanges: &'a [baler::core::chat::Exchange], policy: &Policy) -> Subject<'a> {
+    Subject {
+        messages: &chat.messages,
+        measures,
+        exchanges,
+        fixed_tokens: count_fixed(&chat.outline, ENCODING),
+        encoding: ENCODING,
+        family: policy.family_for(None),
+    }
+}
