@@ -67,6 +67,9 @@ struct ServeFlags {
 struct CheckFlags {
     /// The file; without it, what `serve` would use.
     file: Option<PathBuf>,
+    /// Print each policy's numbers and every step of its ladder with all its options.
+    #[arg(long)]
+    explain: bool,
     #[command(flatten)]
     serve: ServeFlags,
 }

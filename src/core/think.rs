@@ -365,20 +365,18 @@ fn derive(
         let Some(measure) = subject.measures.get(at) else { break };
         size.add(measure);
         let point = at + 1;
-        if !is_request_point(subject.measures, point) {
+        // What a service outside answers cannot be derived: with one to ask, only this request is decided about.
+        if !is_request_point(subject.measures, point) || (point < length && !circumstances.answers.is_empty()) {
             continue;
         }
         let then = subject.prefix(point);
         let edits = derived.edits.get(..point).unwrap_or_default();
-        let watch = Watch { policy, circumstances, budget, now: point == length };
+        let watch = Watch { policy, circumstances, budget, now: false };
         let Some(reason) = watch.fires(&then, edits, size, &mut derived.trigger_errors) else { continue };
         if size.tokens < retry_at && size.tokens <= budget.room {
             continue;
         }
-        // Answers from outside are those of this request.
-        let answers = if point == length { circumstances.answers } else { &[] };
-        let circumstances = Circumstances { answers, ..*circumstances };
-        match compact(&then, policy, edits, budget, reason, &circumstances, cancel)? {
+        match compact(&then, policy, edits, budget, reason, circumstances, cancel)? {
             Outcome::Made(compacted) => {
                 size = size_of_edited(&then, &compacted.edits);
                 for (slot, edit) in derived.edits.iter_mut().zip(compacted.edits) {

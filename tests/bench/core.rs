@@ -2,6 +2,17 @@
 //!
 //! Run with `cargo bench`. One thread; each figure is the median of several runs in this process.
 
+#![allow(
+    missing_docs,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::cast_possible_truncation,
+    reason = "a program for developers: it prints, and stops where something is not as it must be"
+)]
+
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::Arc;

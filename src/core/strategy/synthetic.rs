@@ -1,5 +1,9 @@
 //! Messages that Baler writes itself: marked as data, with their own closing tag neutralised inside.
 
+use std::borrow::Cow;
+use std::sync::LazyLock;
+
+use regex::Regex;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -33,7 +37,7 @@ impl Tag {
     /// What the reader needs to know of the form.
     fn about(self) -> &'static str {
         match self {
-            Tag::Digest => "Lines are extracts in their order, … marks what was left out.",
+            Tag::Digest => "Extracts in their order; … marks where something was left out.",
             Tag::Transcript => "Calls and outputs are shortened.",
         }
     }
@@ -49,7 +53,7 @@ impl Tag {
     /// A user message with `body` between the tags, and the last `cache_control` mark of what it stands for.
     pub(super) fn message(self, body: &str, cache_control: Option<&str>, encoding: Encoding) -> Option<Replacement> {
         let mut text = String::new();
-        write_string(&[&self.opening(), neutral(body).as_str(), &self.closing()].concat(), &mut text);
+        write_string(&[self.opening().as_str(), &neutral(body), &self.closing()].concat(), &mut text);
         let json = match cache_control {
             Some(mark) => format!(r#"{{"role":"user","content":[{{"type":"text","text":{text},"cache_control":{mark}}}]}}"#),
             None => format!(r#"{{"role":"user","content":{text}}}"#),
@@ -82,8 +86,9 @@ pub(super) fn is_ours(draft: &Draft<'_>, at: usize) -> bool {
 }
 
 /// The text with the tags of synthetic messages made harmless: nothing inside can end the part that is data.
-fn neutral(text: &str) -> String {
-    text.replace("</conversation_", "<\\/conversation_").replace("<conversation_", "<\\conversation_")
+fn neutral(text: &str) -> Cow<'_, str> {
+    static OWN: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"(?i-u)<(\s*/?\s*conversation_)").ok());
+    OWN.as_ref().map_or(Cow::Borrowed(text), |own| own.replace_all(text, r"<\$1"))
 }
 
 /// The last `cache_control` mark in the parts of a message.

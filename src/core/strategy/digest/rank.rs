@@ -241,7 +241,7 @@ impl<'t> Ranking<'t> {
             topic += word.topic;
         }
         let voice = match line.voice {
-            Voice::User => 1.2,
+            Voice::User => 1.5,
             Voice::Assistant => 0.7,
             Voice::Call | Voice::Argument => 1.0,
             Voice::Result if tells_of_failure(line.text) => 1.3,
@@ -333,27 +333,6 @@ impl<'t> Ranking<'t> {
         left
     }
 
-    /// What was taken, in order. Where something of an entry was left out, its first line says so.
-    fn told(&self) -> Vec<String> {
-        let mut told: Vec<String> = Vec::new();
-        let mut head = None;
-        for (at, line) in self.lines.iter().enumerate() {
-            if line.entry == at {
-                if let Some(names) = head.take().and_then(|head| self.names.get(&head)) {
-                    told.push(format!(" {ALSO} {}", names.join(", ")));
-                }
-                head = Some(at);
-            }
-            if self.taken.get(at) == Some(&true) {
-                told.push(line.text.to_owned());
-            }
-        }
-        if let Some(names) = head.take().and_then(|head| self.names.get(&head)) {
-            told.push(format!(" {ALSO} {}", names.join(", ")));
-        }
-        told
-    }
-
     fn take(&mut self, at: usize) {
         if let (Some(taken), Some(line)) = (self.taken.get_mut(at), self.lines.get(at)) {
             *taken = true;
@@ -364,7 +343,31 @@ impl<'t> Ranking<'t> {
             }
         }
     }
+
+    /// What was taken, in order. Where something of an entry was left out, its first line ends with a mark.
+    fn told(&self) -> Vec<String> {
+        let mut told: Vec<String> = Vec::new();
+        let entries = self.lines.chunk_by(|_, next| next.needs.is_some());
+        let mut at = 0;
+        for entry in entries {
+            let taken = self.taken.get(at..at + entry.len()).unwrap_or_default();
+            let lines: Vec<&str> = entry.iter().zip(taken).filter(|(_, taken)| **taken).map(|(line, _)| line.text).collect();
+            if let Some((first, rest)) = lines.split_first() {
+                let gap = lines.len() < entry.len() && !first.ends_with(GAP);
+                told.push(if gap { format!("{first}{GAP}") } else { (*first).to_owned() });
+                told.extend(rest.iter().map(|line| (*line).to_owned()));
+                if let Some(names) = self.names.get(&at) {
+                    told.push(format!(" {ALSO} {}", names.join(", ")));
+                }
+            }
+            at += entry.len();
+        }
+        told
+    }
 }
+
+/// Marks that something of an entry was left out.
+const GAP: &str = " …";
 
 fn voice_of(head: &str) -> Voice {
     match head.split_once(' ').map_or(head, |(first, _)| first) {
