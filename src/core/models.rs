@@ -1,6 +1,9 @@
 //! What is known of well-known models: context windows, prices of the prompt cache, and what their families want on the
 //! wire.
 
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
 /// What a model's family wants of a message list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Family {
@@ -19,84 +22,103 @@ pub struct Prices {
     pub cache_write: f64,
 }
 
-/// One line of the table.
-#[derive(Debug, Clone, Copy)]
+/// What is known of one model.
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Model {
-    /// What the model's name begins with, a maker's path (`openai/gpt-4o`) left out.
-    prefix: &'static str,
     /// Context length, tokens.
     pub window: u64,
+    /// The longest answer, tokens.
+    pub max_output: Option<u64>,
     /// Prices, where its maker discounts cached tokens.
     pub prices: Option<Prices>,
-    /// What its family wants.
-    pub family: Family,
 }
 
-const fn model(prefix: &'static str, window: u64, cache_read: f64, cache_write: f64, family: Family) -> Model {
-    let prices = if cache_read < 1.0 { Some(Prices { cache_read, cache_write }) } else { None };
-    Model { prefix, window, prices, family }
+/// One line a model: what its name begins with, its context length and longest answer in tokens, the prices of cached
+/// tokens as multiples of uncached ones, and where the figures are from. The longest prefix wins.
+const TABLE: &str = include_str!("models.csv");
+
+static MODELS: LazyLock<HashMap<&str, Model>> = LazyLock::new(|| TABLE.lines().skip(1).filter_map(line).collect());
+
+fn line(line: &str) -> Option<(&str, Model)> {
+    let mut cells = line.split(',').map(str::trim);
+    let (prefix, window) = (cells.next()?, cells.next()?.parse().ok()?);
+    let max_output = cells.next()?.parse().ok();
+    let price = |cell: &str| cell.parse::<f64>().ok();
+    let (cache_read, cache_write) = (price(cells.next()?), price(cells.next()?));
+    let prices = cache_read.map(|cache_read| Prices { cache_read, cache_write: cache_write.unwrap_or(1.0) });
+    Some((prefix, Model { window, max_output, prices }))
 }
 
-const PLAIN: Family = Family { alternates: false, wants_reasoning: false };
 const ALTERNATES: Family = Family { alternates: true, wants_reasoning: false };
 const REASONS: Family = Family { alternates: false, wants_reasoning: true };
 
-/// The longest prefix wins. A price of 1 for cached tokens means that none is known.
-const MODELS: [Model; 42] = [
-    model("gpt-3.5-turbo", 16_385, 1.0, 1.0, PLAIN),
-    model("gpt-4", 8_192, 1.0, 1.0, PLAIN),
-    model("gpt-4-turbo", 128_000, 1.0, 1.0, PLAIN),
-    model("gpt-4-1106", 128_000, 1.0, 1.0, PLAIN),
-    model("gpt-4-0125", 128_000, 1.0, 1.0, PLAIN),
-    model("gpt-4-32k", 32_768, 1.0, 1.0, PLAIN),
-    model("gpt-4o", 128_000, 0.5, 1.0, PLAIN),
-    model("gpt-4.1", 1_047_576, 0.25, 1.0, PLAIN),
-    model("gpt-4.5", 128_000, 0.5, 1.0, PLAIN),
-    model("gpt-5", 400_000, 0.1, 1.0, PLAIN),
-    model("gpt-5-chat", 128_000, 0.1, 1.0, PLAIN),
-    model("gpt-oss", 131_072, 1.0, 1.0, PLAIN),
-    model("o1", 200_000, 0.5, 1.0, PLAIN),
-    model("o1-mini", 128_000, 0.5, 1.0, PLAIN),
-    model("o1-preview", 128_000, 0.5, 1.0, PLAIN),
-    model("o3", 200_000, 0.25, 1.0, PLAIN),
-    model("o3-mini", 200_000, 0.5, 1.0, PLAIN),
-    model("o4-mini", 200_000, 0.25, 1.0, PLAIN),
-    model("claude", 200_000, 0.1, 1.25, PLAIN),
-    model("gemini-1.5-pro", 2_097_152, 0.25, 1.0, PLAIN),
-    model("gemini-1.5-flash", 1_048_576, 0.25, 1.0, PLAIN),
-    model("gemini-2", 1_048_576, 0.25, 1.0, PLAIN),
-    model("gemini-3", 1_048_576, 0.1, 1.0, PLAIN),
-    model("gemma", 8_192, 1.0, 1.0, ALTERNATES),
-    model("gemma-3", 131_072, 1.0, 1.0, ALTERNATES),
-    model("gemma3", 131_072, 1.0, 1.0, ALTERNATES),
-    model("deepseek", 128_000, 0.1, 1.0, REASONS),
-    model("mistral", 32_768, 1.0, 1.0, ALTERNATES),
-    model("mistral-large", 128_000, 1.0, 1.0, ALTERNATES),
-    model("mistral-medium", 128_000, 1.0, 1.0, ALTERNATES),
-    model("mistral-small", 128_000, 1.0, 1.0, ALTERNATES),
-    model("mixtral", 32_768, 1.0, 1.0, ALTERNATES),
-    model("ministral", 128_000, 1.0, 1.0, ALTERNATES),
-    model("codestral", 256_000, 1.0, 1.0, ALTERNATES),
-    model("devstral", 128_000, 1.0, 1.0, ALTERNATES),
-    model("llama-3.1", 131_072, 1.0, 1.0, PLAIN),
-    model("llama-3.3", 131_072, 1.0, 1.0, PLAIN),
-    model("llama3-8b-8192", 8_192, 1.0, 1.0, PLAIN),
-    model("llama3-70b-8192", 8_192, 1.0, 1.0, PLAIN),
-    model("grok-3", 131_072, 0.25, 1.0, PLAIN),
-    model("grok-4", 256_000, 0.25, 1.0, PLAIN),
-    model("kimi-k2", 262_144, 0.25, 1.0, REASONS),
+/// Families whose chat templates or servers are particular, from the templates and the makers' documentation.
+const FAMILIES: [(&str, Family); 22] = [
+    ("mistral", ALTERNATES),
+    ("open-mi", ALTERNATES),
+    ("mixtral", ALTERNATES),
+    ("ministral", ALTERNATES),
+    ("magistral", ALTERNATES),
+    ("codestral", ALTERNATES),
+    ("devstral", ALTERNATES),
+    ("pixtral", ALTERNATES),
+    ("gemma", ALTERNATES),
+    ("gemma-4", Family { alternates: false, wants_reasoning: true }),
+    ("gemma4", Family { alternates: false, wants_reasoning: true }),
+    ("llama-2", ALTERNATES),
+    ("llama2", ALTERNATES),
+    ("codellama", ALTERNATES),
+    ("sonar", ALTERNATES),
+    ("deepseek", REASONS),
+    ("kimi", REASONS),
+    ("glm", REASONS),
+    ("minimax", REASONS),
+    ("gpt-oss", REASONS),
+    ("gemini", REASONS),
+    ("qwen", REASONS),
 ];
 
-/// The line of a model, by the longest known prefix of its name, a maker's path (`openai/gpt-4o`) left out.
+/// The part of a model's name that counts: a maker's path (`openai/gpt-4o`) left out, in lower case.
+fn plain(model: &str) -> String {
+    model.rsplit('/').next().unwrap_or(model).to_ascii_lowercase()
+}
+
+/// What is known of a model, by the longest known prefix of its name.
 #[must_use]
-pub fn known(model: &str) -> Option<&'static Model> {
-    let name = model.rsplit('/').next().unwrap_or(model);
-    MODELS.iter().filter(|model| name.starts_with(model.prefix)).max_by_key(|model| model.prefix.len())
+pub fn known(model: &str) -> Option<Model> {
+    let name = plain(model);
+    (1..=name.len()).rev().find_map(|length| MODELS.get(name.get(..length)?).copied())
+}
+
+/// What a model's family wants, as far as known.
+#[must_use]
+pub fn family(model: &str) -> Family {
+    let name = plain(model);
+    let known = FAMILIES.iter().filter(|(prefix, _)| name.starts_with(prefix)).max_by_key(|(prefix, _)| prefix.len());
+    known.map_or_else(Family::default, |(_, family)| *family)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::known;
+    use super::*;
+
+    #[test]
+    fn every_line_of_the_table_can_be_read() {
+        let lines = TABLE.lines().skip(1).count();
+        assert!(lines > 100 && MODELS.len() == lines, "{} of {lines}", MODELS.len());
+        for (prefix, model) in MODELS.iter() {
+            assert!(*prefix == plain(prefix) && !prefix.is_empty(), "{prefix}");
+            assert!((1_000..20_000_000).contains(&model.window), "{prefix}");
+            assert!(model.prices.is_none_or(|prices| prices.cache_read <= 1.0 && prices.cache_write >= 1.0), "{prefix}");
+        }
+    }
+
+    #[test]
+    fn families_are_known_by_name() {
+        assert!(family("mistralai/Mistral-Small-3.2").alternates && family("gemma-3-27b").alternates);
+        assert!(!family("gemma-4-31b").alternates && !family("gpt-4o").alternates);
+        assert!(family("deepseek-chat").wants_reasoning);
+    }
 
     #[test]
     fn the_longest_prefix_wins() {

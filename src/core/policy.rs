@@ -244,7 +244,7 @@ impl Policy {
     /// What `model`'s family wants, as far as known; the policy has the last word on roles.
     #[must_use]
     pub fn family_for(&self, model: Option<&str>) -> Family {
-        let family = model.and_then(models::known).map_or_else(Family::default, |known| known.family);
+        let family = model.map_or_else(Family::default, models::family);
         Family { alternates: self.alternate.unwrap_or(family.alternates), ..family }
     }
 
