@@ -115,8 +115,15 @@ fn others(message: &Message<'_>) -> Vec<String> {
     parts.iter().filter_map(kind).collect()
 }
 
+/// Whether a line is blank but for the number that a listing gave it.
+fn is_only_numbered(line: &str) -> bool {
+    let number = line.trim();
+    line.starts_with([' ', '\t']) && number.bytes().all(|b| b.is_ascii_digit() || b == b':' || b == b'-' || b == b'|')
+}
+
 fn for_each_line(text: &str, line: &mut impl FnMut(&str)) {
-    for long in without_noise(text).lines().filter(|line| !line.trim().is_empty()) {
+    let numbered = text.lines().nth(1).is_some();
+    for long in without_noise(text).lines().filter(|line| !(line.trim().is_empty() || (numbered && is_only_numbered(line)))) {
         for piece in pieces(long, LINE_BYTES) {
             let piece = piece.trim_end();
             if !piece.trim_start().is_empty() {

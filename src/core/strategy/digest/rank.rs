@@ -181,7 +181,9 @@ impl<'t> Ranking<'t> {
             let head = text.ends_with("}:");
             for word in words_of(text) {
                 let behind = text.as_bytes().get(word.as_ptr() as usize - text.as_ptr() as usize + word.len());
+                let numbering = *plain && text.trim_start().as_ptr() == word.as_ptr() && word.bytes().all(|b| b.is_ascii_digit());
                 let key = match behind {
+                    _ if numbering => true,
                     Some(b':') => !plain,
                     Some(b'=') => !plain || voice == Voice::Call,
                     _ => head,
