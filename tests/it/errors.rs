@@ -115,7 +115,7 @@ async fn a_body_that_does_not_come_is_given_up() {
 async fn thinking_that_takes_too_long_fails_open_or_refuses_as_the_policy_says() {
     let (address, log) = Upstream::agreeable().await;
     let policy = "limits.think_timeout = \"1us\"\n[[policy]]\nwindow = 4000\n";
-    let body = request(&[message("user", &words(1, 60_000))]);
+    let body = request(&[message("user", &words(1, 600_000))]);
     let forward = Baler::start(policy, address).await;
     let answer = forward.chat(&body).await;
     assert_eq!((answer.status, answer.header("x-baler-action")), (200, "failed-open"));

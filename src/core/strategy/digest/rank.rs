@@ -23,6 +23,8 @@ const SAID_AGAIN: f32 = 0.03;
 const KEY: f32 = 0.1;
 /// What it adds to a line's worth that the newest messages speak of its words.
 const ON_TOPIC: f32 = 0.08;
+/// Share of the budget that the user's words have before anything else.
+const USER: f64 = 0.1;
 /// Share of the budget that names may take which no line says.
 const NAMES: f64 = 0.15;
 /// Share of the budget that each end of a shortened text gets.
@@ -85,10 +87,13 @@ pub(super) struct Context<'t> {
 /// The best of `lines` that take about `budget` tokens together, in their order.
 pub(super) fn choose(lines: &[Extract], context: &Context<'_>, budget: u64, encoding: Encoding) -> Vec<String> {
     let mut ranking = Ranking::new(lines, context);
+    // What the user said is short as a rule, and cannot be looked up again.
+    let for_user = scale(budget, USER);
+    let budget = budget - for_user + ranking.fill(for_user, true, Some(Voice::User), encoding);
     let for_names = scale(budget, NAMES);
-    let left = ranking.fill(budget - for_names, false, encoding);
+    let left = ranking.fill(budget - for_names, false, None, encoding);
     let left = ranking.name(left + for_names, encoding);
-    ranking.fill(left, true, encoding);
+    ranking.fill(left, true, None, encoding);
     ranking.told()
 }
 
@@ -110,7 +115,7 @@ pub(super) fn choose_within(lines: &[Extract], context: &Context<'_>, budget: u6
             ranking.take(at);
         }
     }
-    ranking.fill(left, true, encoding);
+    ranking.fill(left, true, None, encoding);
     ranking.taken
 }
 
@@ -266,9 +271,12 @@ impl<'t> Ranking<'t> {
         gain / cost.max(1.0)
     }
 
-    fn fill(&mut self, budget: u64, to_the_brim: bool, encoding: Encoding) -> u64 {
+    fn fill(&mut self, budget: u64, to_the_brim: bool, only: Option<Voice>, encoding: Encoding) -> u64 {
         let mut left = budget;
-        let mut heap: BinaryHeap<Candidate> = (0..self.lines.len()).map(|line| Candidate { density: self.density(line), line }).collect();
+        let mut heap: BinaryHeap<Candidate> = (0..self.lines.len())
+            .filter(|at| only.is_none_or(|voice| self.lines.get(*at).is_some_and(|line| line.voice == voice)))
+            .map(|line| Candidate { density: self.density(line), line })
+            .collect();
         while let Some(best) = heap.pop() {
             if self.taken.get(best.line).copied().unwrap_or(true) {
                 continue;
