@@ -173,7 +173,7 @@ pub struct Policy {
     pub prices: Option<Prices>,
     /// "auto" (what the model's family wants), "free", or "alternate" (user and assistant take turns).
     pub roles: Roles,
-    /// The newest part that stays as it is, at most half of the target. A table given here replaces the default one.
+    /// The newest part that stays as it is, at most a third of what the head leaves of the target. A table given here replaces the default one.
     pub keep: Keep,
     /// What stays elsewhere.
     pub pin: Pin,

@@ -143,7 +143,7 @@ pub struct Draft<'a> {
 
 impl<'a> Draft<'a> {
     /// Continues from `edits` (one per message). `keep` says what of the newest part stays, but that never takes more
-    /// than half of the goal, its newest exchange aside.
+    /// than a third of what the head leaves of the goal, its newest exchange aside.
     #[must_use]
     pub fn new(subject: Subject<'a>, edits: Vec<Edit>, pin: &Pin, keep: &Keep, goal: Goal) -> Self {
         let size = size_of_edited(&subject, &edits);

@@ -209,11 +209,11 @@ pub fn descend(ladder: &[Step], draft: &mut Draft<'_>, goal: Goal, answers: &[An
         }
         reports.push(reported(step.strategy.name(), draft, |draft| step.apply(draft, goal, answers))?);
     }
-    if draft.size().tokens > goal.room {
-        reports.push(reported(oversize::NAME, draft, |draft| Ok(oversize::apply_last(draft, goal).into()))?);
-    }
     if alternates {
         alternate::bridge(draft);
+    }
+    if draft.size().tokens > goal.room {
+        reports.push(reported(oversize::NAME, draft, |draft| Ok(oversize::apply_last(draft, goal).into()))?);
     }
     Ok(reports)
 }
