@@ -23,7 +23,6 @@ mod errors;
 mod generated;
 mod invariants;
 mod ladder;
-mod strategies;
 mod streaming;
 mod tls;
 mod traces;
