@@ -15,6 +15,8 @@ pub(super) const NAME: &str = "dedupe";
 
 /// Lines that must agree before a run of them is looked at.
 const WINDOW: usize = 4;
+/// What a reference to a whole result begins with.
+const REFERENCE: &str = "[the same as the newer result of ";
 /// A run shorter than this is not worth its reference (bytes).
 const LEAST_BYTES: usize = 160;
 
@@ -65,8 +67,9 @@ pub(super) fn apply(options: Dedupe, scope: &Scope, draft: &mut Draft<'_>) -> u6
             replaced += u64::from(draft.replace(at, new));
         }
         let Ok(message) = Message::parse(draft.raw(at)) else { continue };
-        for text in text_of(&message) {
-            seen.add(&text, label::of_result(messages, &exchange, at));
+        // A reference is no copy of anything.
+        for text in text_of(&message).iter().filter(|text| !text.starts_with(REFERENCE)) {
+            seen.add(text, label::of_result(messages, &exchange, at));
         }
     }
     replaced
@@ -91,7 +94,7 @@ impl Seen {
             && text.len() >= LEAST_BYTES / 2
             && let Some(newer) = self.whole.get(text.as_ref())
         {
-            return with_content(message, &format!("[the same as the newer result of {}]", self.labels.get(*newer)?));
+            return with_content(message, &format!("{REFERENCE}{}]", self.labels.get(*newer)?));
         }
         if options.blocks { with_texts(message, |text| self.without_runs(text)) } else { None }
     }
