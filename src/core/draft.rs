@@ -309,6 +309,13 @@ impl<'a> Draft<'a> {
         if let (Some(measure), Some(slot)) = (self.subject.measures.get(at), self.edits.get_mut(at)) {
             self.size -= size_of(measure, slot);
             self.size += size_of(measure, &edit);
+            // What stands for others is no longer what it was made from: no step takes it for an exchange of the span.
+            if let Edit::Stand(_) = edit
+                && let Ok(exchange) = self.subject.exchanges.binary_search_by_key(&at, |exchange| exchange.first)
+                && let Some(standing) = self.standing.get_mut(exchange)
+            {
+                *standing = Standing::Condensed;
+            }
             *slot = edit;
         }
     }

@@ -1106,20 +1106,19 @@ fn the_next_compaction_extends_the_digest_and_rewrites_no_line_of_it() {
         let sent = messages_of(outcome.sent.as_bytes());
         let digest = tagged(&sent, "conversation_digest");
         if let Some(old) = &earlier {
-            // Up to the first order that the earlier digest does not know, all lines are lines of it. The mark that
-            // something was left out may be new.
-            let plain = |line: &str| line.trim_end_matches(" …").to_owned();
-            let known: Vec<String> = old.lines().map(plain).collect();
+            // Up to the first order that the earlier digest does not know, all lines are lines of it.
+            let known: Vec<String> = old.lines().map(str::to_owned).collect();
             let is_call = |line: &String| line.starts_with("→ get_order");
             let newest = known.iter().rfind(|line| is_call(line)).unwrap();
             let number = |line: &str| line.split("ORD-").nth(1).unwrap().trim_end_matches(')').parse::<usize>().unwrap();
-            let aged: Vec<String> = digest.lines().map(plain).take_while(|line| !is_call(line) || number(line) <= number(newest)).collect();
+            let aged: Vec<String> =
+                digest.lines().map(str::to_owned).take_while(|line| !is_call(line) || number(line) <= number(newest)).collect();
             assert!(aged.iter().filter(|line| is_call(line)).count() > 5, "some of the earlier digest is still there: {digest}");
             for line in aged {
                 assert!(known.contains(&line), "{line:?} in {old}");
             }
             // What was newly digested stands behind it.
-            assert!(digest.lines().filter(|line| line.starts_with("→")).any(|line| number(&plain(line)) > number(newest)), "{digest}");
+            assert!(digest.lines().filter(|line| line.starts_with("→")).any(|line| number(line) > number(newest)), "{digest}");
             extended += 1;
         }
         earlier = Some(digest);
@@ -1209,13 +1208,65 @@ fn a_digest_reads_json_tables_logs_code_and_prose() {
         assert!(digest.contains(said), "{said} in {digest}");
     }
     // The table is one, with a head, and rows below it.
-    let mut lines = digest.lines().skip_while(|line| !line.starts_with(" [12]{sku,"));
+    let mut lines = digest.lines().skip_while(|line| *line != " [12]{note,sku,stock}:");
     assert!(lines.next().is_some(), "{digest}");
-    assert!(lines.next().unwrap().starts_with("  SKU-7"), "{digest}");
+    assert!(lines.next().unwrap().contains(",SKU-7"), "{digest}");
     for call in ["→ get_ticket(id=TCK-8841)", "→ list_stock()", "→ read_log(path=/var/log/app.log)", "→ read_file(path=src/retry.rs)"]
     {
-        assert!(digest.lines().any(|line| line.trim_end_matches(" …") == call), "{call} in {digest}");
+        assert!(digest.lines().any(|line| line == call), "{call} in {digest}");
     }
+}
+
+/// A digest of `steps` that leaves out most of them.
+fn pressed(steps: &[(&str, &str, &str)]) -> String {
+    tagged(&forced(&job(steps), &digesting()).messages, "conversation_digest")
+}
+
+#[test]
+fn a_digest_under_pressure_leaves_out_lines_and_not_what_a_result_is_about() {
+    let answers: Vec<String> =
+        (0..8).map(|n| json!({"answer": format!("The customer wants a refund of order {n}. {}", words(n, 200))}).to_string()).collect();
+    let steps: Vec<_> = answers.iter().map(|answer| ("ask_customer", "{}", answer.as_str())).collect();
+    let digest = pressed(&steps);
+    assert!(digest.contains("wants a refund of order"), "{digest}");
+    // No line says nothing: neither an empty object nor a heading without anything below it.
+    let lines: Vec<&str> = digest.lines().collect();
+    for pair in lines.windows(2) {
+        assert!(!matches!(pair[0].trim(), "{}" | "[]"), "{digest}");
+        assert!(!pair[0].starts_with(' ') || !pair[0].ends_with(':') || pair[1].starts_with("  "), "{digest}");
+    }
+}
+
+#[test]
+fn a_digest_does_not_repeat_what_the_call_says_nor_the_columns_of_the_table_above() {
+    let flights = |from: &str| {
+        let rows = (0..6).map(|n| json!({"number": format!("{from}-{n}77"), "from": from, "seats": 100 + n * 37}));
+        json!({"from": from, "flights": rows.collect::<Vec<_>>()}).to_string()
+    };
+    let airports = ["OSL", "BGO", "TRD", "SVG", "BOO", "TOS"];
+    let asked: Vec<(String, String)> = airports.iter().map(|from| (json!({"from": from}).to_string(), flights(from))).collect();
+    let steps: Vec<_> = asked.iter().map(|(arguments, result)| ("find_flights", arguments.as_str(), result.as_str())).collect();
+    let digest = pressed(&steps);
+    let heads: Vec<&str> = digest.lines().filter(|line| line.contains("[6]{")).collect();
+    assert!(heads.len() >= 2, "{digest}");
+    assert!(heads[0].ends_with("{number,seats}:"), "{digest}");
+    assert!(heads[1..].iter().all(|head| head.ends_with("[6]{as above}:")), "{digest}");
+    // Nothing is told as empty that was not: what came back empty is told as that.
+    assert!(pressed(&[("find_flights", r#"{"from":"OSL"}"#, "[]"), ("read", "{}", &words(3, 900))]).contains("\n []"), "{digest}");
+}
+
+#[test]
+fn a_command_is_told_as_it_was_given() {
+    let script = format!("cat > fix_orders.py <<'EOF'\nimport order_store\n{}\nEOF", words(1, 300).replace("green ", "green\n"));
+    let steps = [
+        ("sh", json!({"cmd": "grep -n \"class OrderStore\" src/*.py | head -3"}).to_string(), words(2, 300)),
+        ("sh", json!({"cmd": script}).to_string(), words(4, 300)),
+    ];
+    let steps: Vec<_> = steps.iter().map(|(tool, arguments, result)| (*tool, arguments.as_str(), result.as_str())).collect();
+    let digest = pressed(&steps);
+    assert!(digest.contains("→ sh(grep -n \"class OrderStore\" src/*.py | head -3)\n"), "{digest}");
+    assert!(digest.contains("→ sh(cat > fix_orders.py <<'EOF'…)\n"), "{digest}");
+    assert!(digest.contains("  import order_store\n") || digest.contains(" order_store"), "{digest}");
 }
 
 // limits of every step

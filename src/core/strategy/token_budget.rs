@@ -29,8 +29,13 @@ pub(super) fn apply(options: &TokenBudget, scope: &Scope, draft: &mut Draft<'_>,
         }
         draft.drop_exchange(&exchange);
     }
-    // What stands for older messages goes only where the request would not fit with it.
-    for exchange in draft.standing(Standing::Condensed) {
+    // What stands for older messages goes only where the request fits without it.
+    let condensed = draft.standing(Standing::Condensed);
+    let standing_in: u64 = condensed.iter().map(|exchange| draft.tokens_in(exchange)).sum();
+    if draft.size().tokens.saturating_sub(standing_in) > goal.room {
+        return 0;
+    }
+    for exchange in condensed {
         if draft.size().tokens <= goal.room {
             break;
         }

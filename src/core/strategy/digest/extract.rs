@@ -9,10 +9,12 @@
 //!  items: [2]{sku,count}:
 //!   A-1,3
 //!   B-9,1
+//! → shell(cat > a.py <<'EOF'…)
+//!   import os
 //! ```
 //!
 //! A line that begins without a blank opens an entry; a line with one blank belongs to the entry; one with more belongs
-//! to the last line with one blank that ends with a colon. A digest can thus be read back and extended.
+//! to the last line with one blank that ends with a colon, or to the entry. A digest can thus be read back and extended.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -28,6 +30,8 @@ use crate::core::text::{pieces, without_noise};
 const LINE_BYTES: usize = 240;
 /// An argument up to this length stands in the call's own line (bytes).
 const ARGUMENT_BYTES: usize = 160;
+/// A text from this length on is more than a label (bytes).
+const PROSE_BYTES: usize = 32;
 /// An object or list up to this length is one line (bytes).
 const INLINE_BYTES: usize = 120;
 
@@ -44,17 +48,67 @@ pub(super) struct Extract {
     pub text: String,
     /// Prose, code, output: its names mean something without the line.
     pub plain: bool,
+    /// Of a call's arguments.
+    pub argument: bool,
 }
 
 impl Extract {
-    /// A line of an earlier digest.
-    pub(super) fn read_back(line: &str) -> Self {
-        Extract { text: line.to_owned(), plain: false }
+    /// The lines of an earlier digest.
+    pub(super) fn read_back(body: &str) -> Vec<Self> {
+        let mut above: HashMap<&str, &str> = HashMap::new();
+        let line = |line| {
+            let columns = Heading::of(line).map(|heading| match heading.columns {
+                AGAIN => above.get(heading.name).copied().unwrap_or(AGAIN),
+                columns => {
+                    above.insert(heading.name, columns);
+                    columns
+                }
+            });
+            let text = match columns {
+                Some(columns) if line.ends_with(AGAIN) => [line.strip_suffix(AGAIN).unwrap_or(line), columns].concat(),
+                _ => line.to_owned(),
+            };
+            Extract { text, plain: false, argument: false }
+        };
+        body.lines().map(line).collect()
     }
 
-    fn push(out: &mut Vec<Extract>, text: String, plain: bool) {
+    fn push(out: &mut Vec<Extract>, text: String, plain: bool, argument: bool) {
         let text = if text.contains(['\n', '\r']) { text.replace(['\n', '\r'], " ") } else { text };
-        out.push(Extract { text, plain });
+        out.push(Extract { text, plain, argument });
+    }
+}
+
+/// Columns that are those of the last table of the same name.
+const AGAIN: &str = "{as above}:";
+
+/// The head of a table: ` items: [2]{sku,count}:`.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Heading<'t> {
+    /// The line up to the columns.
+    counted: &'t str,
+    /// The name of the list.
+    pub name: &'t str,
+    /// The columns.
+    pub columns: &'t str,
+}
+
+impl<'t> Heading<'t> {
+    /// The head in a line, if it is one.
+    pub(super) fn of(line: &'t str) -> Option<Self> {
+        let (name, rest) = line.strip_suffix("}:")?.split_once('[')?;
+        let (count, _) = rest.split_once("]{")?;
+        let (counted, columns) = line.split_at_checked(name.len() + count.len() + 2)?;
+        (line.starts_with(' ') && !count.is_empty() && count.bytes().all(|b| b.is_ascii_digit())).then_some(Heading {
+            counted,
+            name,
+            columns,
+        })
+    }
+
+    /// The line when the last table of this name had the same columns.
+    pub(super) fn again(&self) -> String {
+        [self.counted, AGAIN].concat()
     }
 }
 
@@ -74,7 +128,7 @@ pub(super) fn lines_of(messages: &[Message<'_>], exchange: &Exchange, said: &mut
             said.note(arguments);
         }
         if let Some(result) = results.iter().find(|result| result.answers.as_deref() == Some(&call.id)) {
-            answered(result, said, out);
+            answered(result, arguments.as_deref(), said, out);
         }
     }
     if let Some(raw) = first.function_call {
@@ -82,7 +136,7 @@ pub(super) fn lines_of(messages: &[Message<'_>], exchange: &Exchange, said: &mut
         let text =
             |key| call.as_ref().and_then(|call| call.get(key)).and_then(|v| if let Json::String(s) = v { Some(s.as_str()) } else { None });
         called(text("name").unwrap_or_default(), text("arguments"), out);
-        results.iter().filter(|result| result.role == Role::Function).for_each(|result| answered(result, said, out));
+        results.iter().filter(|result| result.role == Role::Function).for_each(|result| answered(result, text("arguments"), said, out));
     }
 }
 
@@ -94,8 +148,8 @@ fn arguments<'a>(call: &Call<'a>) -> Option<Cow<'a, str>> {
 fn spoken(who: &str, message: &Message<'_>, out: &mut Vec<Extract>) {
     let mut head = Some(who);
     let mut line = |text: &str| match head.take() {
-        Some(who) => Extract::push(out, format!("{who} {}", text.trim_start()), true),
-        None => Extract::push(out, format!(" {text}"), true),
+        Some(who) => Extract::push(out, format!("{who} {}", text.trim_start()), true, false),
+        None => Extract::push(out, format!(" {text}"), true, false),
     };
     for text in text_of(message) {
         for_each_line(&text, &mut line);
@@ -135,20 +189,29 @@ fn for_each_line(text: &str, line: &mut impl FnMut(&str)) {
 
 fn called(name: &str, arguments: Option<&str>, out: &mut Vec<Extract>) {
     let mut head = format!("→ {name}(");
-    let mut long: Vec<(&str, &str)> = Vec::new();
+    // Long texts: what of them stands in no head line yet.
+    let mut rest: Vec<(&str, &str)> = Vec::new();
     let json = arguments.and_then(Json::parse);
     match &json {
         Some(Json::Object(members)) => {
+            let phrase = matches!(members.as_slice(), [(_, Json::String(text))] if text.contains(char::is_whitespace));
             for (at, (key, value)) in members.iter().enumerate() {
                 if at > 0 {
                     head.push_str(", ");
                 }
-                head.push_str(key);
-                head.push('=');
+                // A command or a question that is all there is says itself what it is.
+                if !phrase {
+                    head.push_str(key);
+                    head.push('=');
+                }
                 match value {
-                    Json::String(text) if text.len() > ARGUMENT_BYTES || text.contains('\n') => {
-                        head.push('…');
-                        long.push((key, text));
+                    Json::String(text) if phrase || text.len() > ARGUMENT_BYTES || text.contains('\n') => {
+                        let (first, behind) = opening(text);
+                        head.push_str(first);
+                        if !behind.is_empty() {
+                            head.push('…');
+                            rest.push((key, behind));
+                        }
                     }
                     value => {
                         let mut cell = String::new();
@@ -158,39 +221,82 @@ fn called(name: &str, arguments: Option<&str>, out: &mut Vec<Extract>) {
                 }
             }
         }
-        _ => head.push_str(arguments.unwrap_or_default().lines().next().unwrap_or_default()),
+        _ => {
+            let (first, behind) = opening(arguments.unwrap_or_default());
+            head.push_str(first);
+            if !behind.is_empty() {
+                rest.push(("", behind));
+            }
+        }
     }
     head.push(')');
-    Extract::push(out, head, true);
-    for (key, text) in long {
-        Extract::push(out, format!(" {ARGUMENT}{key}:"), true);
-        for_each_line(text, &mut |line| Extract::push(out, format!("  {line}"), true));
-    }
-    if !matches!(json, Some(Json::Object(_))) {
-        arguments
-            .unwrap_or_default()
-            .lines()
-            .skip(1)
-            .for_each(|line| for_each_line(line, &mut |line| Extract::push(out, format!(" {line}"), true)));
+    Extract::push(out, head, true, false);
+    let alone = rest.len() == 1;
+    for (key, text) in rest {
+        if !alone {
+            Extract::push(out, format!(" {ARGUMENT}{key}:"), true, true);
+        }
+        for_each_line(text, &mut |line| Extract::push(out, format!("  {line}"), true, true));
     }
 }
 
-fn answered(result: &Message<'_>, said: &mut Option<Said>, out: &mut Vec<Extract>) {
-    text_of(result).iter().for_each(|text| result_lines(text, said, out));
+/// The beginning of a text that stands in a call's own line, and the rest.
+fn opening(text: &str) -> (&str, &str) {
+    let text = text.trim();
+    let (line, rest) = text.split_once('\n').unwrap_or((text, ""));
+    if line.len() <= ARGUMENT_BYTES {
+        return (line.trim_end(), rest);
+    }
+    let first = pieces(line, ARGUMENT_BYTES).next().unwrap_or_default();
+    (first.trim_end(), text.get(first.len()..).unwrap_or_default())
 }
 
-/// Appends the lines of a tool result.
-pub(super) fn result_lines(text: &str, said: &mut Option<Said>, out: &mut Vec<Extract>) {
+fn answered(result: &Message<'_>, arguments: Option<&str>, said: &mut Option<Said>, out: &mut Vec<Extract>) {
+    let asked = match arguments.and_then(Json::parse) {
+        Some(Json::Object(members)) => members,
+        _ => Vec::new(),
+    };
+    text_of(result).iter().for_each(|text| result_lines(text, &asked, said, out));
+}
+
+/// Appends the lines of a tool result to a call with these arguments.
+pub(super) fn result_lines(text: &str, asked: &[(String, Json)], said: &mut Option<Said>, out: &mut Vec<Extract>) {
     match Json::parse(text) {
-        Some(json) => json_lines(
-            "",
-            &match said.as_mut() {
+        Some(json) if is_empty(&json) => json_lines("", &json, out),
+        Some(mut json) => {
+            without_echo(&mut json, asked);
+            let json = match said.as_mut() {
                 Some(said) => essence("", json, said),
                 None => json,
-            },
-            out,
-        ),
-        None => for_each_line(text, &mut |line| Extract::push(out, format!(" {line}"), true)),
+            };
+            if !is_empty(&json) {
+                json_lines("", &json, out);
+            }
+        }
+        None => for_each_line(text, &mut |line| Extract::push(out, format!(" {line}"), true, false)),
+    }
+}
+
+/// Takes away what only repeats the call's arguments, or the key above it; from a list of objects, what does so in all of them.
+fn without_echo(value: &mut Json, asked: &[(String, Json)]) {
+    let echoes = |(key, value): &(String, Json)| value.is_scalar() && asked.iter().any(|(k, v)| k == key && v == value);
+    match value {
+        Json::Object(members) => {
+            members.retain(|member| !echoes(member));
+            for (key, value) in members {
+                // A map from ids to what has these ids.
+                if let Json::Object(inner) = value {
+                    inner.retain(|(_, value)| !matches!(value, Json::String(text) if text == key));
+                }
+                without_echo(value, asked);
+            }
+        }
+        Json::List(items) => {
+            let has = |item: &Json, wanted: &(String, Json)| matches!(item, Json::Object(members) if members.contains(wanted));
+            let in_all: Vec<(String, Json)> = asked.iter().filter(|member| items.iter().all(|item| has(item, member))).cloned().collect();
+            items.iter_mut().for_each(|item| without_echo(item, &in_all));
+        }
+        _ => {}
     }
 }
 
@@ -287,6 +393,8 @@ fn is_empty(value: &Json) -> bool {
 fn worth(scalar: &Json) -> bool {
     match scalar {
         Json::Null | Json::Bool(_) => false,
+        // Prose is ranked by its lines.
+        Json::String(text) if text.len() > PROSE_BYTES => true,
         scalar => {
             let mut text = String::new();
             write_cell(scalar, &mut text);
@@ -368,26 +476,26 @@ fn json_lines(path: &str, value: &Json, out: &mut Vec<Extract>) {
     if inline_bytes(value, INLINE_BYTES) <= INLINE_BYTES {
         let mut text = String::new();
         inline(value, &mut text);
-        Extract::push(out, named(&text), false);
+        Extract::push(out, named(&text), false, false);
         return;
     }
     match value {
         Json::String(text) => {
-            Extract::push(out, format!(" {path}:"), false);
-            for_each_line(text, &mut |line| Extract::push(out, format!("  {line}"), true));
+            Extract::push(out, format!(" {path}:"), false, false);
+            for_each_line(text, &mut |line| Extract::push(out, format!("  {line}"), true, false));
         }
         Json::List(items) => {
             let rows = Table::of(items).map(|table| (table.head(), table.rows().collect::<Vec<_>>()));
             match rows {
                 Some((head, rows)) if rows.iter().all(|row| row.len() <= 2 * LINE_BYTES) => {
-                    Extract::push(out, named(&head), false);
-                    rows.into_iter().for_each(|row| Extract::push(out, format!("  {row}"), false));
+                    Extract::push(out, named(&head), false, false);
+                    rows.into_iter().for_each(|row| Extract::push(out, format!("  {row}"), false, false));
                 }
                 _ => list_lines(path, items, out),
             }
         }
         Json::Object(members) => object_lines(path, members, out),
-        scalar => Extract::push(out, named(&scalar.to_string()), false),
+        scalar => Extract::push(out, named(&scalar.to_string()), false, false),
     }
 }
 
@@ -406,11 +514,11 @@ fn list_lines(path: &str, items: &[Json], out: &mut Vec<Extract>) {
         }
         inline(item, &mut line);
         if line.len() >= INLINE_BYTES {
-            Extract::push(out, std::mem::take(&mut line), false);
+            Extract::push(out, std::mem::take(&mut line), false, false);
         }
     }
     if !line.is_empty() {
-        Extract::push(out, line, false);
+        Extract::push(out, line, false, false);
     }
 }
 
@@ -419,7 +527,7 @@ fn object_lines(path: &str, members: &[(String, Json)], out: &mut Vec<Extract>) 
     let mut line = String::new();
     let flush = |line: &mut String, out: &mut Vec<Extract>| {
         if !line.is_empty() {
-            Extract::push(out, std::mem::take(line), false);
+            Extract::push(out, std::mem::take(line), false, false);
         }
     };
     for (key, value) in members {

@@ -23,7 +23,7 @@ pub(super) const NAME: &str = "digest";
 /// Below this many tokens a digest says nothing.
 const LEAST_TOKENS: u64 = 48;
 /// The share of the target that a digest may take where nothing is left of it: one in so many.
-const LEAST_SHARE: u64 = 16;
+const LEAST_SHARE: u64 = 8;
 /// Exchanges whose texts say what the conversation is about now.
 const RECENT: usize = 3;
 /// Lines from which on there is something to choose.
@@ -40,7 +40,10 @@ pub(super) fn apply(scope: &Scope, draft: &mut Draft<'_>, goal: Goal) -> Done {
     let (aged, digested) = (tokens_in(&span), tokens_in(&old));
     let rest = draft.size().tokens - aged - digested;
     // Where what stays leaves next to nothing of the target, a small digest is still worth its room.
-    let least = (goal.target / LEAST_SHARE).min(goal.room.saturating_sub(rest));
+    let least = match goal.room.checked_sub(rest) {
+        Some(left) if left > 0 => (goal.target / LEAST_SHARE).min(left),
+        _ => goal.target / LEAST_SHARE,
+    };
     let budget = goal.target.saturating_sub(rest).max(least).min(aged + digested);
     if span.is_empty() || budget < LEAST_TOKENS {
         return Done::default();
@@ -57,7 +60,7 @@ pub(super) fn apply(scope: &Scope, draft: &mut Draft<'_>, goal: Goal) -> Done {
     }
     for exchange in &old {
         let body = Tag::Digest.body_at(draft, exchange.first).unwrap_or_default();
-        entries.push((exchange.first, body.lines().map(Extract::read_back).collect()));
+        entries.push((exchange.first, Extract::read_back(&body)));
     }
     entries.sort_by_key(|(first, _)| *first);
     let lines: Vec<Extract> = entries.into_iter().flat_map(|(_, lines)| lines).collect();
@@ -140,7 +143,7 @@ pub(super) fn shortened(
     mark: impl FnOnce(usize, usize) -> String,
 ) -> Option<String> {
     let mut lines = Vec::new();
-    extract::result_lines(text, &mut None, &mut lines);
+    extract::result_lines(text, &[], &mut None, &mut lines);
     let taken = rank::choose_within(&lines, &rank::Context { kept, recent }, budget, encoding);
     let left_out = taken.iter().filter(|taken| !**taken).count();
     if lines.len() < LEAST_LINES || left_out == lines.len() {

@@ -4,10 +4,11 @@
 //! all, the more so when they are recent, were used in calls, or stand near what the newest messages speak of. Lines are
 //! taken best first; what a taken line says makes other lines that say the same worth less.
 
+use std::borrow::Cow;
 use std::cmp::Ordering;
-use std::collections::{BinaryHeap, HashMap};
+use std::collections::{BTreeMap, BinaryHeap, HashMap, HashSet};
 
-use super::extract::{ALSO, ARGUMENT, Extract};
+use super::extract::{ALSO, Extract, Heading};
 use super::words::{is_name, shape, words_of};
 use crate::core::size::scale;
 use crate::core::text::tells_of_failure;
@@ -24,9 +25,9 @@ const KEY: f32 = 0.1;
 /// What it adds to a line's worth that the newest messages speak of its words.
 const ON_TOPIC: f32 = 0.08;
 /// Share of the budget that the user's words have before anything else.
-const USER: f64 = 0.1;
+const USER: f64 = 0.05;
 /// Share of the budget that names may take which no line says.
-const NAMES: f64 = 0.15;
+const NAMES: f64 = 0.4;
 /// Share of the budget that each end of a shortened text gets.
 const EDGE: f64 = 0.2;
 
@@ -53,6 +54,10 @@ struct Line<'t> {
     entry: usize,
     /// Whether names may stand for it.
     plain: bool,
+    /// What it says as the head of a table.
+    heading: Option<Heading<'t>>,
+    /// Says nothing without the lines below it.
+    bare: bool,
 }
 
 /// A word of the digest.
@@ -125,7 +130,9 @@ struct Ranking<'t> {
     spelled: Vec<&'t str>,
     taken: Vec<bool>,
     /// Words told by name alone, by the line that opens their entry.
-    names: std::collections::BTreeMap<usize, Vec<&'t str>>,
+    names: BTreeMap<usize, Vec<&'t str>>,
+    /// Name and columns of the tables that were taken.
+    headings: HashSet<(&'t str, &'t str)>,
 }
 
 /// A line that waits to be taken.
@@ -161,7 +168,7 @@ impl<'t> Ranking<'t> {
         let (mut words, mut spelled): (Vec<Word>, Vec<&'t str>) = (Vec::new(), Vec::new());
         let mut ranked: Vec<Line<'t>> = Vec::with_capacity(lines.len());
         let (mut entry, mut section, mut voice, mut entries) = (None, None, Voice::Result, 0);
-        for (at, Extract { text, plain }) in lines.iter().enumerate() {
+        for (at, Extract { text, plain, argument }) in lines.iter().enumerate() {
             let blanks = text.len() - text.trim_start_matches(' ').len();
             let needs = match blanks {
                 0 => {
@@ -175,10 +182,8 @@ impl<'t> Ranking<'t> {
                 }
                 _ => section.or(entry),
             };
-            let under_argument =
-                || section.and_then(|at: usize| lines.get(at)).is_some_and(|head| head.text.trim_start().starts_with(ARGUMENT));
             let voice = match voice {
-                Voice::Call if blanks > 0 && under_argument() => Voice::Argument,
+                Voice::Call if *argument => Voice::Argument,
                 Voice::Call if blanks > 0 => Voice::Result,
                 voice => voice,
             };
@@ -214,9 +219,25 @@ impl<'t> Ranking<'t> {
                     }
                 }
             }
-            ranked.push(Line { text, needs, voice, words: own, entry: entry.unwrap_or(at), plain: *plain });
+            ranked.push(Line {
+                text,
+                needs,
+                voice,
+                words: own,
+                entry: entry.unwrap_or(at),
+                plain: *plain,
+                heading: if *plain { None } else { Heading::of(text) },
+                bare: blanks == 1 && !plain && text.ends_with(':'),
+            });
         }
-        let mut ranking = Ranking { taken: vec![false; ranked.len()], lines: ranked, words, spelled, names: Default::default() };
+        let mut ranking = Ranking {
+            taken: vec![false; ranked.len()],
+            lines: ranked,
+            words,
+            spelled,
+            names: Default::default(),
+            headings: Default::default(),
+        };
         let known = |text: &str, f: &mut dyn FnMut(&mut Word), words: &mut Vec<Word>| {
             for word in words_of(text) {
                 if let Some(word) = index.get(word).and_then(|id| words.get_mut(*id as usize)) {
@@ -266,7 +287,7 @@ impl<'t> Ranking<'t> {
         let (mut gain, mut cost) = (0.0, 0.0);
         for at in self.chain(at) {
             gain += self.gain(at);
-            cost += self.lines.get(at).map_or(0.0, |line| line.text.len() as f32 / 3.5 + 1.0);
+            cost += self.lines.get(at).map_or(0.0, |line| self.shown(line).len() as f32 / 3.5 + 1.0);
         }
         gain / cost.max(1.0)
     }
@@ -274,7 +295,7 @@ impl<'t> Ranking<'t> {
     fn fill(&mut self, budget: u64, to_the_brim: bool, only: Option<Voice>, encoding: Encoding) -> u64 {
         let mut left = budget;
         let mut heap: BinaryHeap<Candidate> = (0..self.lines.len())
-            .filter(|at| only.is_none_or(|voice| self.lines.get(*at).is_some_and(|line| line.voice == voice)))
+            .filter(|at| self.lines.get(*at).is_some_and(|line| !line.bare && only.is_none_or(|voice| line.voice == voice)))
             .map(|line| Candidate { density: self.density(line), line })
             .collect();
         while let Some(best) = heap.pop() {
@@ -287,7 +308,7 @@ impl<'t> Ranking<'t> {
                 continue;
             }
             let chain: Vec<usize> = self.chain(best.line).collect();
-            let cost: u64 = chain.iter().filter_map(|at| self.lines.get(*at)).map(|line| encoding.count(line.text) + 1).sum();
+            let cost: u64 = chain.iter().filter_map(|at| self.lines.get(*at)).map(|line| encoding.count(&self.shown(line)) + 1).sum();
             if cost > left {
                 if !to_the_brim || left < 8 {
                     break;
@@ -323,7 +344,7 @@ impl<'t> Ranking<'t> {
             if word.said {
                 continue;
             }
-            let mut cost = encoding.count(text) + 1 + if self.names.contains_key(&entry) { 0 } else { 3 };
+            let mut cost = encoding.count(text) + if self.names.contains_key(&entry) { 0 } else { 3 };
             if !self.taken.get(entry).copied().unwrap_or(true) {
                 cost += self.lines.get(entry).map_or(0, |line| encoding.count(line.text) + 1);
             }
@@ -343,9 +364,18 @@ impl<'t> Ranking<'t> {
         left
     }
 
+    /// A line as it will be told, as far as can be said now.
+    fn shown(&self, line: &Line<'t>) -> Cow<'t, str> {
+        match &line.heading {
+            Some(heading) if self.headings.contains(&(heading.name, heading.columns)) => Cow::Owned(heading.again()),
+            _ => Cow::Borrowed(line.text),
+        }
+    }
+
     fn take(&mut self, at: usize) {
         if let (Some(taken), Some(line)) = (self.taken.get_mut(at), self.lines.get(at)) {
             *taken = true;
+            self.headings.extend(line.heading.map(|heading| (heading.name, heading.columns)));
             for id in &line.words {
                 if let Some(word) = self.words.get_mut(*id as usize) {
                     word.said = true;
@@ -354,30 +384,23 @@ impl<'t> Ranking<'t> {
         }
     }
 
-    /// What was taken, in order. Where something of an entry was left out, its first line ends with a mark.
+    /// What was taken, in order.
     fn told(&self) -> Vec<String> {
         let mut told: Vec<String> = Vec::new();
-        let entries = self.lines.chunk_by(|_, next| next.needs.is_some());
-        let mut at = 0;
-        for entry in entries {
-            let taken = self.taken.get(at..at + entry.len()).unwrap_or_default();
-            let lines: Vec<&str> = entry.iter().zip(taken).filter(|(_, taken)| **taken).map(|(line, _)| line.text).collect();
-            if let Some((first, rest)) = lines.split_first() {
-                let gap = lines.len() < entry.len() && !first.ends_with(GAP);
-                told.push(if gap { format!("{first}{GAP}") } else { (*first).to_owned() });
-                told.extend(rest.iter().map(|line| (*line).to_owned()));
-                if let Some(names) = self.names.get(&at) {
-                    told.push(format!(" {ALSO} {}", names.join(", ")));
-                }
+        let mut above: HashMap<&str, &str> = HashMap::new();
+        for (at, (line, taken)) in self.lines.iter().zip(&self.taken).enumerate() {
+            if *taken {
+                let again = line.heading.filter(|heading| above.insert(heading.name, heading.columns) == Some(heading.columns));
+                told.push(again.map_or_else(|| line.text.to_owned(), |heading| heading.again()));
             }
-            at += entry.len();
+            let last = self.lines.get(at + 1).is_none_or(|next| next.entry != line.entry);
+            if last && let Some(names) = self.names.get(&line.entry) {
+                told.push(format!(" {ALSO} {}", names.join(" ")));
+            }
         }
         told
     }
 }
-
-/// Marks that something of an entry was left out.
-const GAP: &str = " …";
 
 fn voice_of(head: &str) -> Voice {
     match head.split_once(' ').map_or(head, |(first, _)| first) {
