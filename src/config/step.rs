@@ -198,7 +198,9 @@ pub struct Truncate {
     pub unit: Unit,
     /// Results above this are large.
     pub size: u64,
-    /// What stays of a large text's beginning; with 0 here and in `tail`, texts stay whole.
+    /// What stays of a large text's beginning. Of JSON about head and tail together stay, in the same proportion, and
+    /// with its marks never more than `size`: small members whole, the rest shortened. With 0 here and in `tail`
+    /// nothing stays but the mark.
     pub head: u64,
     /// What stays of its end.
     pub tail: u64,

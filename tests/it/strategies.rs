@@ -375,13 +375,19 @@ fn tokens_can_be_the_unit() {
 #[test]
 fn a_json_list_that_is_cut_stays_json() {
     let rows: Vec<Value> = (0..100).map(|id| json!({"id": id, "name": format!("item {id}")})).collect();
-    let after = &trimmed("truncate = { size = 300, head = 120, tail = 80 }", &[&json!(rows).to_string()])[0];
-    let Value::Array(kept) = serde_json::from_str(after).unwrap() else { panic!("{after}") };
-    let (mark, kept) = kept.split_last().unwrap();
-    assert_eq!(kept, &rows[..kept.len()], "the first items as they were");
-    assert_eq!(*mark, json!(format!("… {} of 100 items removed by trim_results", 100 - kept.len())));
-    let size = json!(kept).to_string().len();
-    assert!((150..=220).contains(&size), "head and tail together are 200 characters: {size}");
+    for (head, tail) in [(120, 80), (200, 0), (0, 200), (100, 100)] {
+        let options = format!("truncate = {{ size = 300, head = {head}, tail = {tail} }}");
+        let after = &trimmed(&options, &[&json!(rows).to_string()])[0];
+        let Value::Array(kept) = serde_json::from_str(after).unwrap() else { panic!("{after}") };
+        let at = kept.iter().position(Value::is_string).unwrap();
+        let (first, last) = (&kept[..at], &kept[at + 1..]);
+        let left = first.len() + last.len();
+        assert_eq!(kept[at], json!(format!("… {} of 100 items removed by trim_results", 100 - left)));
+        assert_eq!((first, last), (&rows[..at], &rows[100 - last.len()..]), "the first and the last as they were");
+        assert_eq!((first.is_empty(), last.is_empty()), (head == 0, tail == 0));
+        let size = json!(first).to_string().len() + json!(last).to_string().len();
+        assert!((150..=220).contains(&size), "head and tail together are 200 characters: {size}");
+    }
 }
 
 #[test]
@@ -393,7 +399,83 @@ fn a_json_object_that_is_cut_stays_json() {
     let mark = kept.remove("__truncated__").unwrap();
     assert_eq!(mark, json!(format!("{} of 100 members removed by trim_results", 100 - kept.len())));
     assert!((8..=12).contains(&kept.len()), "as many as go into 200 characters: {}", kept.len());
-    assert_eq!(Value::Object(kept.clone()), Value::Object((0..kept.len()).map(member).collect()), "the first members as they were");
+    let first = kept.keys().take_while(|key| key.starts_with("key_00")).count();
+    let expected = (0..first).chain(100 - (kept.len() - first)..100).map(member).collect();
+    assert_eq!(Value::Object(kept), Value::Object(expected), "the first and the last members as they were");
+    assert!(first >= 4);
+}
+
+#[test]
+fn members_that_are_small_stay_and_only_large_ones_are_shortened() {
+    let prose = numbered(300);
+    let rows: Vec<Value> = (0..400).map(|n| json!({"id": n, "name": format!("row {n}")})).collect();
+    let first_and_last = |list: &Value| {
+        let list = list.as_array().unwrap();
+        assert_eq!((&list[0], list.last().unwrap()), (&rows[0], &rows[399]));
+        assert!(
+            list.iter().any(|item| item.as_str().is_some_and(|mark| mark.contains("of 400 items removed by trim_results"))),
+            "{list:?}"
+        );
+        assert!(list.len() > 20, "{}", list.len());
+    };
+    let cut = |value: Value| -> Value {
+        let after = &trimmed("", &[&value.to_string()])[0];
+        assert!((1_500..=2_100).contains(&after.chars().count()), "{}", after.len());
+        serde_json::from_str(after).unwrap()
+    };
+    let after = cut(json!({"a_path": "src/main.rs", "content": prose}));
+    assert_eq!(after["a_path"], "src/main.rs");
+    let content = after["content"].as_str().unwrap();
+    assert!(content.starts_with(&prose[..900]) && content.ends_with(&prose[prose.len() - 500..]), "{content}");
+
+    let after = cut(json!({"a": 1, "rows": rows, "z": "end"}));
+    assert_eq!((&after["a"], &after["z"]), (&json!(1), &json!("end")));
+    first_and_last(&after["rows"]);
+    let after = cut(json!({"data": {"a_total": 400, "rows": rows}, "next": null}));
+    assert_eq!((&after["data"]["a_total"], &after["next"]), (&json!(400), &json!(null)));
+    first_and_last(&after["data"]["rows"]);
+
+    // Two large ones share the room; a list of one large item is cut inside of it.
+    let after = cut(json!({"err": prose, "id": 7, "out": prose}));
+    assert_eq!(after["id"], 7);
+    for name in ["err", "out"] {
+        let text = after[name].as_str().unwrap();
+        assert!(text.starts_with(&prose[..400]) && text.ends_with(&prose[prose.len() - 300..]), "{text}");
+    }
+    first_and_last(&cut(json!([{"id": 1, "rows": rows}]))[0]["rows"]);
+}
+
+#[test]
+fn json_that_was_cut_is_no_larger_than_the_size_marks_included() {
+    let object = |n: usize| json!({"id": n, "note": format!("quote \" and\nline \u{1}{n}"), "tags": ["a", n, null, true]});
+    let wide = Value::Object((0..900).map(|n| (format!("key {n}"), object(n))).collect());
+    let deep = (0..60).fold(json!(numbered(300)), |inner, n| json!({"level": n, "inner": inner, "list": [n, n]}));
+    let values = [
+        json!((0..3_000).collect::<Vec<_>>()),
+        json!((0..300).map(object).collect::<Vec<_>>()),
+        json!((0..40).map(|n| json!({"page": n, "rows": (0..90).collect::<Vec<_>>()})).collect::<Vec<_>>()),
+        json!({"log": "\n\"\\\u{1}\t".repeat(2_000), "code": 3}),
+        wide,
+        deep,
+    ];
+    let mut cut = 0;
+    for (size, head, tail) in [(4_000, 2_400, 1_600), (4_000, 4_000, 0), (2_000, 0, 2_000), (600, 300, 300), (250, 150, 100)] {
+        for value in &values {
+            for unit in ["chars", "tokens"] {
+                let options = format!("truncate = {{ unit = \"{unit}\", size = {size}, head = {head}, tail = {tail} }}");
+                let text = value.to_string();
+                let count = |text: &str| if unit == "chars" { text.chars().count() } else { Encoding::O200k.count(text) as usize };
+                if count(&text) <= size {
+                    continue;
+                }
+                let after = &trimmed(&options, &[&text])[0];
+                serde_json::from_str::<Value>(after).unwrap();
+                assert!((size / 8..=size).contains(&count(after)), "{} {unit} of {size}: {after}", count(after));
+                cut += 1;
+            }
+        }
+    }
+    assert!(cut > 40, "{cut}");
 }
 
 #[test]
@@ -405,6 +487,23 @@ fn long_texts_and_lists_inside_json_are_cut_where_they_stand() {
     assert!(content.starts_with(&prose[..1_000]) && content.ends_with(&prose[prose.len() - 600..]), "{content}");
     assert!(content.contains("characters removed by trim_results"));
     assert!((1_900..2_200).contains(&after.len()), "{}", after.len());
+}
+
+#[test]
+fn what_cannot_be_sampled_or_outlined_shorter_is_truncated() {
+    let prose = numbered(300);
+    let rows: Vec<usize> = (0..3_000).collect();
+    let keys = Value::Object((0..20).map(|n| (format!("{n}{}", "k".repeat(400)), json!(n))).collect());
+    for options in ["sample = {}", "outline = {}", "outline = {}, sample = {}"] {
+        for value in [json!({"id": 1, "content": prose}), json!([{"id": 1, "rows": rows}]), json!([[rows]]), keys.clone()] {
+            let after = &trimmed(options, &[&value.to_string()])[0];
+            assert!(after.chars().count() <= 4_000, "{options}: {}", after.len());
+            assert!(after.contains("removed by trim_results"), "{options}: {after}");
+            serde_json::from_str::<Value>(after).unwrap();
+        }
+    }
+    let after: Value = serde_json::from_str(&trimmed("sample = {}", &[&json!({"id": 1, "content": prose}).to_string()])[0]).unwrap();
+    assert!(after["id"] == 1 && after["content"].as_str().unwrap().starts_with(&prose[..900]), "{after}");
 }
 
 #[test]
@@ -500,11 +599,21 @@ fn results_that_are_errors_are_not_trimmed() {
 }
 
 #[test]
-fn with_neither_head_nor_tail_texts_stay_whole_while_lists_are_sampled() {
+fn with_neither_head_nor_tail_nothing_stays_but_the_mark() {
     let prose = numbered(400);
-    let list = json!((0..2_000).collect::<Vec<_>>()).to_string();
-    let after = trimmed("truncate = { size = 1000, head = 0, tail = 0 }, sample = { items = 1 }", &[&prose, &list]);
-    assert_eq!(after[0], prose);
+    let numbers: Vec<usize> = (0..2_000).collect();
+    let all = [prose.clone(), json!(numbers).to_string(), json!({"id": 1, "rows": numbers}).to_string()];
+    let contents: Vec<&str> = all.iter().map(String::as_str).collect();
+    let none = "truncate = { size = 1000, head = 0, tail = 0 }";
+    let after = trimmed(none, &contents);
+    let marks = [
+        format!("[… {} characters removed by trim_results …]", prose.len()),
+        json!(["… 2000 of 2000 items removed by trim_results"]).to_string(),
+        json!({"__truncated__": "2 of 2 members removed by trim_results"}).to_string(),
+    ];
+    assert_eq!(after, marks);
+    // What a sample makes small enough needs no cut.
+    let after = trimmed(&format!("{none}, sample = {{ items = 1 }}"), &contents);
     let told: Value = serde_json::from_str(&after[1]).unwrap();
     assert_eq!((&told["items"], &told["total_count"]), (&json!([0]), &json!(2000)));
 }

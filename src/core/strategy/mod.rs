@@ -20,6 +20,7 @@ mod strip;
 mod synthetic;
 mod token_budget;
 mod trim_results;
+mod truncate;
 mod webhook;
 
 use super::draft::{Draft, Goal};
@@ -36,7 +37,8 @@ pub use sliding_window::SlidingWindow;
 pub use strip::Strip;
 pub(super) use synthetic::is_synthetic;
 pub use token_budget::TokenBudget;
-pub use trim_results::{Outline, Pick, Sample, TrimResults, Truncate};
+pub use trim_results::{Outline, Pick, Sample, TrimResults};
+pub use truncate::Truncate;
 pub use webhook::{Answer, Question};
 
 /// One step of a ladder.
