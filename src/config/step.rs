@@ -176,7 +176,7 @@ steps! {
     TokenBudget "token_budget" {
         /// Down to here; the policy's target when not given.
         budget: Option<Amount> = None,
-        /// Share of the budget from which on anything is done.
+        /// Share of the budget above which anything is done. Below 1 exchanges go down to this share of the budget.
         threshold: f64 = 1.0,
     }
     /// The span goes to a service of the operator's, whose answer takes its place when it is valid.

@@ -242,13 +242,16 @@ fn a_budget_is_enforced_from_its_threshold_on() {
     let size = tokens(&all);
     let step =
         |budget: u64, threshold: f64| format!("{{ token_budget = {{ budget = {{ tokens = {budget} }}, threshold = {threshold} }} }}");
-    // 0.9 of the budget is more than there is.
-    assert_eq!(compacted(&all, &step(size * 10 / 9 + 2, 0.9)).messages, all);
+    // A tenth of the budget is as much as there is: not above it.
+    assert_eq!(compacted(&all, &step(size * 10, 0.1)).messages, all);
+    // Above that share of it, exchanges go down to the share, though the budget itself was never exceeded.
+    assert_fills(&all, &compacted(&all, &step(size * 10 - 10, 0.1)).messages, size - 1);
+    assert_fills(&all, &compacted(&all, &step(size, 0.5)).messages, size / 2);
     // 1.5 times the budget is not reached, though the budget is exceeded; with 1.4 it is, and then all of the excess goes.
     let budget = size * 10 / 15 + 2;
     assert_eq!(compacted(&all, &step(budget, 1.5)).messages, all);
     assert_fills(&all, &compacted(&all, &step(budget, 1.4)).messages, budget);
-    assert_fills(&all, &compacted(&all, &step(size - 1, 0.9)).messages, size - 1);
+    assert_fills(&all, &compacted(&all, &step(size - 1, 1.0)).messages, size - 1);
 }
 
 #[test]
