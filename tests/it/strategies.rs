@@ -862,6 +862,17 @@ fn a_copy_in_the_newest_exchange_is_the_one_that_stays() {
 }
 
 #[test]
+fn results_with_other_images_beside_the_same_text_are_no_copies() {
+    let with = |id: &str, image: &str| {
+        let parts = json!([{"type": "text", "text": words(1, 60)}, {"type": "image_url", "image_url": {"url": image}}]);
+        json!({"role": "tool", "tool_call_id": id, "content": parts}).to_string()
+    };
+    let mut all = job(&[("look", "{}", ""), ("look", "{}", "")]);
+    (all[3], all[5]) = (with("call_0", "https://example.com/1.png"), with("call_1", "https://example.com/2.png"));
+    assert_eq!(compacted(&all, "{ dedupe = { blocks = false } }").messages, all);
+}
+
+#[test]
 fn short_or_different_results_are_no_copies() {
     let all = job(&[("read", "{}", "ok"), ("read", "{}", "ok"), ("read", "{}", &words(1, 60)), ("read", "{}", &words(2, 60))]);
     assert_eq!(compacted(&all, r#""dedupe""#).messages, all);

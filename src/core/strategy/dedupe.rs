@@ -75,6 +75,12 @@ pub(super) fn apply(options: Dedupe, scope: &Scope, draft: &mut Draft<'_>) -> u6
     replaced
 }
 
+/// The parts of a message's content: what stands beside its text may differ where the text does not.
+fn parts(message: &Message<'_>) -> usize {
+    let parts = message.content.filter(|raw| raw.starts_with('['));
+    parts.and_then(|raw| serde_json::from_str::<Vec<serde::de::IgnoredAny>>(raw).ok()).map_or(1, |parts| parts.len())
+}
+
 impl Seen {
     fn add(&mut self, text: &str, label: String) {
         let index = self.texts.len();
@@ -91,6 +97,7 @@ impl Seen {
     fn shorter(&self, message: &Message<'_>, options: Dedupe) -> Option<String> {
         let all = text_of(message);
         if let [text] = all.as_slice()
+            && parts(message) <= 1
             && text.len() >= LEAST_BYTES / 2
             && let Some(newer) = self.whole.get(text.as_ref())
         {
