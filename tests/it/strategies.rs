@@ -1086,6 +1086,9 @@ fn a_transcript_shows_twenty_calls_and_fifteen_outputs_unless_told_otherwise() {
         ("tool_call_limit = 4, output_limit = 2", [3, 30, 4, 26, 30, 2, 28, 0]),
         ("tool_call_limit = 100, output_limit = 100", [3, 30, 30, 0, 30, 30, 0, 0]),
         ("tool_call_limit = 6, output_limit = 0", [3, 30, 6, 24, 30, 0, 30, 0]),
+        // An output stands below its call: more of them than calls are never shown.
+        ("tool_call_limit = 4", [3, 30, 4, 26, 30, 4, 26, 0]),
+        ("tool_call_limit = 0", [3, 30, 0, 30, 30, 0, 30, 0]),
     ] {
         let after = compacted(&all, &format!("{{ coalesce = {{ {options} }} }}"));
         assert_eq!(counts(after.report("coalesce")), expected, "{options}");

@@ -95,10 +95,16 @@ fn transcript(options: &Coalesce, messages: &[Message<'_>], exchanges: &[Exchang
     }
 
     let calls_total = pieces.iter().filter(|piece| matches!(piece, Piece::Call { .. })).count();
-    let outputs_total = pieces.iter().filter(|piece| matches!(piece, Piece::Call { output: Some(_), collapsed: false, .. })).count();
-    let (calls_dropped, outputs_dropped) =
-        (calls_total.saturating_sub(options.tool_call_limit), outputs_total.saturating_sub(options.output_limit));
-    let (mut calls, mut outputs, mut outputs_shown, mut lines) = (0, 0, 0, Vec::new());
+    let outputs = |from: usize| {
+        let calls = pieces.iter().filter(|piece| matches!(piece, Piece::Call { .. })).skip(from);
+        calls.filter(|piece| matches!(piece, Piece::Call { output: Some(_), collapsed: false, .. })).count()
+    };
+    let calls_dropped = calls_total.saturating_sub(options.tool_call_limit);
+    let outputs_total = outputs(0);
+    // An output is shown below its call: that of a call which is not shown is not, whatever the limit.
+    let outputs_shown = outputs(calls_dropped).min(options.output_limit);
+    let outputs_dropped = outputs_total - outputs_shown;
+    let (mut calls, mut outputs, mut lines) = (0, 0, Vec::new());
     if calls_dropped > 0 {
         lines.push(format!("({calls_dropped} earlier calls are not shown)"));
     }
@@ -118,7 +124,6 @@ fn transcript(options: &Coalesce, messages: &[Message<'_>], exchanges: &[Exchang
                 if let Some(output) = output
                     && (*collapsed || outputs > outputs_dropped)
                 {
-                    outputs_shown += usize::from(!collapsed);
                     lines.push(format!(" {output}"));
                 }
             }
