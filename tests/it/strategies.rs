@@ -7,7 +7,7 @@ use baler::core::models::Family;
 use baler::core::plan::Edit;
 use baler::core::policy::Policy;
 use baler::core::render::{assemble, render};
-use baler::core::strategy::Report;
+use baler::core::strategy::{Report, Strategy};
 use baler::core::think::{Circumstances, compact_to};
 use baler::core::tokens::{Encoding, Measure, PRIMER_TOKENS, count_fixed};
 use baler::core::when::Request;
@@ -1567,6 +1567,72 @@ fn where_roles_are_free_nothing_is_inserted() {
 }
 
 // reports
+
+/// A chat that gives every strategy something to do, and one that gives none to any but those that drop.
+fn for_all() -> Vec<String> {
+    let pretty = serde_json::to_string_pretty(&json!((0..900).map(|n| json!({"id": n})).collect::<Vec<_>>())).unwrap();
+    let trace = format!("Error: it broke\n{}", numbered(30));
+    let mut all = job(&[("run", "{}", &trace), ("list", "{}", &pretty), ("list", "{}", &pretty), ("run", "{}", "fine")]);
+    let image = json!({"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}});
+    all.insert(2, json!({"role": "user", "content": [{"type": "text", "text": "See."}, image]}).to_string());
+    all
+}
+
+#[test]
+fn a_report_has_one_shape_whether_the_step_acted_or_not() {
+    let all = for_all();
+    let idle = [message("user", "One."), message("assistant", "Two."), message("user", "Three.")];
+    let webhook = "{ webhook = { url = \"http://127.0.0.1:9/\" } }";
+    let mut names = Vec::new();
+    for step in [
+        r#""dedupe""#,
+        r#""minify""#,
+        r#""trim_results""#,
+        "{ clear_results = { keep = 1 } }",
+        r#""strip""#,
+        r#""collapse_errors""#,
+        r#""coalesce""#,
+        r#""digest""#,
+        "{ sliding_window = { messages = 2 } }",
+        r#""token_budget""#,
+        webhook,
+    ] {
+        // A step of its own behind it changes something, so that there are reports at all.
+        let reports = |messages: &[String], step: &str, target: u64| {
+            let policy = policy_of(&format!(
+                "[[policy]]\nwindow = 100000\nreserve = 0\nkeep = {{ exchanges = 1 }}\npin = {{ first_user = false }}\ntarget = {{ tokens = {target} }}\nladder = [{step}, {{ sliding_window = {{ messages = 1 }} }}]\n"
+            ));
+            forced(messages, &policy).reports.remove(0)
+        };
+        let acted = reports(&all, step, 200);
+        let nothing = reports(
+            &idle,
+            &step
+                .replace("messages = 2", "messages = 9")
+                .replace("\"token_budget\"", "{ token_budget = { threshold = 1000.0 } }")
+                .replace("\"coalesce\"", "{ coalesce = { older_than = 99 } }")
+                .replace("\"digest\"", "{ digest = { older_than = 99 } }"),
+            1,
+        );
+        assert!(acted.acted() || step == webhook, "{acted:?}");
+        assert!(!nothing.acted(), "{nothing:?}");
+        assert_eq!(acted.strategy, nothing.strategy);
+        let keys = |report: &Report| report.details.iter().map(|(name, _)| *name).collect::<Vec<_>>();
+        assert_eq!(keys(&acted), keys(&nothing), "{step}");
+        assert!(nothing.details.iter().all(|(_, count)| *count == 0), "{nothing:?}");
+        names.push(acted.strategy);
+        let counts = match acted.strategy {
+            "coalesce" => COUNTS.to_vec(),
+            "digest" => vec!["lines", "lines_shown"],
+            "collapse_errors" => vec!["errors_collapsed"],
+            "webhook" => vec!["discarded"],
+            _ => vec![],
+        };
+        assert_eq!(keys(&acted), counts, "{step}");
+    }
+    let all: Vec<&str> = Strategy::NAMES.into_iter().filter(|name| *name != "oversize").collect();
+    assert_eq!(names, all, "every strategy there is");
+}
 
 #[test]
 fn a_step_that_did_nothing_reports_so() {

@@ -13,6 +13,10 @@ use crate::core::text::{failure_line, is_failure};
 /// Its name.
 pub(super) const NAME: &str = "coalesce";
 
+/// What its report counts.
+pub(super) const DETAILS: [&str; 8] =
+    ["turns", "calls_total", "calls_shown", "calls_dropped", "outputs_total", "outputs_shown", "outputs_dropped", "errors_collapsed"];
+
 /// Options.
 #[derive(Debug, Clone, Copy)]
 pub struct Coalesce {
@@ -129,16 +133,8 @@ fn transcript(options: &Coalesce, messages: &[Message<'_>], exchanges: &[Exchang
             }
         }
     }
-    let count = |n: usize| n as u64;
-    let details = vec![
-        ("turns", count(exchanges.iter().filter(|exchange| exchange.kind == Kind::User).count())),
-        ("calls_total", count(calls_total)),
-        ("calls_shown", count(calls_total - calls_dropped)),
-        ("calls_dropped", count(calls_dropped)),
-        ("outputs_total", count(outputs_total)),
-        ("outputs_shown", count(outputs_shown)),
-        ("outputs_dropped", count(outputs_total - outputs_shown)),
-        ("errors_collapsed", count(overcome.len())),
-    ];
-    (lines.join("\n"), details)
+    let turns = exchanges.iter().filter(|exchange| exchange.kind == Kind::User).count();
+    let calls_shown = calls_total - calls_dropped;
+    let counts = [turns, calls_total, calls_shown, calls_dropped, outputs_total, outputs_shown, outputs_dropped, overcome.len()];
+    (lines.join("\n"), DETAILS.into_iter().zip(counts.map(|count| count as u64)).collect())
 }
