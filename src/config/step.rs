@@ -130,7 +130,7 @@ steps! {
         keep: usize = 3,
         /// The newest results up to this many tokens stay too.
         keep_tokens: u64 = 0,
-        /// Whether the arguments of calls whose results are cleared become {}.
+        /// Whether the arguments of calls whose results may be cleared become {}.
         clear_inputs: bool = false,
         /// Tokens that clearing must save, or nothing is cleared.
         clear_at_least: u64 = 0,

@@ -796,6 +796,17 @@ fn cleared_inputs_are_empty_objects() {
 }
 
 #[test]
+fn inputs_of_calls_with_short_results_are_cleared_too() {
+    let long = json!({"path": "src/main.rs", "content": words(3, 80)}).to_string();
+    let all = job(&[("write", &long, "ok"), ("write", &long, "ok"), ("write", &long, "ok")]);
+    let after = compacted(&all, "{ clear_results = { keep = 1, clear_inputs = true } }");
+    assert_eq!(arguments(&after.messages), ["{}", "{}", &long]);
+    assert_eq!(results(&after.messages), ["ok"; 3], "a placeholder would be longer");
+    assert_eq!(compacted(&after.messages, "{ clear_results = { keep = 1, clear_inputs = true } }").messages, after.messages);
+    assert_eq!(compacted(&all, "{ clear_results = { keep = 1 } }").messages, all, "unless inputs are to be cleared");
+}
+
+#[test]
 fn clearing_that_would_save_too_little_clears_nothing() {
     let contents = five_results();
     let steps: Vec<_> = contents.iter().map(|content| ("read", "{}", content.as_str())).collect();
