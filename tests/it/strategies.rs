@@ -873,6 +873,15 @@ fn a_copy_in_the_newest_exchange_is_the_one_that_stays() {
 }
 
 #[test]
+fn what_stands_around_a_run_of_lines_keeps_its_line_ends() {
+    let shared = numbered(12);
+    let older = format!("first of all\r\nand more\r\n{shared}\nand then\r\n\n");
+    let all = job(&[("run", "{}", &older), ("run", "{}", &format!("something else\n{shared}\nthe end"))]);
+    let reference = "[… 12 lines as in the newer result of run() …]";
+    assert_eq!(results(&compacted(&all, r#""dedupe""#).messages)[0], format!("first of all\r\nand more\r\n{reference}\nand then\r\n\n"));
+}
+
+#[test]
 fn results_with_other_images_beside_the_same_text_are_no_copies() {
     let with = |id: &str, image: &str| {
         let parts = json!([{"type": "text", "text": words(1, 60)}, {"type": "image_url", "image_url": {"url": image}}]);

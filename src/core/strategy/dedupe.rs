@@ -84,7 +84,7 @@ fn parts(message: &Message<'_>) -> usize {
 impl Seen {
     fn add(&mut self, text: &str, label: String) {
         let index = self.texts.len();
-        let lines: Vec<String> = text.lines().map(str::to_owned).collect();
+        let lines: Vec<String> = text.split('\n').map(str::to_owned).collect();
         for (line, hash) in hashes(&lines).enumerate() {
             self.runs.entry(hash).or_insert((index, line));
         }
@@ -107,7 +107,8 @@ impl Seen {
     }
 
     fn without_runs(&self, text: &str) -> Option<String> {
-        let lines: Vec<&str> = text.lines().collect();
+        // Line ends are part of the lines: what is no copy stays byte for byte.
+        let lines: Vec<&str> = text.split('\n').collect();
         let hashes: Vec<u64> = hashes(&lines).collect();
         let (mut out, mut at, mut found): (Vec<String>, usize, bool) = (Vec::new(), 0, false);
         while let Some(line) = lines.get(at) {
