@@ -1152,6 +1152,19 @@ fn a_transcript_collapses_failures_that_were_overcome() {
 }
 
 #[test]
+fn a_transcript_tells_where_images_and_files_were() {
+    let image = json!({"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}});
+    let file = json!({"type": "file", "file": {"file_id": "file-1"}});
+    let mut all = job(&[("look", "{}", ""), ("read", "{}", &words(1, 200))]);
+    all[3] = json!({"role": "tool", "tool_call_id": "call_0", "content": [image]}).to_string();
+    all.insert(2, json!({"role": "user", "content": [{"type": "text", "text": "See these."}, image, file]}).to_string());
+    all.insert(3, json!({"role": "user", "content": [image]}).to_string());
+    let after = compacted(&all, r#""coalesce""#);
+    let transcript = tagged(&after.messages, "conversation_transcript");
+    assert!(transcript.contains("\nuser: See these. [image] [file]\nuser: [image]\n→ look()\n [image]\n→ read()\n"), "{transcript}");
+}
+
+#[test]
 fn arguments_and_outputs_in_a_transcript_are_shortened_by_its_options() {
     let arguments = json!({"a": "x".repeat(50), "b": [1, 2, 3, 4], "c": 1, "d": 2}).to_string();
     let all = job(&[("write", &arguments, &words(1, 200)), ("read", "{}", &words(2, 200))]);

@@ -5,9 +5,11 @@ use super::Done;
 use super::collapse_errors;
 use super::label::{Limits, clipped, of_call};
 use super::scope::{Scope, is_result, name_of_result};
+use super::strip::medium;
 use super::synthetic::{Tag, cache_control};
 use crate::core::chat::{Exchange, Kind, Message};
 use crate::core::draft::{Draft, Goal, Standing, text_of};
+use crate::core::json::Json;
 use crate::core::text::{failure_line, is_failure};
 
 /// Its name.
@@ -61,6 +63,13 @@ pub(super) fn apply(options: &Coalesce, scope: &Scope, draft: &mut Draft<'_>, go
     Done { replaced: 0, details }
 }
 
+/// What a message held beside text, in a word each.
+fn media(message: &Message<'_>) -> String {
+    let parts = message.content.filter(|raw| raw.starts_with('[')).and_then(Json::parse);
+    let Some(Json::List(parts)) = parts else { return String::new() };
+    parts.iter().filter_map(medium).map(|what| format!(" [{what}]")).collect()
+}
+
 fn transcript(options: &Coalesce, messages: &[Message<'_>], exchanges: &[Exchange]) -> (String, Vec<(&'static str, u64)>) {
     let overcome = collapse_errors::overcome(messages, exchanges);
     let mut pieces: Vec<Piece> = Vec::new();
@@ -72,10 +81,10 @@ fn transcript(options: &Coalesce, messages: &[Message<'_>], exchanges: &[Exchang
             pieces.push(Piece::Said(body));
             continue;
         }
-        let said = text_of(first).join(" ");
-        if !said.trim().is_empty() {
+        let said = [clipped(text_of(first).join(" ").trim(), options.chars), media(first)].concat();
+        if !said.is_empty() {
             let who = if exchange.kind == Kind::User { "user" } else { "assistant" };
-            pieces.push(Piece::Said(format!("{who}: {}", clipped(said.trim(), options.chars))));
+            pieces.push(Piece::Said(format!("{who}: {}", said.trim_start())));
         }
         for at in (exchange.first..exchange.end).filter(|at| is_result(messages, *at)) {
             let Some(result) = messages.get(at) else { continue };
@@ -83,16 +92,16 @@ fn transcript(options: &Coalesce, messages: &[Message<'_>], exchanges: &[Exchang
                 Some(call) => of_call(&call.name, call.arguments, limits),
                 None => format!("{}()", name_of_result(messages, exchange, at).unwrap_or_default()),
             };
-            let output = text_of(result).join("\n");
+            let (output, media) = (text_of(result).join("\n"), media(result));
             let collapsed = overcome.contains(&at);
             let output = match () {
                 () if collapsed => {
                     Some(format!("failed, overcome later: {}", clipped(failure_line(&output).trim(), options.argument_chars)))
                 }
-                () if output.trim().is_empty() => None,
+                () if output.trim().is_empty() => Some(media.trim_start().to_owned()).filter(|media| !media.is_empty()),
                 // What still fails is what the model must know of in full.
                 () if is_failure(&output) => Some(clipped(output.trim(), options.chars.saturating_mul(4))),
-                () => Some(clipped(output.trim(), options.chars)),
+                () => Some([clipped(output.trim(), options.chars), media].concat()),
             };
             pieces.push(Piece::Call { line, output, collapsed });
         }
