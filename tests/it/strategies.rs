@@ -462,12 +462,12 @@ fn json_that_was_cut_is_no_larger_than_the_size_marks_included() {
         deep,
     ];
     let mut cut = 0;
-    for (size, head, tail) in [(4_000, 2_400, 1_600), (4_000, 4_000, 0), (2_000, 0, 2_000), (600, 300, 300), (250, 150, 100)] {
+    for (size, head, tail) in [(4_000_u64, 2_400, 1_600), (4_000, 4_000, 0), (2_000, 0, 2_000), (600, 300, 300), (250, 150, 100)] {
         for value in &values {
             for unit in ["chars", "tokens"] {
                 let options = format!("truncate = {{ unit = \"{unit}\", size = {size}, head = {head}, tail = {tail} }}");
                 let text = value.to_string();
-                let count = |text: &str| if unit == "chars" { text.chars().count() } else { Encoding::O200k.count(text) as usize };
+                let count = |text: &str| if unit == "chars" { text.chars().count() as u64 } else { Encoding::O200k.count(text) };
                 if count(&text) <= size {
                     continue;
                 }
