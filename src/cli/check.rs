@@ -5,6 +5,8 @@ use std::process::ExitCode;
 
 use super::{CheckFlags, EXIT_CONFIG, complain};
 use crate::core::draft::Keep;
+use crate::core::json::Json;
+use crate::core::models::Prices;
 use crate::core::policy::{Budget, Policy, Trigger};
 use crate::core::size::scale;
 use crate::{app, config};
@@ -37,18 +39,19 @@ pub(super) fn run(flags: CheckFlags) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// A policy's numbers in its window (the default one where it depends on the model), and its ladder.
+/// Every key of a policy with its value, then what follows from them in its window (the default one where it depends on
+/// the model), and its ladder.
 fn explain(policy: &Policy, out: &mut impl Write) -> std::io::Result<()> {
+    if let Some(Json::Object(keys)) = Json::parse(&policy.options) {
+        for (key, value) in keys.iter().filter(|(key, _)| !matches!(key.as_str(), "name" | "ladder")) {
+            writeln!(out, "  {key} = {}", given(value))?;
+        }
+    }
     let window = policy.window_for(None);
     let Budget { room, target, min_gain, .. } = policy.budget(window);
     writeln!(out, "  mode {}, window {window}, room for the prompt {room}", policy.mode.as_str())?;
     let Trigger { ratio, tokens, messages, turns } = policy.trigger;
-    let limits = [
-        ("tokens", ratio.map(|ratio| scale(room, ratio)).or(tokens)),
-        ("tokens", ratio.and(tokens)),
-        ("messages", messages),
-        ("turns", turns),
-    ];
+    let limits = [("tokens", ratio.map(|ratio| scale(room, ratio))), ("tokens", tokens), ("messages", messages), ("turns", turns)];
     let limits: Vec<String> = limits.into_iter().filter_map(|(unit, limit)| Some(format!("{} {unit}", limit?))).collect();
     let limits = if limits.is_empty() { String::new() } else { format!("{}, and ", limits.join(", ")) };
     writeln!(out, "  acts at {limits}above {room} tokens anyway; down to {target} tokens, saving {min_gain} at least")?;
@@ -58,10 +61,26 @@ fn explain(policy: &Policy, out: &mut impl Write) -> std::io::Result<()> {
     if let Some(idle) = policy.idle {
         writeln!(out, "  acts at {} tokens after {:?} of silence", scale(room, idle.ratio), idle.after)?;
     }
+    match (policy.break_even, policy.prices) {
+        (false, _) => writeln!(out, "  need not pay for what is read anew")?,
+        (true, None) => writeln!(out, "  must pay for what is read anew, where the prices of the model's cache are known")?,
+        (true, Some(Prices { cache_read, cache_write })) => {
+            writeln!(out, "  must pay for what is read anew: cached tokens cost {cache_read} to read and {cache_write} to write")?;
+        }
+    }
     let Keep { tokens, turns, exchanges } = policy.keep;
     writeln!(out, "  keeps the newest {tokens} tokens, {turns} turns, {exchanges} exchanges")?;
     for (at, step) in policy.ladder.iter().enumerate() {
         writeln!(out, "  step {}: {}", at + 1, step.options)?;
     }
     Ok(())
+}
+
+/// A value as an operator would write it: without what is not given.
+fn given(value: &Json) -> String {
+    match value {
+        Json::Null => "none".to_owned(),
+        Json::Object(members) => Json::Object(members.iter().filter(|(_, value)| *value != Json::Null).cloned().collect()).to_string(),
+        other => other.to_string(),
+    }
 }

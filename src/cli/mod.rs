@@ -90,7 +90,8 @@ struct CompactFlags {
     /// Compact at once, down to this share of the tokens after the leading system and developer messages.
     #[arg(long, value_name = "RATIO", conflicts_with = "target_tokens")]
     target_ratio: Option<f64>,
-    /// Compact at once, down to this many prompt tokens. Without a target the policy decides, as it would in the proxy.
+    /// Compact at once, down to this many prompt tokens. Either target is the room as well: newest results that leave more are
+    /// cut. Without a target the policy decides, as it would in the proxy.
     #[arg(long, value_name = "TOKENS")]
     target_tokens: Option<u64>,
 }

@@ -352,6 +352,7 @@ impl Check<'_> {
             on_unfit: if raw.on_unfit == raw::Choice::Reject { OnUnfit::Reject } else { OnUnfit::Forward },
             on_error: if raw.on_error == raw::Choice::Reject { OnError::Reject } else { OnError::Forward },
             selectable: raw.selectable,
+            options: serde_json::to_string(&raw::Policy { ladder: Vec::new(), ..raw.clone() }).unwrap_or_default(),
         };
         if let Some(pattern) = &raw.pin.text {
             match regex::Regex::new(pattern) {

@@ -130,7 +130,7 @@ steps! {
         keep: usize = 3,
         /// The newest results up to this many tokens stay too.
         keep_tokens: u64 = 0,
-        /// Whether the arguments of calls whose results are cleared become {}.
+        /// Whether the arguments of calls whose results may be cleared become {}.
         clear_inputs: bool = false,
         /// Tokens that clearing must save, or nothing is cleared.
         clear_at_least: u64 = 0,
@@ -176,7 +176,7 @@ steps! {
     TokenBudget "token_budget" {
         /// Down to here; the policy's target when not given.
         budget: Option<Amount> = None,
-        /// Share of the budget from which on anything is done.
+        /// Share of the budget above which anything is done. Below 1 exchanges go down to this share of the budget.
         threshold: f64 = 1.0,
     }
     /// The span goes to a service of the operator's, whose answer takes its place when it is valid.
@@ -198,7 +198,9 @@ pub struct Truncate {
     pub unit: Unit,
     /// Results above this are large.
     pub size: u64,
-    /// What stays of a large text's beginning; with 0 here and in `tail`, texts stay whole.
+    /// What stays of a large text's beginning. Of JSON about head and tail together stay, in the same proportion, and
+    /// with its marks never more than `size`: small members whole, the rest shortened. With 0 here and in `tail`
+    /// nothing stays but the mark.
     pub head: u64,
     /// What stays of its end.
     pub tail: u64,

@@ -210,6 +210,8 @@ pub struct Policy {
     pub on_error: OnError,
     /// Whether a request may choose it by header.
     pub selectable: bool,
+    /// All of its keys but the ladder as JSON, defaults filled in, for those who ask.
+    pub options: String,
 }
 
 /// The numbers that a decision compares with. All in prompt tokens.

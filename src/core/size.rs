@@ -49,6 +49,21 @@ pub fn ratio(part: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
 }
 
+/// The limit for each at which `sizes` come to `allowed` together: small ones stay whole, large ones share the rest.
+#[must_use]
+pub fn level(mut sizes: Vec<u64>, allowed: u64) -> u64 {
+    sizes.sort_unstable();
+    let mut left = allowed;
+    for (done, size) in sizes.iter().enumerate() {
+        let share = left / (sizes.len() - done) as u64;
+        if *size > share {
+            return share;
+        }
+        left -= size;
+    }
+    u64::MAX
+}
+
 /// The size of a request, as triggers see it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Size {

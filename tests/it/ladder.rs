@@ -212,6 +212,38 @@ async fn check_explains_policies_and_refuses_what_cannot_work() {
         assert!(out.contains(told), "{told}: {out}");
     }
     let file = tempfile::NamedTempFile::new().unwrap();
+    // Every key that a policy has is told, given or not.
+    let all = serde_json::to_value(baler::config::raw::Policy::default()).unwrap();
+    for key in all.as_object().unwrap().keys().filter(|key| !["name", "ladder"].contains(&key.as_str())) {
+        assert!(out.contains(&format!("\n  {key} = ")), "{key}: {out}");
+    }
+    let given = [
+        "models = [\"gpt-*\"]",
+        "headers = { x-team = \"ml-*\" }",
+        "trigger = { tokens = 900, when = \"occupancy > 0.7\" }",
+        "break_even = true",
+        "prices = { cache_read = 0.25, cache_write = 1.5 }",
+        "roles = \"alternate\"",
+        "pin = { first_user = false, tools = [\"plan_*\"], text = \"KEEP\" }",
+        "on_unfit = \"reject\"",
+        "target = { tokens = 500 }",
+    ];
+    std::fs::write(file.path(), format!("[[policy]]\n{}\n", given.join("\n"))).unwrap();
+    let (code, out, err) = run(&["check", "--explain", file.path().to_str().unwrap()], "").await;
+    assert_eq!(code, 0, "{err}");
+    for told in [
+        "models = [\"gpt-*\"]",
+        "headers = {\"x-team\":\"ml-*\"}",
+        "trigger = {\"tokens\":900,\"when\":\"occupancy > 0.7\"}",
+        "prices = {\"cache_read\":0.25,\"cache_write\":1.5}",
+        "roles = \"alternate\"",
+        "pin = {\"first_user\":false,\"tools\":[\"plan_*\"],\"text\":\"KEEP\"}",
+        "on_unfit = \"reject\"",
+        "acts at 900 tokens, and above",
+        "cached tokens cost 0.25 to read and 1.5 to write",
+    ] {
+        assert!(out.contains(told), "{told}: {out}");
+    }
     for (toml, told) in [
         ("trigger = { when = \"total_tokens > messages\" }", "policy.0.trigger.when"),
         ("trigger = { when = \"tokens > 5\" }", "names \"tokens\""),

@@ -7,7 +7,7 @@ use baler::core::models::Family;
 use baler::core::plan::Edit;
 use baler::core::policy::Policy;
 use baler::core::render::{assemble, render};
-use baler::core::strategy::Report;
+use baler::core::strategy::{Report, Strategy};
 use baler::core::think::{Circumstances, compact_to};
 use baler::core::tokens::{Encoding, Measure, PRIMER_TOKENS, count_fixed};
 use baler::core::when::Request;
@@ -242,13 +242,16 @@ fn a_budget_is_enforced_from_its_threshold_on() {
     let size = tokens(&all);
     let step =
         |budget: u64, threshold: f64| format!("{{ token_budget = {{ budget = {{ tokens = {budget} }}, threshold = {threshold} }} }}");
-    // 0.9 of the budget is more than there is.
-    assert_eq!(compacted(&all, &step(size * 10 / 9 + 2, 0.9)).messages, all);
+    // A tenth of the budget is as much as there is: not above it.
+    assert_eq!(compacted(&all, &step(size * 10, 0.1)).messages, all);
+    // Above that share of it, exchanges go down to the share, though the budget itself was never exceeded.
+    assert_fills(&all, &compacted(&all, &step(size * 10 - 10, 0.1)).messages, size - 1);
+    assert_fills(&all, &compacted(&all, &step(size, 0.5)).messages, size / 2);
     // 1.5 times the budget is not reached, though the budget is exceeded; with 1.4 it is, and then all of the excess goes.
     let budget = size * 10 / 15 + 2;
     assert_eq!(compacted(&all, &step(budget, 1.5)).messages, all);
     assert_fills(&all, &compacted(&all, &step(budget, 1.4)).messages, budget);
-    assert_fills(&all, &compacted(&all, &step(size - 1, 0.9)).messages, size - 1);
+    assert_fills(&all, &compacted(&all, &step(size - 1, 1.0)).messages, size - 1);
 }
 
 #[test]
@@ -375,13 +378,19 @@ fn tokens_can_be_the_unit() {
 #[test]
 fn a_json_list_that_is_cut_stays_json() {
     let rows: Vec<Value> = (0..100).map(|id| json!({"id": id, "name": format!("item {id}")})).collect();
-    let after = &trimmed("truncate = { size = 300, head = 120, tail = 80 }", &[&json!(rows).to_string()])[0];
-    let Value::Array(kept) = serde_json::from_str(after).unwrap() else { panic!("{after}") };
-    let (mark, kept) = kept.split_last().unwrap();
-    assert_eq!(kept, &rows[..kept.len()], "the first items as they were");
-    assert_eq!(*mark, json!(format!("… {} of 100 items removed by trim_results", 100 - kept.len())));
-    let size = json!(kept).to_string().len();
-    assert!((150..=220).contains(&size), "head and tail together are 200 characters: {size}");
+    for (head, tail) in [(120, 80), (200, 0), (0, 200), (100, 100)] {
+        let options = format!("truncate = {{ size = 300, head = {head}, tail = {tail} }}");
+        let after = &trimmed(&options, &[&json!(rows).to_string()])[0];
+        let Value::Array(kept) = serde_json::from_str(after).unwrap() else { panic!("{after}") };
+        let at = kept.iter().position(Value::is_string).unwrap();
+        let (first, last) = (&kept[..at], &kept[at + 1..]);
+        let left = first.len() + last.len();
+        assert_eq!(kept[at], json!(format!("… {} of 100 items removed by trim_results", 100 - left)));
+        assert_eq!((first, last), (&rows[..at], &rows[100 - last.len()..]), "the first and the last as they were");
+        assert_eq!((first.is_empty(), last.is_empty()), (head == 0, tail == 0));
+        let size = json!(first).to_string().len() + json!(last).to_string().len();
+        assert!((150..=220).contains(&size), "head and tail together are 200 characters: {size}");
+    }
 }
 
 #[test]
@@ -393,7 +402,83 @@ fn a_json_object_that_is_cut_stays_json() {
     let mark = kept.remove("__truncated__").unwrap();
     assert_eq!(mark, json!(format!("{} of 100 members removed by trim_results", 100 - kept.len())));
     assert!((8..=12).contains(&kept.len()), "as many as go into 200 characters: {}", kept.len());
-    assert_eq!(Value::Object(kept.clone()), Value::Object((0..kept.len()).map(member).collect()), "the first members as they were");
+    let first = kept.keys().take_while(|key| key.starts_with("key_00")).count();
+    let expected = (0..first).chain(100 - (kept.len() - first)..100).map(member).collect();
+    assert_eq!(Value::Object(kept), Value::Object(expected), "the first and the last members as they were");
+    assert!(first >= 4);
+}
+
+#[test]
+fn members_that_are_small_stay_and_only_large_ones_are_shortened() {
+    let prose = numbered(300);
+    let rows: Vec<Value> = (0..400).map(|n| json!({"id": n, "name": format!("row {n}")})).collect();
+    let first_and_last = |list: &Value| {
+        let list = list.as_array().unwrap();
+        assert_eq!((&list[0], list.last().unwrap()), (&rows[0], &rows[399]));
+        assert!(
+            list.iter().any(|item| item.as_str().is_some_and(|mark| mark.contains("of 400 items removed by trim_results"))),
+            "{list:?}"
+        );
+        assert!(list.len() > 20, "{}", list.len());
+    };
+    let cut = |value: Value| -> Value {
+        let after = &trimmed("", &[&value.to_string()])[0];
+        assert!((1_500..=2_100).contains(&after.chars().count()), "{}", after.len());
+        serde_json::from_str(after).unwrap()
+    };
+    let after = cut(json!({"a_path": "src/main.rs", "content": prose}));
+    assert_eq!(after["a_path"], "src/main.rs");
+    let content = after["content"].as_str().unwrap();
+    assert!(content.starts_with(&prose[..900]) && content.ends_with(&prose[prose.len() - 500..]), "{content}");
+
+    let after = cut(json!({"a": 1, "rows": rows, "z": "end"}));
+    assert_eq!((&after["a"], &after["z"]), (&json!(1), &json!("end")));
+    first_and_last(&after["rows"]);
+    let after = cut(json!({"data": {"a_total": 400, "rows": rows}, "next": null}));
+    assert_eq!((&after["data"]["a_total"], &after["next"]), (&json!(400), &json!(null)));
+    first_and_last(&after["data"]["rows"]);
+
+    // Two large ones share the room; a list of one large item is cut inside of it.
+    let after = cut(json!({"err": prose, "id": 7, "out": prose}));
+    assert_eq!(after["id"], 7);
+    for name in ["err", "out"] {
+        let text = after[name].as_str().unwrap();
+        assert!(text.starts_with(&prose[..400]) && text.ends_with(&prose[prose.len() - 300..]), "{text}");
+    }
+    first_and_last(&cut(json!([{"id": 1, "rows": rows}]))[0]["rows"]);
+}
+
+#[test]
+fn json_that_was_cut_is_no_larger_than_the_size_marks_included() {
+    let object = |n: usize| json!({"id": n, "note": format!("quote \" and\nline \u{1}{n}"), "tags": ["a", n, null, true]});
+    let wide = Value::Object((0..900).map(|n| (format!("key {n}"), object(n))).collect());
+    let deep = (0..60).fold(json!(numbered(300)), |inner, n| json!({"level": n, "inner": inner, "list": [n, n]}));
+    let values = [
+        json!((0..3_000).collect::<Vec<_>>()),
+        json!((0..300).map(object).collect::<Vec<_>>()),
+        json!((0..40).map(|n| json!({"page": n, "rows": (0..90).collect::<Vec<_>>()})).collect::<Vec<_>>()),
+        json!({"log": "\n\"\\\u{1}\t".repeat(2_000), "code": 3}),
+        wide,
+        deep,
+    ];
+    let mut cut = 0;
+    for (size, head, tail) in [(4_000_u64, 2_400, 1_600), (4_000, 4_000, 0), (2_000, 0, 2_000), (600, 300, 300), (250, 150, 100)] {
+        for value in &values {
+            for unit in ["chars", "tokens"] {
+                let options = format!("truncate = {{ unit = \"{unit}\", size = {size}, head = {head}, tail = {tail} }}");
+                let text = value.to_string();
+                let count = |text: &str| if unit == "chars" { text.chars().count() as u64 } else { Encoding::O200k.count(text) };
+                if count(&text) <= size {
+                    continue;
+                }
+                let after = &trimmed(&options, &[&text])[0];
+                serde_json::from_str::<Value>(after).unwrap();
+                assert!((size / 8..=size).contains(&count(after)), "{} {unit} of {size}: {after}", count(after));
+                cut += 1;
+            }
+        }
+    }
+    assert!(cut > 40, "{cut}");
 }
 
 #[test]
@@ -405,6 +490,23 @@ fn long_texts_and_lists_inside_json_are_cut_where_they_stand() {
     assert!(content.starts_with(&prose[..1_000]) && content.ends_with(&prose[prose.len() - 600..]), "{content}");
     assert!(content.contains("characters removed by trim_results"));
     assert!((1_900..2_200).contains(&after.len()), "{}", after.len());
+}
+
+#[test]
+fn what_cannot_be_sampled_or_outlined_shorter_is_truncated() {
+    let prose = numbered(300);
+    let rows: Vec<usize> = (0..3_000).collect();
+    let keys = Value::Object((0..20).map(|n| (format!("{n}{}", "k".repeat(400)), json!(n))).collect());
+    for options in ["sample = {}", "outline = {}", "outline = {}, sample = {}"] {
+        for value in [json!({"id": 1, "content": prose}), json!([{"id": 1, "rows": rows}]), json!([[rows]]), keys.clone()] {
+            let after = &trimmed(options, &[&value.to_string()])[0];
+            assert!(after.chars().count() <= 4_000, "{options}: {}", after.len());
+            assert!(after.contains("removed by trim_results"), "{options}: {after}");
+            serde_json::from_str::<Value>(after).unwrap();
+        }
+    }
+    let after: Value = serde_json::from_str(&trimmed("sample = {}", &[&json!({"id": 1, "content": prose}).to_string()])[0]).unwrap();
+    assert!(after["id"] == 1 && after["content"].as_str().unwrap().starts_with(&prose[..900]), "{after}");
 }
 
 #[test]
@@ -500,11 +602,21 @@ fn results_that_are_errors_are_not_trimmed() {
 }
 
 #[test]
-fn with_neither_head_nor_tail_texts_stay_whole_while_lists_are_sampled() {
+fn with_neither_head_nor_tail_nothing_stays_but_the_mark() {
     let prose = numbered(400);
-    let list = json!((0..2_000).collect::<Vec<_>>()).to_string();
-    let after = trimmed("truncate = { size = 1000, head = 0, tail = 0 }, sample = { items = 1 }", &[&prose, &list]);
-    assert_eq!(after[0], prose);
+    let numbers: Vec<usize> = (0..2_000).collect();
+    let all = [prose.clone(), json!(numbers).to_string(), json!({"id": 1, "rows": numbers}).to_string()];
+    let contents: Vec<&str> = all.iter().map(String::as_str).collect();
+    let none = "truncate = { size = 1000, head = 0, tail = 0 }";
+    let after = trimmed(none, &contents);
+    let marks = [
+        format!("[… {} characters removed by trim_results …]", prose.len()),
+        json!(["… 2000 of 2000 items removed by trim_results"]).to_string(),
+        json!({"__truncated__": "2 of 2 members removed by trim_results"}).to_string(),
+    ];
+    assert_eq!(after, marks);
+    // What a sample makes small enough needs no cut.
+    let after = trimmed(&format!("{none}, sample = {{ items = 1 }}"), &contents);
     let told: Value = serde_json::from_str(&after[1]).unwrap();
     assert_eq!((&told["items"], &told["total_count"]), (&json!([0]), &json!(2000)));
 }
@@ -536,6 +648,46 @@ fn what_was_trimmed_is_not_trimmed_again() {
         assert!(results(&once)[..2].iter().all(|text| text.len() < 4_000), "{options}");
         assert_eq!(compacted(&once, &step).messages, once, "{options}");
     }
+}
+
+// cache marks
+
+#[test]
+fn a_cache_mark_survives_where_a_placeholder_takes_the_place_of_parts() {
+    let parts = |id: &str, text: &str| {
+        let marked = json!({"type": "text", "text": text, "cache_control": {"type": "ephemeral", "ttl": "1h"}});
+        let parts = json!([{"type": "text", "text": words(9, 30), "cache_control": {"type": "ephemeral"}}, marked]);
+        json!({"role": "tool", "tool_call_id": id, "content": parts}).to_string()
+    };
+    let one_part = |id: &str, text: &str| {
+        let part = json!([{"type": "text", "text": text, "cache_control": {"type": "ephemeral"}}]);
+        json!({"role": "tool", "tool_call_id": id, "content": part}).to_string()
+    };
+    let mut all = job(&[("read", "{}", ""), ("read", "{}", ""), ("read", "{}", "fine")]);
+    all[3] = parts("call_0", &format!("{} ValueError: bad", numbered(20)));
+    all[5] = one_part("call_1", &format!("Error: it broke\n{}", numbered(20)));
+    let after = compacted(&all, "{ clear_results = { keep = 1 } }").messages;
+    let content = |raw: &str| serde_json::from_str::<Value>(raw).unwrap()["content"].clone();
+    assert_eq!(
+        content(&after[3]),
+        json!([{"type": "text", "text": placeholder(&all[3]), "cache_control": {"type": "ephemeral", "ttl": "1h"}}]),
+        "the last of two"
+    );
+    assert_eq!(content(&after[5]), json!([{"type": "text", "text": placeholder(&all[5]), "cache_control": {"type": "ephemeral"}}]));
+    assert_eq!(compacted(&after, "{ clear_results = { keep = 1 } }").messages, after, "nor is it cleared again");
+
+    let after = compacted(&all, r#""collapse_errors""#).messages;
+    let line = "[failed, overcome later: Error: it broke]";
+    assert_eq!(content(&after[5]), json!([{"type": "text", "text": line, "cache_control": {"type": "ephemeral"}}]));
+    assert_eq!(compacted(&after, r#""collapse_errors""#).messages, after);
+
+    let same = words(1, 60);
+    all[3] = one_part("call_0", &same);
+    all[5] = result("call_1", &same);
+    let after = compacted(&all, r#""dedupe""#).messages;
+    let reference = "[the same as the newer result of read()]";
+    assert_eq!(content(&after[3]), json!([{"type": "text", "text": reference, "cache_control": {"type": "ephemeral"}}]));
+    assert_eq!(compacted(&after, r#""dedupe""#).messages, after);
 }
 
 // clear_results
@@ -644,6 +796,17 @@ fn cleared_inputs_are_empty_objects() {
 }
 
 #[test]
+fn inputs_of_calls_with_short_results_are_cleared_too() {
+    let long = json!({"path": "src/main.rs", "content": words(3, 80)}).to_string();
+    let all = job(&[("write", &long, "ok"), ("write", &long, "ok"), ("write", &long, "ok")]);
+    let after = compacted(&all, "{ clear_results = { keep = 1, clear_inputs = true } }");
+    assert_eq!(arguments(&after.messages), ["{}", "{}", &long]);
+    assert_eq!(results(&after.messages), ["ok"; 3], "a placeholder would be longer");
+    assert_eq!(compacted(&after.messages, "{ clear_results = { keep = 1, clear_inputs = true } }").messages, after.messages);
+    assert_eq!(compacted(&all, "{ clear_results = { keep = 1 } }").messages, all, "unless inputs are to be cleared");
+}
+
+#[test]
 fn clearing_that_would_save_too_little_clears_nothing() {
     let contents = five_results();
     let steps: Vec<_> = contents.iter().map(|content| ("read", "{}", content.as_str())).collect();
@@ -707,6 +870,26 @@ fn a_copy_in_the_newest_exchange_is_the_one_that_stays() {
     all.extend([calls(&[("last", "read", r#"{"path":"a"}"#)]), result("last", &same)]);
     let after = compacted(&all, r#""dedupe""#);
     assert_eq!(results(&after.messages), ["[the same as the newer result of read(path=a)]", same.as_str()]);
+}
+
+#[test]
+fn what_stands_around_a_run_of_lines_keeps_its_line_ends() {
+    let shared = numbered(12);
+    let older = format!("first of all\r\nand more\r\n{shared}\nand then\r\n\n");
+    let all = job(&[("run", "{}", &older), ("run", "{}", &format!("something else\n{shared}\nthe end"))]);
+    let reference = "[… 12 lines as in the newer result of run() …]";
+    assert_eq!(results(&compacted(&all, r#""dedupe""#).messages)[0], format!("first of all\r\nand more\r\n{reference}\nand then\r\n\n"));
+}
+
+#[test]
+fn results_with_other_images_beside_the_same_text_are_no_copies() {
+    let with = |id: &str, image: &str| {
+        let parts = json!([{"type": "text", "text": words(1, 60)}, {"type": "image_url", "image_url": {"url": image}}]);
+        json!({"role": "tool", "tool_call_id": id, "content": parts}).to_string()
+    };
+    let mut all = job(&[("look", "{}", ""), ("look", "{}", "")]);
+    (all[3], all[5]) = (with("call_0", "https://example.com/1.png"), with("call_1", "https://example.com/2.png"));
+    assert_eq!(compacted(&all, "{ dedupe = { blocks = false } }").messages, all);
 }
 
 #[test]
@@ -923,6 +1106,9 @@ fn a_transcript_shows_twenty_calls_and_fifteen_outputs_unless_told_otherwise() {
         ("tool_call_limit = 4, output_limit = 2", [3, 30, 4, 26, 30, 2, 28, 0]),
         ("tool_call_limit = 100, output_limit = 100", [3, 30, 30, 0, 30, 30, 0, 0]),
         ("tool_call_limit = 6, output_limit = 0", [3, 30, 6, 24, 30, 0, 30, 0]),
+        // An output stands below its call: more of them than calls are never shown.
+        ("tool_call_limit = 4", [3, 30, 4, 26, 30, 4, 26, 0]),
+        ("tool_call_limit = 0", [3, 30, 0, 30, 30, 0, 30, 0]),
     ] {
         let after = compacted(&all, &format!("{{ coalesce = {{ {options} }} }}"));
         assert_eq!(counts(after.report("coalesce")), expected, "{options}");
@@ -963,6 +1149,19 @@ fn a_transcript_collapses_failures_that_were_overcome() {
     for line in numbered(12).lines() {
         assert!(last.contains(line), "the failure that nothing overcame is told in full");
     }
+}
+
+#[test]
+fn a_transcript_tells_where_images_and_files_were() {
+    let image = json!({"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}});
+    let file = json!({"type": "file", "file": {"file_id": "file-1"}});
+    let mut all = job(&[("look", "{}", ""), ("read", "{}", &words(1, 200))]);
+    all[3] = json!({"role": "tool", "tool_call_id": "call_0", "content": [image]}).to_string();
+    all.insert(2, json!({"role": "user", "content": [{"type": "text", "text": "See these."}, image, file]}).to_string());
+    all.insert(3, json!({"role": "user", "content": [image]}).to_string());
+    let after = compacted(&all, r#""coalesce""#);
+    let transcript = tagged(&after.messages, "conversation_transcript");
+    assert!(transcript.contains("\nuser: See these. [image] [file]\nuser: [image]\n→ look()\n [image]\n→ read()\n"), "{transcript}");
 }
 
 #[test]
@@ -1452,6 +1651,72 @@ fn where_roles_are_free_nothing_is_inserted() {
 }
 
 // reports
+
+/// A chat that gives every strategy something to do, and one that gives none to any but those that drop.
+fn for_all() -> Vec<String> {
+    let pretty = serde_json::to_string_pretty(&json!((0..900).map(|n| json!({"id": n})).collect::<Vec<_>>())).unwrap();
+    let trace = format!("Error: it broke\n{}", numbered(30));
+    let mut all = job(&[("run", "{}", &trace), ("list", "{}", &pretty), ("list", "{}", &pretty), ("run", "{}", "fine")]);
+    let image = json!({"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}});
+    all.insert(2, json!({"role": "user", "content": [{"type": "text", "text": "See."}, image]}).to_string());
+    all
+}
+
+#[test]
+fn a_report_has_one_shape_whether_the_step_acted_or_not() {
+    let all = for_all();
+    let idle = [message("user", "One."), message("assistant", "Two."), message("user", "Three.")];
+    let webhook = "{ webhook = { url = \"http://127.0.0.1:9/\" } }";
+    let mut names = Vec::new();
+    for step in [
+        r#""dedupe""#,
+        r#""minify""#,
+        r#""trim_results""#,
+        "{ clear_results = { keep = 1 } }",
+        r#""strip""#,
+        r#""collapse_errors""#,
+        r#""coalesce""#,
+        r#""digest""#,
+        "{ sliding_window = { messages = 2 } }",
+        r#""token_budget""#,
+        webhook,
+    ] {
+        // A step of its own behind it changes something, so that there are reports at all.
+        let reports = |messages: &[String], step: &str, target: u64| {
+            let policy = policy_of(&format!(
+                "[[policy]]\nwindow = 100000\nreserve = 0\nkeep = {{ exchanges = 1 }}\npin = {{ first_user = false }}\ntarget = {{ tokens = {target} }}\nladder = [{step}, {{ sliding_window = {{ messages = 1 }} }}]\n"
+            ));
+            forced(messages, &policy).reports.remove(0)
+        };
+        let acted = reports(&all, step, 200);
+        let nothing = reports(
+            &idle,
+            &step
+                .replace("messages = 2", "messages = 9")
+                .replace("\"token_budget\"", "{ token_budget = { threshold = 1000.0 } }")
+                .replace("\"coalesce\"", "{ coalesce = { older_than = 99 } }")
+                .replace("\"digest\"", "{ digest = { older_than = 99 } }"),
+            1,
+        );
+        assert!(acted.acted() || step == webhook, "{acted:?}");
+        assert!(!nothing.acted(), "{nothing:?}");
+        assert_eq!(acted.strategy, nothing.strategy);
+        let keys = |report: &Report| report.details.iter().map(|(name, _)| *name).collect::<Vec<_>>();
+        assert_eq!(keys(&acted), keys(&nothing), "{step}");
+        assert!(nothing.details.iter().all(|(_, count)| *count == 0), "{nothing:?}");
+        names.push(acted.strategy);
+        let counts = match acted.strategy {
+            "coalesce" => COUNTS.to_vec(),
+            "digest" => vec!["lines", "lines_shown"],
+            "collapse_errors" => vec!["errors_collapsed"],
+            "webhook" => vec!["discarded"],
+            _ => vec![],
+        };
+        assert_eq!(keys(&acted), counts, "{step}");
+    }
+    let all: Vec<&str> = Strategy::NAMES.into_iter().filter(|name| *name != "oversize").collect();
+    assert_eq!(names, all, "every strategy there is");
+}
 
 #[test]
 fn a_step_that_did_nothing_reports_so() {

@@ -19,7 +19,7 @@ pub struct ClearResults {
     pub keep: usize,
     /// The newest results up to this many tokens stay too.
     pub keep_tokens: u64,
-    /// Whether the arguments of calls whose results are cleared become `{}`.
+    /// Whether the arguments of calls whose results may be cleared become `{}`.
     pub clear_inputs: bool,
     /// Tokens that clearing must save, or nothing is cleared.
     pub clear_at_least: u64,
@@ -43,15 +43,11 @@ pub(super) fn apply(options: &ClearResults, scope: &Scope, draft: &mut Draft<'_>
         if saved >= over.max(options.clear_at_least) {
             break;
         }
-        if let Some(clearing) = clear(draft, at) {
+        // A result may be shorter than its placeholder, as that of a file that was written; the input of its call is not.
+        let input = if options.clear_inputs { empty_arguments(scope, draft, &exchange, at) } else { None };
+        for clearing in clear(draft, at).into_iter().chain(input) {
             saved += clearing.saves;
             clearings.push(clearing);
-            if options.clear_inputs
-                && let Some(clearing) = empty_arguments(scope, draft, &exchange, at)
-            {
-                saved += clearing.saves;
-                clearings.push(clearing);
-            }
         }
     }
     if saved < options.clear_at_least {
@@ -95,7 +91,7 @@ fn saving(draft: &Draft<'_>, at: usize, json: String) -> Option<Clearing> {
     Some(Clearing { at, new, saves })
 }
 
-/// Empties all arguments of an exchange's calls once its last clearable result is being cleared.
+/// Empties all arguments of an exchange's calls once the last of its results, all of which may be cleared, has its turn.
 fn empty_arguments(scope: &Scope, draft: &Draft<'_>, exchange: &Exchange, cleared: usize) -> Option<Clearing> {
     if !(exchange.first + 1..exchange.end).all(|at| scope.covers(draft, exchange, at)) {
         return None;

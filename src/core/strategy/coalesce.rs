@@ -5,13 +5,19 @@ use super::Done;
 use super::collapse_errors;
 use super::label::{Limits, clipped, of_call};
 use super::scope::{Scope, is_result, name_of_result};
+use super::strip::medium;
 use super::synthetic::{Tag, cache_control};
 use crate::core::chat::{Exchange, Kind, Message};
 use crate::core::draft::{Draft, Goal, Standing, text_of};
+use crate::core::json::Json;
 use crate::core::text::{failure_line, is_failure};
 
 /// Its name.
 pub(super) const NAME: &str = "coalesce";
+
+/// What its report counts.
+pub(super) const DETAILS: [&str; 8] =
+    ["turns", "calls_total", "calls_shown", "calls_dropped", "outputs_total", "outputs_shown", "outputs_dropped", "errors_collapsed"];
 
 /// Options.
 #[derive(Debug, Clone, Copy)]
@@ -57,6 +63,13 @@ pub(super) fn apply(options: &Coalesce, scope: &Scope, draft: &mut Draft<'_>, go
     Done { replaced: 0, details }
 }
 
+/// What a message held beside text, in a word each.
+fn media(message: &Message<'_>) -> String {
+    let parts = message.content.filter(|raw| raw.starts_with('[')).and_then(Json::parse);
+    let Some(Json::List(parts)) = parts else { return String::new() };
+    parts.iter().filter_map(medium).map(|what| format!(" [{what}]")).collect()
+}
+
 fn transcript(options: &Coalesce, messages: &[Message<'_>], exchanges: &[Exchange]) -> (String, Vec<(&'static str, u64)>) {
     let overcome = collapse_errors::overcome(messages, exchanges);
     let mut pieces: Vec<Piece> = Vec::new();
@@ -68,10 +81,10 @@ fn transcript(options: &Coalesce, messages: &[Message<'_>], exchanges: &[Exchang
             pieces.push(Piece::Said(body));
             continue;
         }
-        let said = text_of(first).join(" ");
-        if !said.trim().is_empty() {
+        let said = [clipped(text_of(first).join(" ").trim(), options.chars), media(first)].concat();
+        if !said.is_empty() {
             let who = if exchange.kind == Kind::User { "user" } else { "assistant" };
-            pieces.push(Piece::Said(format!("{who}: {}", clipped(said.trim(), options.chars))));
+            pieces.push(Piece::Said(format!("{who}: {}", said.trim_start())));
         }
         for at in (exchange.first..exchange.end).filter(|at| is_result(messages, *at)) {
             let Some(result) = messages.get(at) else { continue };
@@ -79,26 +92,32 @@ fn transcript(options: &Coalesce, messages: &[Message<'_>], exchanges: &[Exchang
                 Some(call) => of_call(&call.name, call.arguments, limits),
                 None => format!("{}()", name_of_result(messages, exchange, at).unwrap_or_default()),
             };
-            let output = text_of(result).join("\n");
+            let (output, media) = (text_of(result).join("\n"), media(result));
             let collapsed = overcome.contains(&at);
             let output = match () {
                 () if collapsed => {
                     Some(format!("failed, overcome later: {}", clipped(failure_line(&output).trim(), options.argument_chars)))
                 }
-                () if output.trim().is_empty() => None,
+                () if output.trim().is_empty() => Some(media.trim_start().to_owned()).filter(|media| !media.is_empty()),
                 // What still fails is what the model must know of in full.
                 () if is_failure(&output) => Some(clipped(output.trim(), options.chars.saturating_mul(4))),
-                () => Some(clipped(output.trim(), options.chars)),
+                () => Some([clipped(output.trim(), options.chars), media].concat()),
             };
             pieces.push(Piece::Call { line, output, collapsed });
         }
     }
 
     let calls_total = pieces.iter().filter(|piece| matches!(piece, Piece::Call { .. })).count();
-    let outputs_total = pieces.iter().filter(|piece| matches!(piece, Piece::Call { output: Some(_), collapsed: false, .. })).count();
-    let (calls_dropped, outputs_dropped) =
-        (calls_total.saturating_sub(options.tool_call_limit), outputs_total.saturating_sub(options.output_limit));
-    let (mut calls, mut outputs, mut outputs_shown, mut lines) = (0, 0, 0, Vec::new());
+    let outputs = |from: usize| {
+        let calls = pieces.iter().filter(|piece| matches!(piece, Piece::Call { .. })).skip(from);
+        calls.filter(|piece| matches!(piece, Piece::Call { output: Some(_), collapsed: false, .. })).count()
+    };
+    let calls_dropped = calls_total.saturating_sub(options.tool_call_limit);
+    let outputs_total = outputs(0);
+    // An output is shown below its call: that of a call which is not shown is not, whatever the limit.
+    let outputs_shown = outputs(calls_dropped).min(options.output_limit);
+    let outputs_dropped = outputs_total - outputs_shown;
+    let (mut calls, mut outputs, mut lines) = (0, 0, Vec::new());
     if calls_dropped > 0 {
         lines.push(format!("({calls_dropped} earlier calls are not shown)"));
     }
@@ -118,22 +137,13 @@ fn transcript(options: &Coalesce, messages: &[Message<'_>], exchanges: &[Exchang
                 if let Some(output) = output
                     && (*collapsed || outputs > outputs_dropped)
                 {
-                    outputs_shown += usize::from(!collapsed);
                     lines.push(format!(" {output}"));
                 }
             }
         }
     }
-    let count = |n: usize| n as u64;
-    let details = vec![
-        ("turns", count(exchanges.iter().filter(|exchange| exchange.kind == Kind::User).count())),
-        ("calls_total", count(calls_total)),
-        ("calls_shown", count(calls_total - calls_dropped)),
-        ("calls_dropped", count(calls_dropped)),
-        ("outputs_total", count(outputs_total)),
-        ("outputs_shown", count(outputs_shown)),
-        ("outputs_dropped", count(outputs_total - outputs_shown)),
-        ("errors_collapsed", count(overcome.len())),
-    ];
-    (lines.join("\n"), details)
+    let turns = exchanges.iter().filter(|exchange| exchange.kind == Kind::User).count();
+    let calls_shown = calls_total - calls_dropped;
+    let counts = [turns, calls_total, calls_shown, calls_dropped, outputs_total, outputs_shown, outputs_dropped, overcome.len()];
+    (lines.join("\n"), DETAILS.into_iter().zip(counts.map(|count| count as u64)).collect())
 }

@@ -75,10 +75,16 @@ pub(super) fn apply(options: Dedupe, scope: &Scope, draft: &mut Draft<'_>) -> u6
     replaced
 }
 
+/// The parts of a message's content: what stands beside its text may differ where the text does not.
+fn parts(message: &Message<'_>) -> usize {
+    let parts = message.content.filter(|raw| raw.starts_with('['));
+    parts.and_then(|raw| serde_json::from_str::<Vec<serde::de::IgnoredAny>>(raw).ok()).map_or(1, |parts| parts.len())
+}
+
 impl Seen {
     fn add(&mut self, text: &str, label: String) {
         let index = self.texts.len();
-        let lines: Vec<String> = text.lines().map(str::to_owned).collect();
+        let lines: Vec<String> = text.split('\n').map(str::to_owned).collect();
         for (line, hash) in hashes(&lines).enumerate() {
             self.runs.entry(hash).or_insert((index, line));
         }
@@ -91,6 +97,7 @@ impl Seen {
     fn shorter(&self, message: &Message<'_>, options: Dedupe) -> Option<String> {
         let all = text_of(message);
         if let [text] = all.as_slice()
+            && parts(message) <= 1
             && text.len() >= LEAST_BYTES / 2
             && let Some(newer) = self.whole.get(text.as_ref())
         {
@@ -100,7 +107,8 @@ impl Seen {
     }
 
     fn without_runs(&self, text: &str) -> Option<String> {
-        let lines: Vec<&str> = text.lines().collect();
+        // Line ends are part of the lines: what is no copy stays byte for byte.
+        let lines: Vec<&str> = text.split('\n').collect();
         let hashes: Vec<u64> = hashes(&lines).collect();
         let (mut out, mut at, mut found): (Vec<String>, usize, bool) = (Vec::new(), 0, false);
         while let Some(line) = lines.get(at) {

@@ -20,6 +20,7 @@ mod strip;
 mod synthetic;
 mod token_budget;
 mod trim_results;
+mod truncate;
 mod webhook;
 
 use super::draft::{Draft, Goal};
@@ -36,7 +37,8 @@ pub use sliding_window::SlidingWindow;
 pub use strip::Strip;
 pub(super) use synthetic::is_synthetic;
 pub use token_budget::TokenBudget;
-pub use trim_results::{Outline, Pick, Sample, TrimResults, Truncate};
+pub use trim_results::{Outline, Pick, Sample, TrimResults};
+pub use truncate::Truncate;
 pub use webhook::{Answer, Question};
 
 /// One step of a ladder.
@@ -82,7 +84,7 @@ pub enum Strategy {
 struct Done {
     /// Messages it put something smaller in place of.
     replaced: u64,
-    /// Counts of its own, by name.
+    /// Counts of its own, by name; those of [`Strategy::details`] that are missing are 0.
     details: Vec<(&'static str, u64)>,
 }
 
@@ -166,6 +168,17 @@ impl Strategy {
             Strategy::Webhook(_) => webhook::NAME,
         }
     }
+
+    /// The names of its own counts, in the order of its reports.
+    fn details(&self) -> &'static [&'static str] {
+        match self {
+            Strategy::CollapseErrors => &["errors_collapsed"],
+            Strategy::Coalesce(_) => &coalesce::DETAILS,
+            Strategy::Digest => &["lines", "lines_shown"],
+            Strategy::Webhook(_) => &["discarded"],
+            _ => &[],
+        }
+    }
 }
 
 impl Step {
@@ -198,7 +211,7 @@ pub fn descend(ladder: &[Step], draft: &mut Draft<'_>, goal: Goal, answers: &[An
     if alternates {
         alternate::unbridge(draft);
     }
-    let first = reported(oversize::NAME, draft, |draft| Ok(oversize::apply_first(draft, goal).into()))?;
+    let first = reported(oversize::NAME, &[], draft, |draft| Ok(oversize::apply_first(draft, goal).into()))?;
     if first.acted() {
         reports.push(first);
     }
@@ -207,24 +220,28 @@ pub fn descend(ladder: &[Step], draft: &mut Draft<'_>, goal: Goal, answers: &[An
         if goal.met(draft.size()) {
             break;
         }
-        reports.push(reported(step.strategy.name(), draft, |draft| step.apply(draft, goal, answers))?);
+        let strategy = &step.strategy;
+        reports.push(reported(strategy.name(), strategy.details(), draft, |draft| step.apply(draft, goal, answers))?);
     }
     if alternates {
         alternate::bridge(draft);
     }
     if draft.size().tokens > goal.room {
-        reports.push(reported(oversize::NAME, draft, |draft| Ok(oversize::apply_last(draft, goal).into()))?);
+        reports.push(reported(oversize::NAME, &[], draft, |draft| Ok(oversize::apply_last(draft, goal).into()))?);
     }
     Ok(reports)
 }
 
 fn reported<'a>(
     strategy: &'static str,
+    details: &[&'static str],
     draft: &mut Draft<'a>,
     apply: impl FnOnce(&mut Draft<'a>) -> Result<Done, Stopped>,
 ) -> Result<Report, Stopped> {
     let before = draft.size();
-    let Done { replaced, details } = apply(draft)?;
+    let done = apply(draft)?;
     let after = draft.size();
-    Ok(Report { strategy, before, after, dropped: before.messages.saturating_sub(after.messages), replaced, details })
+    let told = |name: &str| done.details.iter().find(|(key, _)| *key == name).map_or(0, |(_, count)| *count);
+    let details = details.iter().map(|name| (*name, told(name))).collect();
+    Ok(Report { strategy, before, after, dropped: before.messages.saturating_sub(after.messages), replaced: done.replaced, details })
 }

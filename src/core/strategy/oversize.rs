@@ -9,6 +9,7 @@ use crate::core::chat::{Kind, Message, Role};
 use crate::core::draft::{Draft, Goal, Standing, text_of};
 use crate::core::json::Json;
 use crate::core::plan::Replacement;
+use crate::core::size::level;
 
 /// Name in reports and metrics.
 pub const NAME: &str = "oversize";
@@ -66,7 +67,7 @@ fn cut_arguments(draft: &mut Draft<'_>, over: u64) -> u64 {
         .map(|exchange| (draft.tokens_at(exchange.first), exchange.first))
         .collect();
     let total: u64 = calls.iter().map(|(tokens, _)| tokens).sum();
-    let limit = level(&calls, total.saturating_sub(over)).max(LEAST_TOKENS);
+    let limit = level(calls.iter().map(|(tokens, _)| *tokens).collect(), total.saturating_sub(over)).max(LEAST_TOKENS);
     let mut replaced = 0;
     for (tokens, at) in calls {
         let Ok(message) = Message::parse(draft.raw(at)) else { continue };
@@ -107,7 +108,7 @@ fn apply(draft: &mut Draft<'_>, over: u64) -> u64 {
         }
     }
     let total: u64 = results.iter().map(|(tokens, _)| tokens).sum();
-    let limit = level(&results, total.saturating_sub(over)).max(LEAST_TOKENS);
+    let limit = level(results.iter().map(|(tokens, _)| *tokens).collect(), total.saturating_sub(over)).max(LEAST_TOKENS);
     if results.iter().all(|(tokens, _)| *tokens <= limit) {
         return 0;
     }
@@ -121,21 +122,6 @@ fn apply(draft: &mut Draft<'_>, over: u64) -> u64 {
         }
     }
     replaced
-}
-
-/// The limit per result at which they come to `allowed` tokens together: small ones stay whole, large ones share the rest.
-fn level(results: &[(u64, usize)], allowed: u64) -> u64 {
-    let mut sizes: Vec<u64> = results.iter().map(|(tokens, _)| *tokens).collect();
-    sizes.sort_unstable();
-    let mut left = allowed;
-    for (done, size) in sizes.iter().enumerate() {
-        let share = left / (sizes.len() - done) as u64;
-        if *size > share {
-            return share;
-        }
-        left -= size;
-    }
-    u64::MAX
 }
 
 /// The result at `at`, cut to about `limit` tokens; `None` when its content is no text.

@@ -3,13 +3,17 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use super::synthetic::cache_control;
 use crate::core::chat::{Message, span_in};
 
-/// The message with `text` as its content.
+/// The message with `text` as its content. A `cache_control` mark on a part stays on the one part that is left.
 pub(super) fn with_content(message: &Message<'_>, text: &str) -> Option<String> {
-    let span = span_in(message.raw, message.content?);
     let text = serde_json::to_string(text).ok()?;
-    Some([message.raw.get(..span.start)?, &text, message.raw.get(span.end..)?].concat())
+    let content = match cache_control(message) {
+        Some(mark) => format!(r#"[{{"type":"text","text":{text},"cache_control":{mark}}}]"#),
+        None => text,
+    };
+    spliced(message.raw, [(message.content?, content)])
 }
 
 /// The message with the arguments of its calls as `change` wants them, given each call's name and decoded arguments.
@@ -26,63 +30,51 @@ pub(super) fn with_arguments(message: &Message<'_>, mut change: impl FnMut(&str,
     if let Some(Legacy { name, arguments: Some(arguments) }) = &legacy {
         all.push((name.as_deref().unwrap_or_default(), arguments.get()));
     }
-    let (mut json, mut from, mut changed) = (String::with_capacity(message.raw.len()), 0, false);
     all.sort_by_key(|(_, raw)| span_in(message.raw, raw).start);
-    for (name, raw) in all {
-        let Some(new) = serde_json::from_str::<String>(raw).ok().and_then(|decoded| change(name, &decoded)) else { continue };
-        let span = span_in(message.raw, raw);
-        json.push_str(message.raw.get(from..span.start)?);
-        json.push_str(&serde_json::to_string(&new).ok()?);
-        from = span.end;
-        changed = true;
-    }
-    json.push_str(message.raw.get(from..)?);
-    changed.then_some(json)
+    spliced(message.raw, all.into_iter().filter_map(|(name, raw)| Some((raw, changed(raw, |decoded| change(name, decoded))?))))
 }
 
 /// The message with the texts of its content (the string, or its text parts) as `change` wants them. `None` when it
 /// wants nothing changed.
 pub(super) fn with_texts(message: &Message<'_>, mut change: impl FnMut(&str) -> Option<String>) -> Option<String> {
-    let raw = message.content?;
-    if !raw.starts_with('[') {
-        return with_content(message, &change(&serde_json::from_str::<String>(raw).ok()?)?);
-    }
     #[derive(Deserialize)]
     struct Part<'a> {
         #[serde(borrow)]
         text: Option<&'a RawValue>,
     }
-    let parts: Vec<&RawValue> = serde_json::from_str(raw).ok()?;
-    let (mut json, mut from, mut changed) = (String::with_capacity(message.raw.len()), 0, false);
-    for part in parts {
-        let Ok(Part { text: Some(text) }) = serde_json::from_str::<Part<'_>>(part.get()) else { continue };
-        let Some(new) = serde_json::from_str::<String>(text.get()).ok().and_then(|text| change(&text)) else { continue };
-        let span = span_in(message.raw, text.get());
-        json.push_str(message.raw.get(from..span.start)?);
-        json.push_str(&serde_json::to_string(&new).ok()?);
-        from = span.end;
-        changed = true;
+    let raw = message.content?;
+    if !raw.starts_with('[') {
+        return spliced(message.raw, [(raw, changed(raw, change)?)]);
     }
-    json.push_str(message.raw.get(from..)?);
-    changed.then_some(json)
+    with_parts(message, |part| {
+        let text = serde_json::from_str::<Part<'_>>(part).ok()?.text?.get();
+        spliced(part, [(text, changed(text, &mut change)?)])
+    })
 }
 
 /// The message with parts of its content as `change` wants them, given each part's JSON. `None` when it wants nothing
 /// changed.
 pub(super) fn with_parts(message: &Message<'_>, mut change: impl FnMut(&str) -> Option<String>) -> Option<String> {
-    let raw = message.content.filter(|raw| raw.starts_with('['))?;
-    let parts: Vec<&RawValue> = serde_json::from_str(raw).ok()?;
-    let (mut json, mut from, mut changed) = (String::with_capacity(message.raw.len()), 0, false);
-    for part in parts {
-        let Some(new) = change(part.get()) else { continue };
-        let span = span_in(message.raw, part.get());
-        json.push_str(message.raw.get(from..span.start)?);
+    let parts: Vec<&RawValue> = serde_json::from_str(message.content.filter(|raw| raw.starts_with('['))?).ok()?;
+    spliced(message.raw, parts.into_iter().filter_map(|part| Some((part.get(), change(part.get())?))))
+}
+
+/// The JSON of what `change` makes of the text that `raw` spells.
+fn changed(raw: &str, change: impl FnOnce(&str) -> Option<String>) -> Option<String> {
+    serde_json::to_string(&change(&serde_json::from_str::<String>(raw).ok()?)?).ok()
+}
+
+/// `raw` with slices of it, given in their order, replaced. `None` when there are none.
+fn spliced<'a>(raw: &'a str, changes: impl IntoIterator<Item = (&'a str, String)>) -> Option<String> {
+    let (mut json, mut from) = (String::with_capacity(raw.len()), None);
+    for (old, new) in changes {
+        let span = span_in(raw, old);
+        json.push_str(raw.get(from.unwrap_or(0)..span.start)?);
         json.push_str(&new);
-        from = span.end;
-        changed = true;
+        from = Some(span.end);
     }
-    json.push_str(message.raw.get(from..)?);
-    changed.then_some(json)
+    json.push_str(raw.get(from?..)?);
+    Some(json)
 }
 
 /// The message without the members of these names. `None` when it has none of them.

@@ -13,6 +13,10 @@ pub(super) const NAME: &str = "strip";
 /// Fields that hold what a model thought.
 const REASONING: [&str; 3] = ["reasoning_content", "reasoning", "reasoning_details"];
 
+const IMAGE: &str = "image";
+const AUDIO: &str = "audio";
+const FILE: &str = "file";
+
 /// Options.
 #[derive(Debug, Clone, Copy)]
 pub struct Strip {
@@ -51,15 +55,29 @@ pub(super) fn apply(options: Strip, scope: &Scope, draft: &mut Draft<'_>) -> u64
     replaced
 }
 
+/// What a part of a message's content is that is no text.
+pub(super) fn medium(part: &Json) -> Option<&'static str> {
+    let Some(Json::String(kind)) = part.get("type") else { return None };
+    Some(match kind.as_str() {
+        "image_url" | "input_image" | "image" => IMAGE,
+        "input_audio" | "audio" => AUDIO,
+        "file" | "input_file" => FILE,
+        _ => return None,
+    })
+}
+
 /// A text part that says what was there.
 fn stub(options: Strip, part: &str) -> Option<String> {
     let json = Json::parse(part)?;
-    let what = match json.get("type") {
-        Some(Json::String(kind)) if kind == "image_url" || kind == "input_image" || kind == "image" => options.images.then_some("image"),
-        Some(Json::String(kind)) if kind == "input_audio" || kind == "audio" => options.audio.then_some("audio"),
-        Some(Json::String(kind)) if kind == "file" || kind == "input_file" => options.files.then_some("file"),
-        _ => None,
-    }?;
+    let what = medium(&json)?;
+    let goes = match what {
+        IMAGE => options.images,
+        AUDIO => options.audio,
+        _ => options.files,
+    };
+    if !goes {
+        return None;
+    }
     let mark = json.get("cache_control").map(|mark| format!(r#","cache_control":{mark}"#)).unwrap_or_default();
     Some(format!(r#"{{"type":"text","text":"[{what} removed to save context]"{mark}}}"#))
 }

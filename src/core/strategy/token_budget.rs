@@ -13,14 +13,16 @@ pub(super) const NAME: &str = "token_budget";
 pub struct TokenBudget {
     /// Down to here: tokens, or a share of window − reserve; the policy's target when not given.
     pub budget: Option<Amount>,
-    /// Share of the budget from which on anything is done.
+    /// Share of the budget above which exchanges go. Below 1 they go down to that share, else what was above it would be
+    /// under the budget and nothing would ever go; above 1 down to the budget.
     pub threshold: f64,
 }
 
 pub(super) fn apply(options: &TokenBudget, scope: &Scope, draft: &mut Draft<'_>, goal: Goal) -> u64 {
-    let goal = Goal { target: options.budget.map_or(goal.target, |budget| budget.of(goal.room)), ..goal };
+    let budget = options.budget.map_or(goal.target, |budget| budget.of(goal.room));
+    let goal = Goal { target: scale(budget, options.threshold.min(1.0)), ..goal };
     let by_count = goal.messages.is_some() || goal.turns.is_some();
-    if !by_count && draft.size().tokens < scale(goal.target, options.threshold) {
+    if !by_count && draft.size().tokens <= scale(budget, options.threshold) {
         return 0;
     }
     for exchange in scope.span(draft) {

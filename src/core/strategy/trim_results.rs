@@ -1,11 +1,12 @@
 //! `trim_results`: large tool results become smaller: a text keeps its head and tail, a list some of its items, and JSON
 //! may become an outline. Error results are left alone.
 //!
-//! The steps look at the result itself and not at each other's output, so that none puts another out of action: an
-//! outline shows the items that `sample` picks, and JSON stays JSON when it is truncated.
+//! The options do not put each other out of action: an outline shows the items that `sample` picks, and what is still
+//! large after either, or cannot be sampled, is truncated. JSON stays JSON.
 
 use super::rewrite::with_texts;
 use super::scope::Scope;
+use super::truncate::{MARK, MARK_KEY, Truncate};
 use crate::core::chat::Message;
 use crate::core::draft::Draft;
 use crate::core::json::Json;
@@ -15,11 +16,6 @@ use crate::core::tokens::Encoding;
 
 /// Its name.
 pub(super) const NAME: &str = "trim_results";
-
-/// What every cut says; a text that says so is not cut again.
-const MARK: &str = "removed by trim_results";
-/// The member that says so in an object.
-const MARK_KEY: &str = "__truncated__";
 
 /// Options.
 #[derive(Debug, Clone, Copy)]
@@ -32,19 +28,6 @@ pub struct TrimResults {
     pub outline: Option<Outline>,
     /// Keep some items of large lists.
     pub sample: Option<Sample>,
-}
-
-/// What is large, and what stays of it.
-#[derive(Debug, Clone, Copy)]
-pub struct Truncate {
-    /// Whether the numbers are tokens; characters otherwise.
-    pub tokens: bool,
-    /// Above this a result is large.
-    pub size: u64,
-    /// What stays of the beginning.
-    pub head: u64,
-    /// What stays of the end.
-    pub tail: u64,
 }
 
 /// How much an outline shows.
@@ -109,92 +92,16 @@ fn trimmed(options: &TrimResults, text: &str, encoding: Encoding) -> Option<Stri
         return None;
     }
     let Some(json) = Json::parse(text) else { return if large { truncate.text(text, encoding) } else { None } };
-    let new = match (options.outline, options.sample) {
+    let shaped = match (options.outline, options.sample) {
         (Some(outline), sample) => outline.of(&json, sample),
         (None, Some(sample)) => sampled(&json, sample),
-        (None, None) if large => truncate.json(&json, truncate.head + truncate.tail, encoding),
+        (None, None) if large => json.clone(),
         (None, None) => return None,
     };
+    // What has no list to sample, or says less than its outline would, is truncated like any other.
+    let shaped = if shaped.to_string().len() < text.len() { shaped } else { json };
+    let new = if truncate.measure(&shaped.to_string(), encoding) > truncate.size { truncate.json(&shaped, encoding) } else { shaped };
     Some(new.to_string()).filter(|new| new.len() < text.len())
-}
-
-impl Truncate {
-    fn measure(self, text: &str, encoding: Encoding) -> u64 {
-        if self.tokens { encoding.count(text) } else { text.chars().count() as u64 }
-    }
-
-    /// Head and tail of a text, cut between characters, with what was removed in between.
-    fn text(self, text: &str, encoding: Encoding) -> Option<String> {
-        if self.head + self.tail == 0 {
-            return None;
-        }
-        let total = self.measure(text, encoding);
-        let (head, tail) = (self.bytes(text, self.head, total, false), self.bytes(text, self.tail, total, true));
-        if head + tail >= text.len() {
-            return None;
-        }
-        let (head, tail) = (text.get(..head)?, text.get(text.len() - tail..)?);
-        let removed = text.chars().count() - head.chars().count() - tail.chars().count();
-        Some(format!("{head}\n[… {removed} characters {MARK} …]\n{tail}"))
-    }
-
-    /// Bytes that `amount` of a text's beginning (or end) takes; tokens by the text's average.
-    fn bytes(self, text: &str, amount: u64, total: u64, from_end: bool) -> usize {
-        let amount = usize::try_from(amount).unwrap_or(usize::MAX);
-        if self.tokens {
-            let bytes =
-                usize::try_from(text.len() as u128 * amount as u128 / u128::from(total.max(1))).unwrap_or(text.len()).min(text.len());
-            return if from_end { text.len() - text.ceil_char_boundary(text.len() - bytes) } else { text.floor_char_boundary(bytes) };
-        }
-        match amount.checked_sub(1) {
-            None => 0,
-            Some(last) if from_end => text.char_indices().rev().nth(last).map_or(text.len(), |(at, _)| text.len() - at),
-            Some(_) => text.char_indices().nth(amount).map_or(text.len(), |(at, _)| at),
-        }
-    }
-
-    /// JSON of about `room`, still JSON: lists and objects keep their first members, long texts their head and tail.
-    fn json(self, value: &Json, room: u64, encoding: Encoding) -> Json {
-        match value {
-            Json::String(text) if self.measure(text, encoding) > room => {
-                let share = Truncate { head: room * 6 / 10, tail: room * 4 / 10, ..self };
-                share.text(text, encoding).map_or_else(|| value.clone(), Json::String)
-            }
-            Json::List(items) => {
-                let (mut kept, mut used) = (Vec::new(), 0);
-                for item in items {
-                    let item = self.json(item, room.saturating_sub(used), encoding);
-                    used += self.measure(&item.to_string(), encoding);
-                    if used > room && !kept.is_empty() {
-                        break;
-                    }
-                    kept.push(item);
-                }
-                let removed = items.len() - kept.len();
-                if removed > 0 {
-                    kept.push(Json::String(format!("… {removed} of {} items {MARK}", items.len())));
-                }
-                Json::List(kept)
-            }
-            Json::Object(members) => {
-                let (mut kept, mut used) = (Vec::new(), 0);
-                for (key, value) in members {
-                    let value = self.json(value, room.saturating_sub(used), encoding);
-                    used += self.measure(key, encoding) + self.measure(&value.to_string(), encoding);
-                    if used > room && !kept.is_empty() {
-                        break;
-                    }
-                    kept.push((key.clone(), value));
-                }
-                let removed = members.len() - kept.len();
-                if removed > 0 {
-                    kept.push((MARK_KEY.to_owned(), Json::String(format!("{removed} of {} members {MARK}", members.len()))));
-                }
-                Json::Object(kept)
-            }
-            scalar => scalar.clone(),
-        }
-    }
 }
 
 fn number(count: usize) -> Json {

@@ -1,0 +1,216 @@
+//! Head and tail of what is too large: of a text, and of JSON, which stays JSON.
+
+use crate::core::json::Json;
+use crate::core::size::level;
+use crate::core::tokens::Encoding;
+
+/// What every cut says; a text that says so is not cut again.
+pub(super) const MARK: &str = "removed by trim_results";
+/// The member that says so in an object.
+pub(super) const MARK_KEY: &str = "__truncated__";
+
+/// Characters that a mark takes inside JSON at most, with all that parts it from its neighbours.
+const MARK_CHARS: u64 = 72;
+/// A member of JSON is not cut below this many characters: a mark, and enough to see what it was.
+const LEAST_CHARS: u64 = 120;
+/// Items of a list stay whole up to this share of it: a few whole ones tell more than the beginnings of all.
+const WHOLE_ITEM_SHARE: u64 = 4;
+/// Tries to meet a size in tokens, which characters tell about only on the average.
+const TRIES: usize = 4;
+
+/// What is large, and what stays of it.
+#[derive(Debug, Clone, Copy)]
+pub struct Truncate {
+    /// Whether the numbers are tokens; characters otherwise.
+    pub tokens: bool,
+    /// Above this a result is large.
+    pub size: u64,
+    /// What stays of the beginning.
+    pub head: u64,
+    /// What stays of the end. With 0 in both nothing stays but the mark.
+    pub tail: u64,
+}
+
+/// A JSON value and the characters it takes when written, each counted once.
+struct Weighed<'j> {
+    value: &'j Json,
+    chars: u64,
+    inner: Vec<Weighed<'j>>,
+}
+
+impl<'j> Weighed<'j> {
+    fn of(value: &'j Json) -> Self {
+        let inner: Vec<Weighed<'j>> = match value {
+            Json::List(items) => items.iter().map(Weighed::of).collect(),
+            Json::Object(members) => members.iter().map(|(_, value)| Weighed::of(value)).collect(),
+            _ => Vec::new(),
+        };
+        let values: u64 = inner.iter().map(|inner| inner.chars).sum();
+        let between = (inner.len() as u64).saturating_sub(1);
+        let chars = match value {
+            Json::Null | Json::Bool(true) => 4,
+            Json::Bool(false) => 5,
+            Json::Number(spelling) => spelling.chars().count() as u64,
+            Json::String(text) => written(text),
+            Json::List(_) => 2 + values + between,
+            Json::Object(members) => 2 + values + between + members.iter().map(|(key, _)| written(key) + 1).sum::<u64>(),
+        };
+        Weighed { value, chars, inner }
+    }
+}
+
+/// Characters of a text as a JSON string.
+fn written(text: &str) -> u64 {
+    2 + text.chars().map(width).sum::<u64>()
+}
+
+/// Characters of one character inside a JSON string.
+fn width(c: char) -> u64 {
+    match c {
+        '"' | '\\' | '\n' | '\r' | '\t' | '\u{8}' | '\u{c}' => 2,
+        '\0'..='\u{1f}' => 6,
+        _ => 1,
+    }
+}
+
+/// Two ends of a text with what was removed between them.
+fn marked(head: &str, tail: &str, removed: usize) -> String {
+    let mark = format!("[… {removed} characters {MARK} …]");
+    if head.is_empty() && tail.is_empty() { mark } else { format!("{head}\n{mark}\n{tail}") }
+}
+
+impl Truncate {
+    pub(super) fn measure(self, text: &str, encoding: Encoding) -> u64 {
+        if self.tokens { encoding.count(text) } else { text.chars().count() as u64 }
+    }
+
+    /// Head and tail of a text, cut between characters, with what was removed in between.
+    pub(super) fn text(self, text: &str, encoding: Encoding) -> Option<String> {
+        let total = self.measure(text, encoding);
+        let (head, tail) = (self.bytes(text, self.head, total, false), self.bytes(text, self.tail, total, true));
+        if head + tail >= text.len() {
+            return None;
+        }
+        let (head, tail) = (text.get(..head)?, text.get(text.len() - tail..)?);
+        Some(marked(head, tail, text.chars().count() - head.chars().count() - tail.chars().count()))
+    }
+
+    /// Bytes that `amount` of a text's beginning (or end) takes; tokens by the text's average.
+    fn bytes(self, text: &str, amount: u64, total: u64, from_end: bool) -> usize {
+        let amount = usize::try_from(amount).unwrap_or(usize::MAX);
+        if self.tokens {
+            let bytes =
+                usize::try_from(text.len() as u128 * amount as u128 / u128::from(total.max(1))).unwrap_or(text.len()).min(text.len());
+            return if from_end { text.len() - text.ceil_char_boundary(text.len() - bytes) } else { text.floor_char_boundary(bytes) };
+        }
+        match amount.checked_sub(1) {
+            None => 0,
+            Some(last) if from_end => text.char_indices().rev().nth(last).map_or(text.len(), |(at, _)| text.len() - at),
+            Some(_) => text.char_indices().nth(amount).map_or(text.len(), |(at, _)| at),
+        }
+    }
+
+    /// JSON of about head and tail together, with its marks no more than the size: small members stay, large ones share
+    /// what is left, and where there are too many, the first and the last stay.
+    pub(super) fn json(self, value: &Json, encoding: Encoding) -> Json {
+        let value = Weighed::of(value);
+        let total = self.measure(&value.value.to_string(), encoding).max(1);
+        let chars = |amount: u64| u64::try_from(u128::from(amount) * u128::from(value.chars) / u128::from(total)).unwrap_or(u64::MAX);
+        let mut room = chars(self.size).min(chars(self.head.saturating_add(self.tail)).saturating_add(MARK_CHARS));
+        let mut new = self.cut(&value, room);
+        for _ in 1..TRIES {
+            let over = self.measure(&new.to_string(), encoding).saturating_sub(self.size);
+            if over == 0 {
+                break;
+            }
+            room = room.saturating_sub(chars(over) + 1);
+            new = self.cut(&value, room);
+        }
+        new
+    }
+
+    fn keeps_nothing(self) -> bool {
+        self.head == 0 && self.tail == 0
+    }
+
+    /// What of `room` the beginning gets.
+    fn head_of(self, room: u64) -> u64 {
+        let both = u128::from(self.head) + u128::from(self.tail);
+        u64::try_from(u128::from(room) * u128::from(self.head) / both.max(1)).unwrap_or(room)
+    }
+
+    fn cut(self, value: &Weighed<'_>, room: u64) -> Json {
+        if value.chars <= room {
+            return value.value.clone();
+        }
+        let room = room.saturating_sub(2);
+        match value.value {
+            Json::String(text) => Json::String(self.short(text, room)),
+            Json::Number(spelling) => Json::String(self.short(spelling, room)),
+            Json::List(items) => {
+                let least = LEAST_CHARS.max(room / WHOLE_ITEM_SHARE);
+                let sizes: Vec<(u64, u64)> = value.inner.iter().map(|item| (1, item.chars)).collect();
+                let (first, last, each) = self.share(&sizes, room, least);
+                let removed = items.len() - first - last;
+                let mark = || Json::String(format!("… {removed} of {} items {MARK}", items.len()));
+                let cut = |items: &[Weighed<'_>]| items.iter().map(|item| self.cut(item, each)).collect::<Vec<_>>();
+                let (head, tail) = ends(&value.inner, first, last);
+                Json::List(cut(head).into_iter().chain((removed > 0).then(mark)).chain(cut(tail)).collect())
+            }
+            Json::Object(members) => {
+                let sizes: Vec<(u64, u64)> =
+                    members.iter().zip(&value.inner).map(|((key, _), value)| (written(key) + 2, value.chars)).collect();
+                let (first, last, each) = self.share(&sizes, room, LEAST_CHARS);
+                let removed = members.len() - first - last;
+                let mark = || (MARK_KEY.to_owned(), Json::String(format!("{removed} of {} members {MARK}", members.len())));
+                let all: Vec<(&String, &Weighed<'_>)> = members.iter().zip(&value.inner).map(|((key, _), value)| (key, value)).collect();
+                let cut = |members: &[(&String, &Weighed<'_>)]| {
+                    members.iter().map(|(key, value)| ((*key).clone(), self.cut(value, each))).collect::<Vec<_>>()
+                };
+                let (head, tail) = ends(&all, first, last);
+                Json::Object(cut(head).into_iter().chain((removed > 0).then(mark)).chain(cut(tail)).collect())
+            }
+            short => short.clone(),
+        }
+    }
+
+    /// The text inside of a JSON string, in `room` characters as they are written.
+    fn short(self, text: &str, room: u64) -> String {
+        let room = if self.keeps_nothing() { 0 } else { room.saturating_sub(MARK_CHARS) };
+        let taken = |mut left: u64, chars: &mut dyn Iterator<Item = char>| {
+            let fit = chars.take_while(|c| left.checked_sub(width(*c)).map(|less| left = less).is_some());
+            fit.map(char::len_utf8).sum::<usize>()
+        };
+        let head_room = self.head_of(room);
+        let head = taken(head_room, &mut text.chars());
+        let tail = taken(room - head_room, &mut text.chars().rev()).min(text.len() - head);
+        let (head, tail) = (text.get(..head).unwrap_or_default(), text.get(text.len() - tail..).unwrap_or_default());
+        marked(head, tail, text.chars().count() - head.chars().count() - tail.chars().count())
+    }
+
+    /// How many of the first entries stay, how many of the last, and what each may take. Entries are what each takes
+    /// beside its value, and its value.
+    fn share(self, entries: &[(u64, u64)], room: u64, least: u64) -> (usize, usize, u64) {
+        let beside: u64 = entries.iter().map(|(beside, _)| beside).sum();
+        let each = level(entries.iter().map(|(_, value)| *value).collect(), room.saturating_sub(beside));
+        if !self.keeps_nothing() && beside <= room && each >= least {
+            return (entries.len(), 0, each);
+        }
+        let room = room.saturating_sub(MARK_CHARS);
+        let mut used = 0;
+        let mut fits = |room: u64, (beside, value): &(u64, u64)| {
+            let more = used + beside + least.min(*value);
+            (more <= room).then(|| used = more).is_some()
+        };
+        let first = entries.iter().take_while(|entry| fits(self.head_of(room), entry)).count();
+        // What the first ones left over is for the last ones.
+        let last_room = if self.tail > 0 { room } else { 0 };
+        let last = entries.iter().skip(first).rev().take_while(|entry| fits(last_room, entry)).count();
+        (first, last, least)
+    }
+}
+
+/// The `first` first and the `last` last of a list.
+fn ends<T>(all: &[T], first: usize, last: usize) -> (&[T], &[T]) {
+    (all.get(..first).unwrap_or_default(), all.get(all.len() - last..).unwrap_or_default())
+}
