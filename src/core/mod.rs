@@ -18,6 +18,7 @@ pub mod gate;
 pub mod json;
 pub mod models;
 pub mod notation;
+pub mod overflow;
 pub mod plan;
 pub mod policy;
 pub mod render;
