@@ -10,6 +10,8 @@
 //!       -> think (replay, estimate, decide) -> strategy (the ladder edits a Draft) -> plan (Edits)
 //!       -> render (slices of the client's body plus the new pieces)
 //! ```
+//!
+//! Answers are read for what they teach: [`usage`] for counts, [`overflow`] for windows, [`sse`] to find both in streams.
 
 pub mod chat;
 pub mod digest;

@@ -88,24 +88,26 @@ impl Said {
         }
     }
 
-    /// A message, which may be another envelope, or pass one on after some words.
+    /// A message, which may be another envelope, or pass some on between words. JSON is never taken for words: it may be
+    /// the request.
     fn text(&mut self, text: &str, depth: u8) {
-        if self.texts.len() >= TEXTS {
-            return;
-        }
-        let before = self.texts.len();
-        if let Some((words, json)) = text.find('{').and_then(|at| text.split_at_checked(at))
+        let mut rest = text;
+        while let Some((words, json)) = rest.find('{').and_then(|at| rest.split_at_checked(at))
             && !phrases::complains(words)
-            && let Some(Ok(inner)) = serde_json::Deserializer::from_str(json).into_iter::<Json>().next()
         {
-            self.texts.push(words.to_owned());
+            let mut values = serde_json::Deserializer::from_str(json).into_iter::<Json>();
+            let Some(Ok(inner)) = values.next() else { break };
+            self.words(words);
             self.walk(&inner, depth);
-            if self.texts.len() > before + 1 {
-                return;
-            }
-            self.texts.truncate(before);
+            rest = json.get(values.byte_offset()..).unwrap_or_default();
         }
-        self.texts.push(text.to_owned());
+        self.words(rest);
+    }
+
+    fn words(&mut self, words: &str) {
+        if self.texts.len() < TEXTS && !words.trim().is_empty() {
+            self.texts.push(words.to_owned());
+        }
     }
 
     fn code(&mut self, value: &Json) {

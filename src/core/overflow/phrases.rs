@@ -151,11 +151,13 @@ static TABLE: LazyLock<Vec<(Kind, Scope, Regex)>> =
     LazyLock::new(|| PHRASES.iter().filter_map(|(_, kind, scope, pattern)| Some((*kind, *scope, compile(pattern)?))).collect());
 static NUMBERS: LazyLock<Vec<Regex>> = LazyLock::new(|| FIGURES.iter().filter_map(|(_, pattern)| compile(pattern)).collect());
 
-/// A number is digits with whatever separates thousands; the full stop of a sentence does no harm.
+/// Digits, with whatever separates thousands.
+const NUMBER: &str = r"\d+(?:[,._']\d{3})*";
+
 fn compile(pattern: &str) -> Option<Regex> {
-    let mut pattern = format!("(?i-u){}", pattern.replace("{any}", r"\d[\d,._']*"));
+    let mut pattern = format!("(?i-u){}", pattern.replace("{any}", NUMBER));
     for name in ["window", "input", "prompt", "total", "output"] {
-        pattern = pattern.replace(&format!("{{{name}}}"), &format!(r"(?P<{name}>\d[\d,._']*)"));
+        pattern = pattern.replace(&format!("{{{name}}}"), &format!("(?P<{name}>{NUMBER})"));
     }
     Regex::new(&pattern).ok()
 }
