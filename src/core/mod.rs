@@ -10,6 +10,8 @@
 //!       -> think (replay, estimate, decide) -> strategy (the ladder edits a Draft) -> plan (Edits)
 //!       -> render (slices of the client's body plus the new pieces)
 //! ```
+//!
+//! Answers are read for what they teach: [`usage`] for counts, [`overflow`] for windows, [`sse`] to find both in streams.
 
 pub mod chat;
 pub mod digest;
@@ -18,6 +20,7 @@ pub mod gate;
 pub mod json;
 pub mod models;
 pub mod notation;
+pub mod overflow;
 pub mod plan;
 pub mod policy;
 pub mod render;

@@ -23,6 +23,7 @@ mod errors;
 mod generated;
 mod invariants;
 mod ladder;
+mod overflow;
 mod strategies;
 mod streaming;
 mod tls;
