@@ -18,7 +18,7 @@ use crate::core::policy::{Policy, Reason};
 use crate::core::render::{assemble, render, validate};
 use crate::core::size::{Size, scale};
 use crate::core::strategy::Report;
-use crate::core::think::{Circumstances, Lookup, Seeds, compact_to, think};
+use crate::core::think::{Circumstances, Lookup, Moment, Seeds, compact_to, think};
 use crate::core::tokens::{Encoding, Measure, count_fixed};
 use crate::core::when::Request;
 
@@ -103,11 +103,10 @@ fn compacted(body: &str, config: &Config, named: Option<&Policy>, flags: &Compac
     let request = Request { model: model.unwrap_or_default().to_owned(), ..Request::default() };
     let circumstances = Circumstances {
         window: policy.window_for(model),
-        max_output_tokens: chat.outline.max_output_tokens,
-        force: false,
         prices: policy.prices_for(model),
         request: &request,
         answers: &[],
+        now: Moment { max_output_tokens: chat.outline.max_output_tokens, ..Moment::default() },
     };
     let before = size_of_edited(&subject, &vec![Edit::Keep; measures.len()]);
     let (edits, reason, reports) = match target(&subject, before, flags) {

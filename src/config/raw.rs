@@ -89,6 +89,8 @@ pub struct Ledger {
     pub memory_bytes: u64,
     /// Messages whose token count and digest are remembered.
     pub messages: u64,
+    /// How long a window is believed that the upstream told when it refused a request as too long.
+    pub window_lifetime: String,
 }
 
 /// `[limits]`
@@ -333,7 +335,7 @@ impl Default for Route {
 
 impl Default for Ledger {
     fn default() -> Self {
-        Ledger { url: "memory".to_owned(), memory_bytes: 64 << 20, messages: 200_000 }
+        Ledger { url: "memory".to_owned(), memory_bytes: 64 << 20, messages: 200_000, window_lifetime: "6h".to_owned() }
     }
 }
 

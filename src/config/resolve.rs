@@ -36,6 +36,8 @@ pub struct Config {
     pub ledger_bytes: u64,
     /// Messages whose measure is remembered.
     pub ledger_messages: u64,
+    /// How long a learned window is believed.
+    pub window_lifetime: Duration,
     /// Bounds.
     pub limits: Limits,
     /// Time for running requests to finish at the end.
@@ -111,6 +113,7 @@ pub(super) fn resolve(raw: &raw::Raw, report: &mut dyn FnMut(String, String)) ->
     let limits = check.limits(&raw.limits);
     let shutdown_timeout = check.duration("shutdown.timeout", &raw.shutdown.timeout);
     let ledger_bytes = check.at_least("ledger.memory_bytes", raw.ledger.memory_bytes, 1 << 20);
+    let window_lifetime = check.duration("ledger.window_lifetime", &raw.ledger.window_lifetime);
     let ledger_messages = check.at_least("ledger.messages", raw.ledger.messages, 1_000);
 
     let mut policies: Vec<Policy> =
@@ -149,6 +152,7 @@ pub(super) fn resolve(raw: &raw::Raw, report: &mut dyn FnMut(String, String)) ->
         chat_suffixes: raw.route.chat_suffixes.clone(),
         ledger_bytes,
         ledger_messages,
+        window_lifetime: window_lifetime?,
         limits: limits?,
         shutdown_timeout: shutdown_timeout?,
         log_format: raw.log.format,

@@ -13,6 +13,7 @@
 //!
 //! Answers are read for what they teach: [`usage`] for counts, [`overflow`] for windows, [`sse`] to find both in streams.
 
+pub mod calibration;
 pub mod chat;
 pub mod digest;
 pub mod draft;

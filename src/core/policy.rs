@@ -71,14 +71,16 @@ pub enum Reason {
     When,
     /// The prompt cache is cold, so that rewriting costs nothing.
     Idle,
+    /// The upstream refused the request as too long.
+    Overflow,
     /// The request asked for it.
     Forced,
 }
 
 impl Reason {
     /// All of them, for metrics.
-    pub const ALL: [Reason; 7] =
-        [Reason::Ratio, Reason::Tokens, Reason::Messages, Reason::Turns, Reason::When, Reason::Idle, Reason::Forced];
+    pub const ALL: [Reason; 8] =
+        [Reason::Ratio, Reason::Tokens, Reason::Messages, Reason::Turns, Reason::When, Reason::Idle, Reason::Overflow, Reason::Forced];
 
     /// Label value for logs and metrics.
     #[must_use]
@@ -90,6 +92,7 @@ impl Reason {
             Reason::Turns => "turns",
             Reason::When => "when",
             Reason::Idle => "idle",
+            Reason::Overflow => "overflow",
             Reason::Forced => "forced",
         }
     }

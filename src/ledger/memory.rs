@@ -7,9 +7,11 @@ use highway::{HighwayHash, HighwayHasher, Key};
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
 
+use crate::core::calibration::Calibration;
 use crate::core::chat::{Message, Outline, Unreadable};
 use crate::core::digest::Digest;
 use crate::core::plan::Checkpoint;
+use crate::core::think::Learned;
 use crate::core::tokens::{Encoding, Measure, PRIMER_TOKENS, count_fixed};
 
 /// Bytes that one entry of reported usage takes, bookkeeping included.
@@ -44,12 +46,18 @@ pub struct Ledger {
     ungated: Cache<Digest, ()>,
     /// When a list was last sent.
     sent: Cache<Digest, Instant>,
+    /// How upstreams count, by tenant, upstream and model.
+    calibrations: Cache<Digest, Calibration>,
+    /// Windows that upstreams told when they refused a request, by tenant, upstream and model, and since when they are known.
+    windows: Cache<Digest, (u64, Instant)>,
+    window_lifetime: Duration,
 }
 
 impl Ledger {
-    /// A ledger of at most `bytes` for checkpoints and usage, and `messages` measures.
+    /// A ledger of at most `bytes` for checkpoints and usage, and `messages` measures; learned windows are forgotten
+    /// after `window_lifetime`.
     #[must_use]
-    pub fn new(bytes: u64, messages: u64) -> Self {
+    pub fn new(bytes: u64, messages: u64, window_lifetime: Duration) -> Self {
         let half = bytes / 2;
         let items = |count: u64| usize::try_from(count).unwrap_or(usize::MAX);
         Ledger {
@@ -59,6 +67,9 @@ impl Ledger {
             fixed: Cache::new(1_024),
             ungated: Cache::new(1_024),
             sent: Cache::new(16_384),
+            calibrations: Cache::new(16_384),
+            windows: Cache::new(16_384),
+            window_lifetime,
             key: Key([(); 4].map(|()| u64::from_le_bytes(crate::random::bytes()))),
         }
     }
@@ -107,6 +118,33 @@ impl Ledger {
         self.usage.insert(list, prompt_tokens);
     }
 
+    /// What is known of a model (digest of tenant, upstream and name) from the upstream's answers.
+    #[must_use]
+    pub fn learned(&self, model: &Digest) -> Learned {
+        let window = self.windows.get(model).filter(|(_, since)| since.elapsed() < self.window_lifetime).map(|(window, _)| window);
+        Learned { window, factor: self.calibrations.get(model).unwrap_or_default().factor() }
+    }
+
+    /// Learns from a prompt that was `counted` and for which the upstream `reported` so many tokens. Says the factor.
+    pub fn calibrate(&self, model: Digest, reported: u64, counted: u64) -> f64 {
+        // Two answers at a time may lose one lesson of the two.
+        let known = self.calibrations.get(&model).unwrap_or_default().learn(reported, counted);
+        self.calibrations.insert(model, known);
+        // A prompt that was served proves a narrower window wrong.
+        if self.windows.get(&model).is_some_and(|(window, _)| reported > window) {
+            self.windows.remove(&model);
+        }
+        known.factor()
+    }
+
+    /// Keeps a window that an upstream told when it refused a request; of two that it told, the narrower.
+    pub fn keep_window(&self, model: Digest, window: u64) {
+        let known = self.learned(&model).window.filter(|known| *known < window);
+        if known.is_none() {
+            self.windows.insert(model, (window, Instant::now()));
+        }
+    }
+
     /// Prompt tokens beside the messages (tool schemas above all), counted only once for the same bytes.
     #[must_use]
     pub fn fixed_tokens(&self, chat: &Outline<'_>, encoding: Encoding) -> u64 {
@@ -148,7 +186,7 @@ mod tests {
 
     #[test]
     fn checkpoints_never_take_more_than_their_half() {
-        let ledger = Ledger::new(1 << 20, 1_000);
+        let ledger = Ledger::new(1 << 20, 1_000, Duration::from_secs(1));
         let text = "x".repeat(10_000);
         let raw = format!(r#"{{"role":"user","content":"{text}"}}"#);
         for n in 0..1_000_u32 {

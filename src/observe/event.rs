@@ -8,6 +8,7 @@ use super::{Action, Endpoint, Metrics, Traffic};
 use crate::core::policy::{Budget, Reason};
 use crate::core::size::Size;
 use crate::core::strategy::Report;
+use crate::core::think::Known;
 use crate::core::usage::Usage;
 
 /// How an answer ended.
@@ -44,6 +45,7 @@ pub struct RequestEnded<'a> {
     /// Before and after.
     pub sizes: Option<[Size; 2]>,
     pub budget: Option<Budget>,
+    pub estimate: Option<Known>,
     pub usage: Option<Usage>,
     pub overhead: Duration,
     pub first_byte: Option<Duration>,
@@ -62,7 +64,7 @@ impl RequestEnded<'_> {
             metrics.answers_broken.with_label_values(&[if self.ending == Ending::ClientLeft { "client" } else { "upstream" }]).inc();
         }
         if let (Some(traffic), Some(sizes), Some(budget)) = (self.traffic, self.sizes, self.budget) {
-            traffic.count(sizes, budget.room);
+            traffic.count(sizes, &budget);
         }
         if let Some(usage) = self.usage {
             let reported = [usage.prompt_tokens, usage.cached_tokens, usage.completion_tokens];
@@ -75,6 +77,7 @@ impl RequestEnded<'_> {
 
     fn log(&self) {
         let [before, after] = self.sizes.unwrap_or_default();
+        let reported = self.estimate.and_then(|estimate| estimate.reported);
         macro_rules! line {
             ($level:ident) => {
                 $level!(
@@ -89,6 +92,9 @@ impl RequestEnded<'_> {
                     tokens_after = after.tokens,
                     messages_before = before.messages,
                     messages_after = after.messages,
+                    estimate_reported = reported.map(|known| known.prompt_tokens),
+                    estimate_reported_messages = reported.map(|known| known.messages),
+                    estimate_counted = self.estimate.map(|all| all.counted - reported.and_then(|known| known.counted).unwrap_or(0)),
                     prompt_tokens = self.usage.map(|usage| usage.prompt_tokens),
                     cached_tokens = self.usage.map(|usage| usage.cached_tokens),
                     overhead_ms = milliseconds(self.overhead),

@@ -5,9 +5,11 @@ use std::time::Duration;
 
 use prometheus::core::Collector;
 use prometheus::{
-    Encoder, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry, TextEncoder,
+    Encoder, Gauge, GaugeVec, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
+    TextEncoder,
 };
 
+use crate::core::policy::Budget;
 use crate::core::size::{Size, ratio};
 
 /// Where Baler's own time went.
@@ -88,6 +90,9 @@ pub struct Traffic {
     messages: [IntCounter; 2],
     tokens_removed: IntCounter,
     occupancy: [Histogram; 2],
+    estimate_error: Histogram,
+    calibration: Gauge,
+    window: IntGauge,
 }
 
 impl Traffic {
@@ -103,15 +108,26 @@ impl Traffic {
         &self.model
     }
 
-    /// Counts a request of these sizes, before and after, in a room of so many tokens.
-    pub fn count(&self, sizes: [Size; 2], room: u64) {
+    /// Counts a request of these sizes, before and after, with this budget.
+    pub fn count(&self, sizes: [Size; 2], budget: &Budget) {
+        self.window.set(i64::try_from(budget.window).unwrap_or(i64::MAX));
         for (((size, tokens), messages), occupancy) in sizes.iter().zip(&self.tokens).zip(&self.messages).zip(&self.occupancy) {
             tokens.inc_by(size.tokens);
             messages.inc_by(size.messages);
-            occupancy.observe(ratio(size.tokens, room));
+            occupancy.observe(ratio(size.tokens, budget.room));
         }
         let [before, after] = sizes;
         self.tokens_removed.inc_by(before.tokens.saturating_sub(after.tokens));
+    }
+}
+
+impl Traffic {
+    /// An estimate met what the upstream then `reported`; `factor` is what it was learned to be by that.
+    pub fn estimated(&self, tokens: u64, reported: u64, factor: Option<f64>) {
+        self.estimate_error.observe(ratio(tokens.abs_diff(reported), reported));
+        if let Some(factor) = factor {
+            self.calibration.set(factor);
+        }
     }
 }
 
@@ -128,6 +144,9 @@ pub struct Metrics {
     tokens_removed: IntCounterVec,
     messages: IntCounterVec,
     occupancy: HistogramVec,
+    estimate_error: HistogramVec,
+    calibration: GaugeVec,
+    window: IntGaugeVec,
     overhead: [Histogram; 5],
     first_byte: [Histogram; 2],
     pub compactions: IntCounterVec,
@@ -153,6 +172,7 @@ pub struct Metrics {
 const OVERHEAD_BUCKETS: [f64; 14] =
     [0.000_01, 0.000_025, 0.000_05, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5];
 const FIRST_BYTE_BUCKETS: [f64; 14] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0];
+const ERROR_BUCKETS: [f64; 10] = [0.002, 0.005, 0.01, 0.02, 0.03, 0.05, 0.1, 0.2, 0.5, 1.0];
 const OCCUPANCY_BUCKETS: [f64; 12] = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.25, 2.0];
 
 type Registered<M> = Result<M, prometheus::Error>;
@@ -204,6 +224,26 @@ impl Metrics {
             )?,
             messages: counters("baler_messages_total", "Messages of inspected requests, before and after.", &traffic)?,
             occupancy: histograms("baler_occupancy_ratio", occupancy, &["policy", "stage"], &OCCUPANCY_BUCKETS)?,
+            estimate_error: histograms(
+                "baler_estimate_error_ratio",
+                "Relative error of the estimated prompt tokens against what the upstream then reported.",
+                &["policy"],
+                &ERROR_BUCKETS,
+            )?,
+            calibration: registered(
+                &registry,
+                GaugeVec::new(
+                    Opts::new("baler_calibration_factor", "The upstream's prompt tokens per token counted here, as learned."),
+                    &["policy", "model"],
+                )?,
+            )?,
+            window: registered(
+                &registry,
+                IntGaugeVec::new(
+                    Opts::new("baler_window_tokens", "The context length that the last request was held against."),
+                    &["policy", "model"],
+                )?,
+            )?,
             overhead: PHASES.map(|phase| overhead.with_label_values(&[phase])),
             first_byte: ENDPOINTS.map(|endpoint| first_byte.with_label_values(&[endpoint])),
             compactions: counters("baler_compactions_total", "Steps of a compaction that changed something.", &["strategy", "reason"])?,
@@ -247,6 +287,9 @@ impl Metrics {
             messages: stages.map(|stage| self.messages.with_label_values(&[policy, model, stage])),
             tokens_removed: self.tokens_removed.with_label_values(&[policy, model]),
             occupancy: stages.map(|stage| self.occupancy.with_label_values(&[policy, stage])),
+            estimate_error: self.estimate_error.with_label_values(&[policy]),
+            calibration: self.calibration.with_label_values(&[policy, model]),
+            window: self.window.with_label_values(&[policy, model]),
         }
     }
 

@@ -11,6 +11,7 @@ use super::inbound::Permit;
 use crate::core::digest::Digest;
 use crate::core::policy::Budget;
 use crate::core::size::Size;
+use crate::core::think::Known;
 use crate::core::usage::Usage;
 use crate::observe::{Action, Ending, Endpoint, RequestEnded, Traffic};
 
@@ -27,8 +28,8 @@ pub struct Finding {
     pub budget: Option<Budget>,
     /// The context length, tokens.
     pub window: u64,
-    /// Where the usage of what was sent is to be kept.
-    pub usage_key: Option<Digest>,
+    /// How the size of what was sent was estimated, and where its usage is to be kept.
+    pub estimate: Option<Known>,
     /// The strategies that changed something.
     pub strategies: Vec<&'static str>,
 }
@@ -37,7 +38,7 @@ impl Finding {
     /// Nothing was found out, for this reason.
     #[must_use]
     pub fn without_a_look(action: Action, reason: &'static str, window: u64) -> Self {
-        Finding { action, reason, sizes: None, budget: None, window, usage_key: None, strategies: Vec::new() }
+        Finding { action, reason, sizes: None, budget: None, window, estimate: None, strategies: Vec::new() }
     }
 }
 
@@ -57,6 +58,8 @@ pub struct Context {
     pub traffic: Option<Arc<Traffic>>,
     /// What inspection found out.
     pub finding: Option<Finding>,
+    /// What the upstream teaches about the model is kept under this.
+    pub model_key: Option<Digest>,
     /// Time the request waited for Baler itself.
     pub overhead: Duration,
     /// Time from sending to the head of the answer.
@@ -82,6 +85,7 @@ impl Context {
             endpoint: Endpoint::Other,
             traffic: None,
             finding: None,
+            model_key: None,
             overhead: Duration::ZERO,
             first_byte: None,
             status: CLIENT_LEFT,
@@ -126,9 +130,13 @@ impl Context {
     pub fn end(&mut self, ending: Ending, usage: Option<Usage>) {
         self.ended = true;
         let finding = self.finding.as_ref();
-        if let (Some(usage), Some(key)) = (usage, finding.and_then(|finding| finding.usage_key)) {
-            self.proxy.ledger.keep_usage(key, usage.prompt_tokens);
+        if let (Some(usage), Some(known)) = (usage, finding.and_then(|finding| finding.estimate)) {
+            self.proxy.ledger.keep_usage(known.key, usage.prompt_tokens);
             self.proxy.metrics.usage_learned.inc();
+            let factor = self.model_key.map(|model| self.proxy.ledger.calibrate(model, usage.prompt_tokens, known.counted));
+            if let (Some(traffic), Some([_, after])) = (&self.traffic, finding.and_then(|finding| finding.sizes)) {
+                traffic.estimated(after.tokens, usage.prompt_tokens, factor);
+            }
         }
         RequestEnded {
             id: &self.id,
@@ -139,6 +147,7 @@ impl Context {
             traffic: self.traffic.as_deref(),
             sizes: finding.and_then(|finding| finding.sizes),
             budget: finding.and_then(|finding| finding.budget),
+            estimate: finding.and_then(|finding| finding.estimate),
             usage,
             overhead: self.overhead,
             first_byte: self.first_byte,

@@ -83,7 +83,7 @@ impl Proxy {
         let traffic = config.policies.iter().map(|policy| labels().map(|label| Arc::new(metrics.traffic(&policy.name, label))).collect());
         Ok(Proxy {
             traffic: traffic.collect(),
-            ledger: Ledger::new(config.ledger_bytes, config.ledger_messages),
+            ledger: Ledger::new(config.ledger_bytes, config.ledger_messages, config.window_lifetime),
             upstreams: (0..config.workers.max(1)).map(|_| Upstream::new(&config.upstream)).collect::<io::Result<_>>()?,
             upstream_identity: format!("{}{}", config.upstream.origin, config.upstream.base_path.as_deref().unwrap_or_default()),
             admission: Admission::new(&config.limits, metrics.in_flight.clone()),
@@ -185,18 +185,24 @@ async fn inspect(proxy: &Arc<Proxy>, context: &mut Context, parts: Parts, body: 
         () if parts.headers.get(CONTENT_ENCODING).is_some_and(|encoding| encoding != "identity") => Some("encoded_body"),
         () => None,
     };
+    let tenant = proxy.tenant(&parts.headers);
+    let model_key = thinking::model_key(proxy, &tenant, path, model.as_deref());
+    context.model_key = Some(model_key);
     let mut question = Question {
         body: body.clone(),
         policy: at,
         model,
         path: path.to_owned(),
-        tenant: proxy.tenant(&parts.headers),
+        tenant,
+        model_key,
         force: wish == Wish::Force,
         observe: wish == Wish::Observe,
         sent: false,
         id: context.id.clone(),
         request: policy.when.as_ref().map_or_else(when::Request::default, |when| described(&parts.headers, when.reads_headers())),
         answers: policy.webhooks.iter().map(|_| strategy::Answer::Unasked).collect(),
+        prior: None,
+        overflow: None,
     };
     question.request.model = question.model.clone().unwrap_or_default();
     let upstream = proxy.upstream(context)?;
@@ -250,8 +256,8 @@ async fn inspect(proxy: &Arc<Proxy>, context: &mut Context, parts: Parts, body: 
             original
         }
     };
-    if let (Some(_), Some(key)) = (policy.idle, context.finding.as_ref().and_then(|finding| finding.usage_key)) {
-        proxy.ledger.sent(key);
+    if let (Some(_), Some(known)) = (policy.idle, context.finding.as_ref().and_then(|finding| finding.estimate)) {
+        proxy.ledger.sent(known.key);
     }
     spent(proxy, context, began + waited_for_others);
 
@@ -304,11 +310,8 @@ fn respond(proxy: &Proxy, mut context: Context, (response, place): Answered) -> 
     parts.version = hyper::Version::default();
     context.status = parts.status.as_u16();
     context.explain(&mut parts.headers);
-    let tap = if context.finding.as_ref().is_some_and(|finding| finding.usage_key.is_some()) {
-        Tap::for_answer(&parts.headers)
-    } else {
-        Tap::Off
-    };
+    let tap =
+        if context.finding.as_ref().is_some_and(|finding| finding.estimate.is_some()) { Tap::for_answer(&parts.headers) } else { Tap::Off };
     let answer = Answer::new(body, tap, proxy.config.upstream.idle_timeout, place, Box::new(context));
     Response::from_parts(parts, Either::Left(answer))
 }

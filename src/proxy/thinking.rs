@@ -16,7 +16,7 @@ use crate::core::draft::Subject;
 use crate::core::policy::{Mode, OnUnfit, Policy};
 use crate::core::render::{Piece, render, validate};
 use crate::core::strategy::{self, Answer, Stopped};
-use crate::core::think::{Circumstances, Lookup, Plan, Seeds, assess, think, usage_key};
+use crate::core::think::{Circumstances, Known, Lookup, Moment, Plan, Prior, Seeds, assess, think, usage_key};
 use crate::core::tokens::{Encoding, Measure};
 use crate::core::when;
 use crate::core::{Cancel, Cancelled};
@@ -40,6 +40,8 @@ pub(super) struct Question {
     pub path: String,
     /// Fingerprint of its credentials.
     pub tenant: Digest,
+    /// What the upstream taught about the model is kept under this.
+    pub model_key: Digest,
     /// Asked to be compacted now.
     pub force: bool,
     /// Asked to be forwarded as it is.
@@ -52,6 +54,10 @@ pub(super) struct Question {
     pub request: when::Request,
     /// What the policy's webhooks answered so far.
     pub answers: Vec<Answer>,
+    /// Usage that it brings along.
+    pub prior: Option<Prior>,
+    /// The upstream refused it as too long: prompt tokens that it has at least.
+    pub overflow: Option<u64>,
 }
 
 impl Question {
@@ -193,11 +199,16 @@ fn answer(proxy: &Proxy, question: &Question, cancel: &Cancel) -> Result<Conclus
 
     let circumstances = Circumstances {
         window,
-        max_output_tokens: outline.max_output_tokens,
-        force: question.force,
         prices: policy.prices_for(model),
         request: &question.request,
         answers: &question.answers,
+        now: Moment {
+            max_output_tokens: outline.max_output_tokens,
+            force: question.force,
+            learned: proxy.ledger.learned(&question.model_key),
+            prior: question.prior,
+            overflow: question.overflow,
+        },
     };
     let lookup = Lookup {
         checkpoint: &|prefix| proxy.ledger.checkpoint(prefix),
@@ -210,7 +221,7 @@ fn answer(proxy: &Proxy, question: &Question, cancel: &Cancel) -> Result<Conclus
         let mut thought = passed("gate");
         thought.finding.sizes = Some([known.size; 2]);
         thought.finding.budget = Some(known.budget);
-        thought.finding.usage_key = Some(known.usage_key);
+        thought.finding.estimate = Some(known.estimate);
         return Ok(Conclusion::Thought(Box::new(thought)));
     }
 
@@ -239,7 +250,8 @@ fn answer(proxy: &Proxy, question: &Question, cancel: &Cancel) -> Result<Conclus
     let mut thought = conclude(proxy, question, policy, observe, &chat, plan, seeds)?;
     if observe {
         // What is observed only is sent as it came: its usage is that of another list.
-        thought.finding.usage_key = Some(usage_key(&seeds.usage, &measures));
+        let counted = fixed_tokens + measures.iter().map(|measure| measure.tokens).sum::<u64>();
+        thought.finding.estimate = Some(Known { key: usage_key(&seeds.usage, &measures), counted, reported: None });
     }
     clock.lap(Phase::Render);
     Ok(Conclusion::Thought(Box::new(thought)))
@@ -287,7 +299,7 @@ fn conclude(
         sizes: Some([plan.before, plan.after]),
         budget: Some(plan.budget),
         window: plan.budget.window,
-        usage_key: Some(plan.usage_key),
+        estimate: Some(plan.estimate),
         strategies,
     };
     let refused = !plan.fits && policy.on_unfit == OnUnfit::Reject && !observe;
@@ -330,6 +342,13 @@ pub(super) fn checkpoint_seed(proxy: &Proxy, question: &Question, policy: &Polic
         &window.to_le_bytes(),
         known.as_bytes(),
     ])
+}
+
+/// What an upstream teaches about a model belongs to this: who asks where, and the model's name. Azure's stands in the
+/// path. Tenants learn on their own: an error may quote what one of them wrote, and must not narrow another's window.
+pub(super) fn model_key(proxy: &Proxy, tenant: &Digest, path: &str, model: Option<&str>) -> Digest {
+    let upstream = proxy.upstream_identity.as_bytes();
+    Digest::of_parts(&[b"model", &tenant.0, upstream, path.as_bytes(), model.unwrap_or_default().as_bytes()])
 }
 
 /// The first link of the chain of reported usage: who asks, whom, for which model, and what else is in the prompt.

@@ -13,7 +13,7 @@ use baler::core::policy::Policy;
 use baler::core::render::{assemble, render, validate};
 use baler::core::size::Size;
 use baler::core::strategy::OVERSIZE;
-use baler::core::think::{Circumstances, Lookup, Plan, Seeds, think};
+use baler::core::think::{Circumstances, Lookup, Moment, Plan, Seeds, think};
 use baler::core::tokens::{Encoding, Measure, count_fixed};
 use baler::core::when::Request;
 use baler::core::{Cancel, gate};
@@ -67,11 +67,10 @@ impl Core {
         let request = Request::default();
         let circumstances = Circumstances {
             window: policy.window_for(None),
-            max_output_tokens: None,
-            force,
             prices: self.prices,
             request: &request,
             answers: &[],
+            now: Moment { force, ..Moment::default() },
         };
         let seeds = Seeds { checkpoint: Digest::of(b"checkpoint"), usage: Digest::of(b"usage") };
         let lookup = Lookup {
@@ -255,7 +254,7 @@ proptest! {
                 prop_assert!(list(&outcome.sent).starts_with(earlier), "I5 with a ledger that knows usage");
             }
             earlier = Some(list(&outcome.sent));
-            core.usage.borrow_mut().insert(outcome.plan.usage_key, outcome.counted[1].tokens * factor / 10 + 1);
+            core.usage.borrow_mut().insert(outcome.plan.estimate.key, outcome.counted[1].tokens * factor / 10 + 1);
         }
     }
 

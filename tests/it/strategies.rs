@@ -8,7 +8,7 @@ use baler::core::plan::Edit;
 use baler::core::policy::Policy;
 use baler::core::render::{assemble, render};
 use baler::core::strategy::{Report, Strategy};
-use baler::core::think::{Circumstances, compact_to};
+use baler::core::think::{Circumstances, Moment, compact_to};
 use baler::core::tokens::{Encoding, Measure, PRIMER_TOKENS, count_fixed};
 use baler::core::when::Request;
 use serde_json::{Value, json};
@@ -1028,8 +1028,13 @@ fn families_that_want_reasoning_back_keep_it_with_calls() {
             family: Family { alternates: false, wants_reasoning },
         };
         let request = Request::default();
-        let circumstances =
-            Circumstances { window: 100_000, max_output_tokens: None, force: true, prices: None, request: &request, answers: &[] };
+        let circumstances = Circumstances {
+            window: 100_000,
+            prices: None,
+            request: &request,
+            answers: &[],
+            now: Moment { force: true, ..Moment::default() },
+        };
         let (edits, _) = compact_to(&subject, &policy, tokens(&all) - 1, &circumstances, &Cancel::default()).unwrap();
         let sent = messages_of(assemble(&body, &render(&chat, &edits)).as_bytes());
         assert_eq!(thinking(&sent), left, "wants it: {wants_reasoning}");

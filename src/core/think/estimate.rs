@@ -1,0 +1,125 @@
+//! How large a list is for the upstream.
+
+use std::time::Duration;
+
+use super::derive::is_request_point;
+use super::{Lookup, Moment, Prior};
+use crate::core::digest::{Chain, Digest};
+use crate::core::draft::{Subject, digests_of, size_of_edited, tokens_of};
+use crate::core::plan::Edit;
+use crate::core::size::{Size, ratio, scale};
+use crate::core::tokens::Measure;
+
+/// The key that the usage of a client's own list is kept under.
+#[must_use]
+pub fn usage_key(seed: &Digest, measures: &[Measure]) -> Digest {
+    chain(seed, measures.iter().map(|measure| &measure.digest))
+}
+
+/// The digest of a whole list.
+fn chain<'d>(seed: &Digest, messages: impl Iterator<Item = &'d Digest>) -> Digest {
+    let mut chain = Chain::new(seed);
+    messages.for_each(|message| chain.push(message));
+    chain.digest()
+}
+
+/// The parts of an estimate, and what it takes to learn from what the upstream will report.
+#[derive(Debug, Clone, Copy)]
+pub struct Known {
+    /// The key that the usage of the list is kept under.
+    pub key: Digest,
+    /// Tokens counted for the whole list.
+    pub counted: u64,
+    /// What was reported for the longest known prefix of it: nothing, when there is none.
+    pub reported: Option<Prior>,
+}
+
+/// How large an edited list is: what the upstream reported for its longest known prefix, and counts for the rest, in the
+/// upstream's tokens as far as it is known how it counts.
+pub(super) struct Estimate {
+    /// The size.
+    pub size: Size,
+    /// What it was made from.
+    pub known: Known,
+    /// Time since the longest known prefix was last sent.
+    pub silence: Option<Duration>,
+}
+
+impl Estimate {
+    /// Estimates the list that `edits` leave (all of it without edits), which was counted as `counted`.
+    pub(super) fn of(
+        measures: &[Measure],
+        edits: Option<&[Edit]>,
+        counted: Size,
+        fixed_tokens: u64,
+        seed: Digest,
+        lookup: &Lookup<'_>,
+        now: &Moment,
+    ) -> Self {
+        let mut chain = Chain::new(&seed);
+        // Where the edited list could have ended as a request: messages, its digest there, and the tokens counted up to there.
+        let mut points = Vec::with_capacity(measures.len() / 2 + 1);
+        let mut tokens = fixed_tokens;
+        for (at, measure) in measures.iter().enumerate() {
+            let edit = edits.and_then(|edits| edits.get(at)).unwrap_or(&Edit::Keep);
+            digests_of(measure, edit).for_each(|digest| chain.push(digest));
+            tokens += tokens_of(measure, edit);
+            if is_request_point(measures, at + 1) {
+                points.push((at + 1, chain.digest(), tokens));
+            }
+        }
+        let known = points.iter().rev().find_map(|(messages, key, counted)| {
+            let prompt_tokens = (lookup.usage)(key).or_else(|| told(now.prior?, *messages, *counted))?;
+            Some(Prior { messages: *messages, prompt_tokens, counted: Some(*counted) })
+        });
+        let silence = points.iter().rev().find_map(|(_, key, _)| (lookup.silence)(key));
+        let (reported, rest) = match known {
+            Some(Prior { prompt_tokens, counted: prefix, .. }) => (prompt_tokens, counted.tokens.saturating_sub(prefix.unwrap_or(0))),
+            None => (0, counted.tokens),
+        };
+        let live = (reported + scale(rest, now.learned.factor)).max(now.overflow.unwrap_or(0));
+        Estimate {
+            size: Size { tokens: live, ..counted },
+            known: Known { key: chain.digest(), counted: counted.tokens, reported: known },
+            silence,
+        }
+    }
+
+    /// The same circumstances with other edits, for which nothing was reported yet: counts, scaled by how the upstream's
+    /// count of this conversation compares with ours.
+    pub(super) fn after_edits(&self, subject: &Subject<'_>, edits: &[Edit], seed: Digest) -> Self {
+        let counted = size_of_edited(subject, edits);
+        let key = chain(&seed, subject.measures.iter().zip(edits).flat_map(|(measure, edit)| digests_of(measure, edit)));
+        Estimate {
+            size: Size { tokens: self.to_reported(counted.tokens).min(self.size.tokens), ..counted },
+            known: Known { key, counted: counted.tokens, reported: None },
+            silence: None,
+        }
+    }
+
+    /// Upstream tokens as counted ones: smaller where the upstream counts more than we do, never larger.
+    pub(super) fn to_counted(&self, tokens: u64) -> u64 {
+        scale(tokens, 1.0 / self.factor().max(1.0))
+    }
+
+    /// Counted tokens as upstream ones.
+    pub(super) fn to_reported(&self, tokens: u64) -> u64 {
+        scale(tokens, self.factor())
+    }
+
+    fn factor(&self) -> f64 {
+        ratio(self.size.tokens, self.known.counted)
+    }
+}
+
+/// The usage that a client tells, if it is about these first messages as they are sent.
+fn told(prior: Prior, messages: usize, counted: u64) -> Option<u64> {
+    let of_this_list = match prior.counted {
+        Some(then) => then == counted,
+        None => (PLAUSIBLE.0..=PLAUSIBLE.1).contains(&ratio(prior.prompt_tokens, counted)),
+    };
+    (prior.messages == messages && prior.prompt_tokens > 0 && of_this_list).then_some(prior.prompt_tokens)
+}
+
+/// Reported tokens per counted one that a client may tell without saying what was counted.
+const PLAUSIBLE: (f64, f64) = (0.5, 3.0);
