@@ -185,6 +185,10 @@ pub struct Policy {
     pub on_unfit: Choice,
     /// "forward" (the client's bytes) or "reject": what happens when thinking fails.
     pub on_error: Choice,
+    /// Whether a request that the upstream refuses as too long is compacted and sent once more.
+    pub rescue: bool,
+    /// Whether `max_tokens` (`max_completion_tokens`) is lowered where that alone makes a refused request fit.
+    pub fit_output: bool,
     /// Whether a request may choose it with `x-baler-policy`.
     pub selectable: bool,
 }
@@ -388,6 +392,8 @@ impl Default for Policy {
             ladder: ["dedupe", "minify", "digest", "token_budget"].into_iter().filter_map(Step::named).collect(),
             on_unfit: Choice::Forward,
             on_error: Choice::Forward,
+            rescue: true,
+            fit_output: false,
             selectable: false,
         }
     }

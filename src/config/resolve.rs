@@ -354,6 +354,8 @@ impl Check<'_> {
             pin: Pin { first_user: raw.pin.first_user, tools: self.globs(&format!("{key}.pin.tools"), &raw.pin.tools), text: None },
             ladder,
             on_unfit: if raw.on_unfit == raw::Choice::Reject { OnUnfit::Reject } else { OnUnfit::Forward },
+            rescue: raw.rescue,
+            fit_output: raw.fit_output,
             on_error: if raw.on_error == raw::Choice::Reject { OnError::Reject } else { OnError::Forward },
             selectable: raw.selectable,
             options: serde_json::to_string(&raw::Policy { ladder: Vec::new(), ..raw.clone() }).unwrap_or_default(),

@@ -209,6 +209,10 @@ pub struct Policy {
     pub ladder: Vec<Step>,
     /// What happens when nothing helps.
     pub on_unfit: OnUnfit,
+    /// Whether what the upstream refuses as too long is compacted and sent once more.
+    pub rescue: bool,
+    /// Whether a reply's limit is lowered where that alone makes a refused request fit.
+    pub fit_output: bool,
     /// What happens when thinking fails.
     pub on_error: OnError,
     /// Whether a request may choose it by header.

@@ -130,11 +130,14 @@ impl Ledger {
         // Two answers at a time may lose one lesson of the two.
         let known = self.calibrations.get(&model).unwrap_or_default().learn(reported, counted);
         self.calibrations.insert(model, known);
-        // A prompt that was served proves a narrower window wrong.
-        if self.windows.get(&model).is_some_and(|(window, _)| reported > window) {
-            self.windows.remove(&model);
-        }
         known.factor()
+    }
+
+    /// A prompt of so many tokens was served: a window that is narrower cannot be right.
+    pub fn served(&self, model: &Digest, prompt_tokens: u64) {
+        if self.windows.get(model).is_some_and(|(window, _)| prompt_tokens > window) {
+            self.windows.remove(model);
+        }
     }
 
     /// Keeps a window that an upstream told when it refused a request; of two that it told, the narrower.

@@ -5,6 +5,7 @@ use std::time::Duration;
 use tracing::{debug, info, warn};
 
 use super::{Action, Endpoint, Metrics, Traffic};
+use crate::core::overflow::Overflow;
 use crate::core::policy::{Budget, Reason};
 use crate::core::size::Size;
 use crate::core::strategy::Report;
@@ -122,6 +123,46 @@ impl RequestEnded<'_> {
 /// Milliseconds, to a thousandth.
 fn milliseconds(time: Duration) -> f64 {
     (time.as_secs_f64() * 1e6).round() / 1e3
+}
+
+/// What came of a request that the upstream refused as too long.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rescue {
+    /// It was served once it was smaller.
+    Rescued,
+    /// It cannot be made smaller.
+    Unfit,
+    /// It was made smaller and failed all the same.
+    Failed,
+    /// The policy does not want it.
+    Off,
+}
+
+impl Rescue {
+    fn as_str(self) -> &'static str {
+        match self {
+            Rescue::Rescued => "rescued",
+            Rescue::Unfit => "unfit",
+            Rescue::Failed => "failed",
+            Rescue::Off => "off",
+        }
+    }
+}
+
+/// The upstream refused a request as too long.
+pub fn overflowed(metrics: &Metrics, id: &str, policy: &str, overflow: &Overflow, outcome: Rescue) {
+    let kind = overflow.kind.as_str();
+    metrics.overflows.with_label_values(&[kind]).inc();
+    metrics.rescues.with_label_values(&[outcome.as_str()]).inc();
+    info!(
+        id,
+        policy,
+        kind,
+        outcome = outcome.as_str(),
+        window = overflow.window,
+        prompt_tokens = overflow.prompt.as_ref().map(|prompt| prompt.tokens),
+        "overflow"
+    );
 }
 
 /// A ladder ran.

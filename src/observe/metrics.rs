@@ -53,6 +53,8 @@ pub enum Action {
     Replayed,
     /// A compaction happened.
     Compacted,
+    /// The upstream refused the request as too long, and served it once it was smaller.
+    Rescued,
     /// Thinking failed; forwarded as it came.
     FailedOpen,
     /// Not looked at: asked for, or not readable to Baler.
@@ -60,7 +62,7 @@ pub enum Action {
 }
 
 /// Header and label values of [`Action`], in its order.
-const ACTIONS: [&str; 6] = ["none", "observed", "replayed", "compacted", "failed-open", "bypassed"];
+const ACTIONS: [&str; 7] = ["none", "observed", "replayed", "compacted", "rescued", "failed-open", "bypassed"];
 
 impl Action {
     /// Header and label value.
@@ -158,6 +160,8 @@ pub struct Metrics {
     pub checkpoint_hits: IntCounter,
     pub checkpoint_misses: IntCounter,
     pub fail_open: IntCounterVec,
+    pub overflows: IntCounterVec,
+    pub rescues: IntCounterVec,
     pub passes: IntCounterVec,
     /// `passes` with the reason `gate`.
     pub gated: IntCounter,
@@ -265,6 +269,12 @@ impl Metrics {
             checkpoint_hits: lookups.with_label_values(&["hit"]),
             checkpoint_misses: lookups.with_label_values(&["miss"]),
             fail_open: counters("baler_fail_open_total", "Requests for which thinking failed, by cause.", &["cause"])?,
+            overflows: counters(
+                "baler_overflows_total",
+                "Requests that the upstream refused as too long, by what was too long.",
+                &["kind"],
+            )?,
+            rescues: counters("baler_rescues_total", "What came of requests that the upstream refused as too long.", &["outcome"])?,
             gated: passes.with_label_values(&["gate"]),
             passes,
             unfit: counter("baler_unfit_total", "Requests that could not be made to fit.")?,

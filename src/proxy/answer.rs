@@ -8,10 +8,11 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use hyper::HeaderMap;
-use hyper::body::{Body, Frame, Incoming, SizeHint};
+use hyper::body::{Body, Frame, SizeHint};
 use hyper::header::{CONTENT_ENCODING, CONTENT_TYPE};
 use tokio::time::{Instant, Sleep};
 
+use super::ahead::Arriving;
 use super::context::Context as RequestContext;
 use crate::core::sse::Lines;
 use crate::core::usage::Usage;
@@ -90,7 +91,7 @@ fn note(usage: &mut Option<Usage>, data: &[u8]) {
 /// An upstream's answer on its way.
 #[derive(Debug)]
 pub struct Answer {
-    body: Incoming,
+    body: Arriving,
     tap: Tap,
     /// Runs from the first time that there was nothing to pass on: most answers come in one piece.
     idle: Option<Pin<Box<Sleep>>>,
@@ -103,7 +104,7 @@ pub struct Answer {
 impl Answer {
     /// Takes over an answer's body; `context` is written down when it ends, whichever way.
     #[must_use]
-    pub fn new(body: Incoming, tap: Tap, idle_timeout: Duration, place: Option<Place>, context: Box<RequestContext>) -> Self {
+    pub fn new(body: Arriving, tap: Tap, idle_timeout: Duration, place: Option<Place>, context: Box<RequestContext>) -> Self {
         // A body that is known to be empty is never polled.
         let ending = body.is_end_stream().then_some(Ending::Complete);
         Answer { body, tap, idle: None, idle_timeout, ending, context: Some(context), _place: place }

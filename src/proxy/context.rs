@@ -133,7 +133,10 @@ impl Context {
         if let (Some(usage), Some(known)) = (usage, finding.and_then(|finding| finding.estimate)) {
             self.proxy.ledger.keep_usage(known.key, usage.prompt_tokens);
             self.proxy.metrics.usage_learned.inc();
-            let factor = self.model_key.map(|model| self.proxy.ledger.calibrate(model, usage.prompt_tokens, known.counted));
+            let factor = self.model_key.map(|model| {
+                self.proxy.ledger.served(&model, usage.prompt_tokens);
+                self.proxy.ledger.calibrate(model, usage.prompt_tokens, known.counted)
+            });
             if let (Some(traffic), Some([_, after])) = (&self.traffic, finding.and_then(|finding| finding.sizes)) {
                 traffic.estimated(after.tokens, usage.prompt_tokens, factor);
             }

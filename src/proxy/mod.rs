@@ -3,11 +3,13 @@
 //! [`handle`] is the life of a request, in order. Everything it decides comes from `core`; everything it needs lives in
 //! [`Proxy`], one per process.
 
+mod ahead;
 mod answer;
 mod context;
 mod error;
 mod inbound;
 mod outbound;
+mod rescue;
 mod thinking;
 
 use std::convert::Infallible;
@@ -33,10 +35,12 @@ use crate::ledger::Ledger;
 use crate::observe::{Action, Ending, Endpoint, Metrics, Phase, Traffic};
 use crate::upstream::{Outgoing, Upstream};
 
+use ahead::Arriving;
 use answer::{Answer, Tap};
 use context::{Context, Finding};
 pub use error::Refusal;
 use inbound::{Admission, Held, Wish};
+use rescue::Again;
 use thinking::{Failure, Question, Thought};
 
 /// Headers that say who asks. All of them make the tenant: two requests share nothing unless all agree.
@@ -159,11 +163,17 @@ pub async fn handle(proxy: Arc<Proxy>, worker: usize, request: Request<Incoming>
 }
 
 /// An upstream's answer and the place on the connection it came by.
-type Answered = (Response<Incoming>, Option<crate::upstream::Place>);
+type Answered = (Response<Arriving>, Option<crate::upstream::Place>);
+/// The same before any of its body was read.
+type Begun = (Response<Incoming>, Option<crate::upstream::Place>);
 
 async fn pass(proxy: &Arc<Proxy>, context: &mut Context, parts: Parts, body: Incoming) -> Result<Answered, Refusal> {
     let head = outbound::head(proxy.upstream(context)?, parts)?;
-    send(proxy, context, Request::from_parts(head, Outgoing::Stream(body))).await
+    Ok(unread(send(proxy, context, Request::from_parts(head, Outgoing::Stream(body))).await?))
+}
+
+fn unread((response, place): Begun) -> Answered {
+    (response.map(Arriving::from), place)
 }
 
 async fn inspect(proxy: &Arc<Proxy>, context: &mut Context, parts: Parts, body: Incoming) -> Result<Answered, Refusal> {
@@ -203,11 +213,14 @@ async fn inspect(proxy: &Arc<Proxy>, context: &mut Context, parts: Parts, body: 
         answers: policy.webhooks.iter().map(|_| strategy::Answer::Unasked).collect(),
         prior: None,
         overflow: None,
+        narrowed: None,
     };
     question.request.model = question.model.clone().unwrap_or_default();
     let upstream = proxy.upstream(context)?;
+    let learned = proxy.ledger.learned(&model_key);
+    let live = policy.budget(learned.window.map_or(window, |learned| learned.min(window)));
     let gated = !question.force
-        && gate::nothing_can_trigger(body, policy, &policy.budget(window))
+        && gate::nothing_can_trigger(body, policy, &live)
         && proxy.ledger.may_gate(&thinking::checkpoint_seed(proxy, &question, policy, window));
     let head = outbound::head(proxy.upstream(context)?, parts)?;
     let original = vec![body.clone()];
@@ -216,12 +229,13 @@ async fn inspect(proxy: &Arc<Proxy>, context: &mut Context, parts: Parts, body: 
         context.finding = Some(Finding::without_a_look(Action::Bypassed, reason, window));
         proxy.metrics.passes.with_label_values(&[reason]).inc();
         spent(proxy, context, began);
-        return send(proxy, context, outbound::with_body(head, original)).await;
+        return Ok(unread(send(proxy, context, outbound::with_body(head, original)).await?));
     }
     if gated {
         // Sent at once. What is worth knowing about it is found out while the upstream thinks.
         question.sent = true;
         spent(proxy, context, began);
+        let again = Again { policy, head: head.clone(), sent: original.clone(), question: question.clone() };
         let learning = async {
             tokio::task::yield_now().await;
             thinking::ask(proxy, upstream, question).await
@@ -230,11 +244,12 @@ async fn inspect(proxy: &Arc<Proxy>, context: &mut Context, parts: Parts, body: 
         let finding = thought.map_or_else(|_| Finding::without_a_look(Action::None, "gate", window), |thought| thought.finding);
         context.finding = Some(finding);
         proxy.metrics.gated.inc();
-        return answered;
+        return answer_or_rescue(proxy, context, again, answered?).await;
     }
 
     // 5 to 8. View, replay, estimate, decide, compact.
     let on_error = policy.on_error;
+    let mut again = Again { policy, head: head.clone(), sent: Vec::new(), question: question.clone() };
     let mut waited_for_others = Duration::ZERO;
     let pieces = match thinking::ask(proxy, upstream, question).await {
         Ok(Thought { finding, body: edited, refused, waited }) => {
@@ -262,7 +277,23 @@ async fn inspect(proxy: &Arc<Proxy>, context: &mut Context, parts: Parts, body: 
     spent(proxy, context, began + waited_for_others);
 
     // 9. Send.
-    send(proxy, context, outbound::with_body(head, pieces)).await
+    again.sent.clone_from(&pieces);
+    let answered = send(proxy, context, outbound::with_body(head, pieces)).await?;
+    answer_or_rescue(proxy, context, again, answered).await
+}
+
+/// 10. Looks whether the upstream refused the request as too long, and makes the best of it.
+async fn answer_or_rescue(proxy: &Arc<Proxy>, context: &mut Context, again: Again<'_>, begun: Begun) -> Result<Answered, Refusal> {
+    let observed = again.question.observe || again.policy.mode == Mode::Observe;
+    let thought = context.finding.as_ref().is_some_and(|finding| finding.sizes.is_some());
+    if observed || !thought {
+        return Ok(unread(begun));
+    }
+    let (response, place) = begun;
+    match ahead::look(response).await {
+        (response, None) => Ok((response, place)),
+        (response, Some(overflow)) => rescue::rescue(proxy, context, again, (response, place), overflow).await,
+    }
 }
 
 /// What an expression may know of a request beside its messages.
@@ -282,7 +313,7 @@ fn spent(proxy: &Proxy, context: &mut Context, began: Instant) {
     proxy.metrics.spent(Phase::Total, context.overhead);
 }
 
-async fn send(proxy: &Proxy, context: &mut Context, request: Request<Outgoing>) -> Result<Answered, Refusal> {
+async fn send(proxy: &Proxy, context: &mut Context, request: Request<Outgoing>) -> Result<Begun, Refusal> {
     let upstream = proxy.upstream(context)?;
     let began = Instant::now();
     let answered = match tokio::time::timeout(proxy.config.upstream.response_timeout, upstream.send(request)).await {

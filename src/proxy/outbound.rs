@@ -1,5 +1,6 @@
 //! What goes on to the upstream and back: end-to-end headers untouched, hop-by-hop ones left out.
 
+use bytes::Bytes;
 use hyper::header::{CONNECTION, CONTENT_LENGTH, COOKIE, HOST, HeaderMap, HeaderName, HeaderValue};
 use hyper::{Request, Version};
 
@@ -55,10 +56,24 @@ pub(super) fn head(upstream: &Upstream, mut parts: hyper::http::request::Parts) 
 
 /// A request of this head and a body that was read, in pieces.
 #[must_use]
-pub(super) fn with_body(mut head: hyper::http::request::Parts, pieces: Vec<bytes::Bytes>) -> Request<Outgoing> {
-    let length: usize = pieces.iter().map(bytes::Bytes::len).sum();
+pub(super) fn with_body(mut head: hyper::http::request::Parts, pieces: Vec<Bytes>) -> Request<Outgoing> {
+    let length: usize = pieces.iter().map(Bytes::len).sum();
     head.headers.insert(CONTENT_LENGTH, HeaderValue::from(length));
     Request::from_parts(head, Outgoing::pieces(pieces))
+}
+
+/// `pieces` with `new` in the place of `old`, which is part of the bytes that they are slices of.
+#[must_use]
+pub(super) fn replaced(pieces: Vec<Bytes>, old: &[u8], new: &Bytes) -> Vec<Bytes> {
+    let mut out = Vec::with_capacity(pieces.len() + 2);
+    for piece in pieces {
+        let from = (old.as_ptr() as usize).wrapping_sub(piece.as_ptr() as usize);
+        match from.checked_add(old.len()) {
+            Some(end) if end <= piece.len() => out.extend([piece.slice(..from), new.clone(), piece.slice(end..)]),
+            _ => out.push(piece),
+        }
+    }
+    out
 }
 
 /// HTTP/2 may split the cookie header; HTTP/1.1 wants one.

@@ -16,7 +16,7 @@ use crate::core::draft::Subject;
 use crate::core::policy::{Mode, OnUnfit, Policy};
 use crate::core::render::{Piece, render, validate};
 use crate::core::strategy::{self, Answer, Stopped};
-use crate::core::think::{Circumstances, Known, Lookup, Moment, Plan, Prior, Seeds, assess, think, usage_key};
+use crate::core::think::{Circumstances, Known, Learned, Lookup, Moment, Plan, Prior, Seeds, assess, think, usage_key};
 use crate::core::tokens::{Encoding, Measure};
 use crate::core::when;
 use crate::core::{Cancel, Cancelled};
@@ -58,6 +58,8 @@ pub(super) struct Question {
     pub prior: Option<Prior>,
     /// The upstream refused it as too long: prompt tokens that it has at least.
     pub overflow: Option<u64>,
+    /// A window that is assumed for this one time.
+    pub narrowed: Option<u64>,
 }
 
 impl Question {
@@ -205,7 +207,7 @@ fn answer(proxy: &Proxy, question: &Question, cancel: &Cancel) -> Result<Conclus
         now: Moment {
             max_output_tokens: outline.max_output_tokens,
             force: question.force,
-            learned: proxy.ledger.learned(&question.model_key),
+            learned: learned(proxy, question),
             prior: question.prior,
             overflow: question.overflow,
         },
@@ -257,6 +259,12 @@ fn answer(proxy: &Proxy, question: &Question, cancel: &Cancel) -> Result<Conclus
     Ok(Conclusion::Thought(Box::new(thought)))
 }
 
+/// What is known of the model.
+fn learned(proxy: &Proxy, question: &Question) -> Learned {
+    let known = proxy.ledger.learned(&question.model_key);
+    Learned { window: [known.window, question.narrowed].into_iter().flatten().min(), ..known }
+}
+
 /// Validates, records and renders a plan.
 fn conclude(
     proxy: &Proxy,
@@ -305,7 +313,7 @@ fn conclude(
     let refused = !plan.fits && policy.on_unfit == OnUnfit::Reject && !observe;
     let body = (plan.edited() && !observe).then(|| pieces(&question.body, &render(chat, &plan.edits)));
     if let Some((prefix, checkpoint)) = plan.record {
-        if crate::core::gate::nothing_can_trigger(&question.body, policy, &policy.budget(plan.budget.window)) {
+        if crate::core::gate::nothing_can_trigger(&question.body, policy, &policy.budget(policy.window_for(question.model.as_deref()))) {
             proxy.ledger.never_gate(seeds.checkpoint);
         }
         proxy.ledger.keep_checkpoint(prefix, checkpoint);

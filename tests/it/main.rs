@@ -24,6 +24,7 @@ mod generated;
 mod invariants;
 mod ladder;
 mod overflow;
+mod rescue;
 mod strategies;
 mod streaming;
 mod tls;

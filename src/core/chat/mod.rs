@@ -24,6 +24,8 @@ pub struct Outline<'a> {
     pub model: Option<Cow<'a, str>>,
     /// The larger of `max_tokens` and `max_completion_tokens`, when they are whole numbers.
     pub max_output_tokens: Option<u64>,
+    /// Raw JSON of `max_tokens` and `max_completion_tokens`, as far as they are there.
+    pub output_limits: Vec<&'a str>,
     /// Raw JSON of `tools`, `functions` and `response_format`: parts of the prompt that no strategy touches.
     pub fixed_parts: Vec<&'a str>,
     /// Raw JSON of each message, in order: slices of `body`.
@@ -103,6 +105,7 @@ impl<'a> Outline<'a> {
             body,
             model: top.model.and_then(string),
             max_output_tokens: number(top.max_tokens).max(number(top.max_completion_tokens)),
+            output_limits: [top.max_tokens, top.max_completion_tokens].into_iter().flatten().map(RawValue::get).collect(),
             fixed_parts: [top.tools, top.functions, top.response_format].into_iter().flatten().map(RawValue::get).collect(),
             messages,
         })

@@ -42,6 +42,18 @@ pub enum Kind {
     Output,
 }
 
+impl Kind {
+    /// Label value for logs and metrics.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Kind::Prompt => "prompt",
+            Kind::Total => "total",
+            Kind::Output => "output",
+        }
+    }
+}
+
 /// The size of a prompt as an upstream counted it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Prompt {
