@@ -42,25 +42,29 @@ enum Piece {
 
 pub(super) fn apply(options: &Coalesce, scope: &Scope, draft: &mut Draft<'_>, goal: Goal) -> Done {
     let messages = draft.subject().messages;
-    let mut exchanges: Vec<Exchange> = draft.standing(Standing::Condensed);
-    exchanges.retain(|exchange| Tag::Transcript.body_at(draft, exchange.first).is_some());
+    let mut old: Vec<Exchange> = draft.standing(Standing::Condensed);
+    old.retain(|exchange| Tag::Transcript.body_at(draft, exchange.first).is_some());
     let span = scope.span(draft);
     if span.is_empty() || goal.met(draft.size()) {
         return Done::default();
     }
-    exchanges.extend(span);
+    let mut exchanges = [old.as_slice(), &span].concat();
     exchanges.sort_by_key(|exchange| exchange.first);
-    // What an earlier transcript stands for is among the dropped exchanges; it is told again.
-    let told: Vec<Exchange> =
+    // What an earlier transcript stands for is among the dropped exchanges; it is told again, within the limits. Others
+    // may have dropped more than that: where it gets too long by them, the earlier transcript is extended as it is.
+    let gone: Vec<Exchange> =
         draft.subject().exchanges.iter().filter(|exchange| exchanges.contains(exchange) || draft.is_gone(exchange)).copied().collect();
-    let (body, details) = transcript(options, messages, &told);
-    let mark = told.iter().rev().find_map(|exchange| messages.get(exchange.first..exchange.end)?.iter().rev().find_map(cache_control));
+    let earlier: Vec<String> = old.iter().filter_map(|exchange| Tag::Transcript.body_at(draft, exchange.first)).collect();
     let before: u64 = exchanges.iter().map(|exchange| draft.tokens_in(exchange)).sum();
-    match Tag::Transcript.message(&body, mark, draft.subject().encoding) {
-        Some(new) if new.tokens < before => draft.condense(&exchanges, vec![new]),
-        _ => return Done::default(),
+    for (earlier, told) in [(Vec::new(), gone), (earlier, span)] {
+        let (body, details) = transcript(options, messages, earlier, &told);
+        let mark = told.iter().rev().find_map(|exchange| messages.get(exchange.first..exchange.end)?.iter().rev().find_map(cache_control));
+        if let Some(new) = Tag::Transcript.message(&body, mark, draft.subject().encoding).filter(|new| new.tokens < before) {
+            draft.condense(&exchanges, vec![new]);
+            return Done { replaced: 0, details };
+        }
     }
-    Done { replaced: 0, details }
+    Done::default()
 }
 
 /// What a message held beside text, in a word each.
@@ -70,9 +74,15 @@ fn media(message: &Message<'_>) -> String {
     parts.iter().filter_map(medium).map(|what| format!(" [{what}]")).collect()
 }
 
-fn transcript(options: &Coalesce, messages: &[Message<'_>], exchanges: &[Exchange]) -> (String, Vec<(&'static str, u64)>) {
+/// The transcript of `exchanges`, behind earlier ones.
+fn transcript(
+    options: &Coalesce,
+    messages: &[Message<'_>],
+    earlier: Vec<String>,
+    exchanges: &[Exchange],
+) -> (String, Vec<(&'static str, u64)>) {
     let overcome = collapse_errors::overcome(messages, exchanges);
-    let mut pieces: Vec<Piece> = Vec::new();
+    let mut pieces: Vec<Piece> = earlier.into_iter().map(Piece::Said).collect();
     let limits = Limits { items: options.items, chars: options.argument_chars };
     for exchange in exchanges {
         let Some(first) = messages.get(exchange.first) else { continue };
