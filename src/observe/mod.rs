@@ -4,6 +4,6 @@ mod event;
 mod logging;
 mod metrics;
 
-pub use event::{Ending, RequestEnded, compaction_happened};
+pub use event::{Ending, RequestEnded, compaction_happened, discovery_ended, unknown_model, unknown_models_are_many};
 pub use logging::init as init_logging;
 pub use metrics::{Action, Endpoint, Metrics, Phase, Traffic};
