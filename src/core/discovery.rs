@@ -132,10 +132,13 @@ mod tests {
         windows
     }
 
+    /// A server, what it answers, and what that means.
+    type Case<'a> = (&'a str, &'a str, &'a [(&'a str, u64)]);
+
     /// The shapes that servers answer with, shortened, and what they mean.
     #[test]
     fn every_servers_shape_is_read() {
-        let cases: [(&str, &str, &[(&str, u64)]); 13] = [
+        let cases: [Case<'_>; 13] = [
             (
                 "vLLM with an adapter",
                 r#"{"object":"list","data":[
@@ -145,9 +148,9 @@ mod tests {
             ),
             (
                 "llama.cpp: what the server allows, not what the model was trained for",
-                r#"{"models":[{"name":"smollm2.gguf","model":"smollm2.gguf","details":{"format":"gguf"}}],"object":"list","data":[
-                    {"id":"smollm2.gguf","object":"model","created":1731000000,"owned_by":"llamacpp","meta":{"vocab_type":2,"n_vocab":49152,"n_ctx":512,"n_ctx_train":8192,"n_embd":576,"n_params":134515008,"size":144811776}}]}"#,
-                &[("smollm2.gguf", 512)],
+                r#"{"models":[{"name":"smollm2","model":"smollm2","modified_at":"","type":"model","details":{"parent_model":"","format":"gguf"}}],"object":"list","data":[
+                    {"id":"smollm2","aliases":["smollm2","tiny"],"tags":[],"object":"model","architecture":{"input_modalities":["text"]},"created":1795259514,"owned_by":"llamacpp","meta":{"vocab_type":2,"n_vocab":49152,"n_ctx":512,"n_ctx_train":8192,"n_embd":576,"n_params":134515008,"size":96576768,"ftype":"Q4_1"}}]}"#,
+                &[("smollm2", 512), ("tiny", 512)],
             ),
             (
                 "llama.cpp, an older one",
