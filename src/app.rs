@@ -83,6 +83,7 @@ pub async fn run(config: Config, listeners: Listeners, stop: CancellationToken) 
             stop.cancelled().await;
             readiness.set(false);
             info!("draining: readiness is off, nothing new is accepted");
+            proxy.close().await;
         }
     };
     let (drained, ()) = tokio::join!(server::serve(listeners.data, workers?, bounds.connections, stop), stopping);

@@ -12,3 +12,4 @@ mod random;
 pub mod server;
 pub mod upstream;
 pub mod webhook;
+pub mod windows;

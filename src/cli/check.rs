@@ -7,7 +7,7 @@ use super::{CheckFlags, EXIT_CONFIG, complain};
 use crate::core::draft::Keep;
 use crate::core::json::Json;
 use crate::core::models::Prices;
-use crate::core::policy::{Budget, Policy, Trigger};
+use crate::core::policy::{Budget, Policy, Source, Trigger, Window};
 use crate::core::size::scale;
 use crate::{app, config};
 
@@ -27,7 +27,7 @@ pub(super) fn run(flags: CheckFlags) -> anyhow::Result<ExitCode> {
             for policy in &config.policies {
                 writeln!(out, "policy {}", app::describe(policy))?;
                 if flags.explain {
-                    explain(policy, &mut out)?;
+                    explain(policy, config.upstream.discover_windows, &mut out)?;
                 }
             }
             Ok(ExitCode::SUCCESS)
@@ -41,7 +41,7 @@ pub(super) fn run(flags: CheckFlags) -> anyhow::Result<ExitCode> {
 
 /// Every key of a policy with its value, then what follows from them in its window (the default one where it depends on
 /// the model), and its ladder.
-fn explain(policy: &Policy, out: &mut impl Write) -> std::io::Result<()> {
+fn explain(policy: &Policy, discovers: bool, out: &mut impl Write) -> std::io::Result<()> {
     if let Some(Json::Object(keys)) = Json::parse(&policy.options) {
         for (key, value) in keys.iter().filter(|(key, _)| !matches!(key.as_str(), "name" | "ladder")) {
             writeln!(out, "  {key} = {}", given(value))?;
@@ -50,6 +50,9 @@ fn explain(policy: &Policy, out: &mut impl Write) -> std::io::Result<()> {
     let window = policy.window_for(None);
     let Budget { room, target, min_gain, .. } = policy.budget(window);
     writeln!(out, "  mode {}, window {window}, room for the prompt {room}", policy.mode.as_str())?;
+    if policy.window == Window::Auto {
+        windows(policy, discovers, out)?;
+    }
     let Trigger { ratio, tokens, messages, turns } = policy.trigger;
     let limits = [("tokens", ratio.map(|ratio| scale(room, ratio))), ("tokens", tokens), ("messages", messages), ("turns", turns)];
     let limits: Vec<String> = limits.into_iter().filter_map(|(unit, limit)| Some(format!("{} {unit}", limit?))).collect();
@@ -72,6 +75,25 @@ fn explain(policy: &Policy, out: &mut impl Write) -> std::io::Result<()> {
     writeln!(out, "  keeps the newest {tokens} tokens, {turns} turns, {exchanges} exchanges")?;
     for (at, step) in policy.ladder.iter().enumerate() {
         writeln!(out, "  step {}: {}", at + 1, step.options)?;
+    }
+    Ok(())
+}
+
+/// What is known of the policy's models before any request came.
+fn windows(policy: &Policy, discovers: bool, out: &mut impl Write) -> std::io::Result<()> {
+    let asked = if discovers { "what the API's list of models says, asked with the first request; else " } else { "" };
+    writeln!(out, "  window by model: {asked}the table of known models; else {}", policy.default_window)?;
+    let Some(options) = Json::parse(&policy.options) else { return Ok(()) };
+    let Some(Json::List(models)) = options.get("models") else { return Ok(()) };
+    // A pattern stands for models that may differ.
+    let names = models.iter().filter_map(|model| match model {
+        Json::String(name) if !name.contains(['*', '?', '[', '{']) => Some(name),
+        _ => None,
+    });
+    for name in names {
+        let (window, source) = policy.window_by(Some(name), None);
+        let source = if source == Source::Table { "by the table" } else { "not known: default_window" };
+        writeln!(out, "  window of {name}: {window} ({source})")?;
     }
     Ok(())
 }

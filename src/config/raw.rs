@@ -63,6 +63,9 @@ pub struct Upstream {
     pub ca_file: Option<String>,
     /// Speak HTTP/2, on as many connections as it takes for no request to wait for a stream.
     pub http2: bool,
+    /// Ask it for its list of models (`/v1/models`) and believe what that says of context lengths, for policies with
+    /// `window = "auto"`.
+    pub discover_windows: bool,
     /// Time to connect, TLS included.
     pub connect_timeout: String,
     /// Time to the first byte of an answer, the model's thinking included.
@@ -155,7 +158,8 @@ pub struct Policy {
     pub headers: std::collections::BTreeMap<String, String>,
     /// "enforce", "observe" (decide and report, forward the original) or "off".
     pub mode: Mode,
-    /// Context length, tokens, or "auto": known models, else `default_window`.
+    /// Context length, tokens, or "auto": what the upstream says (`upstream.discover_windows`), else the table of known
+    /// models, else `default_window`.
     pub window: Window,
     /// Context length of unknown models under `window = "auto"`, tokens.
     pub default_window: u64,
@@ -324,6 +328,7 @@ impl Default for Upstream {
             url: "https://api.openai.com/v1".to_owned(),
             ca_file: None,
             http2: false,
+            discover_windows: false,
             connect_timeout: "10s".to_owned(),
             response_timeout: "10m".to_owned(),
             idle_timeout: "10m".to_owned(),

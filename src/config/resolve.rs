@@ -63,6 +63,8 @@ pub struct Upstream {
     pub ca_file: Option<PathBuf>,
     /// Speak HTTP/2.
     pub http2: bool,
+    /// Ask it for its models' windows.
+    pub discover_windows: bool,
     /// Time to connect.
     pub connect_timeout: Duration,
     /// Time to the first byte of an answer.
@@ -248,6 +250,7 @@ impl Check<'_> {
             base_path,
             ca_file: raw.ca_file.as_ref().map(PathBuf::from),
             http2: raw.http2,
+            discover_windows: raw.discover_windows,
             connect_timeout: connect?,
             response_timeout: response?,
             idle_timeout: idle?,

@@ -11,11 +11,13 @@
 //!       -> render (slices of the client's body plus the new pieces)
 //! ```
 //!
-//! Answers are read for what they teach: [`usage`] for counts, [`overflow`] for windows, [`sse`] to find both in streams.
+//! Answers are read for what they teach: [`usage`] for counts, [`overflow`] for windows, [`sse`] to find both in streams,
+//! [`discovery`] for the windows that a list of models names.
 
 pub mod calibration;
 pub mod chat;
 pub mod digest;
+pub mod discovery;
 pub mod draft;
 pub mod gate;
 pub mod json;

@@ -78,16 +78,24 @@ const FAMILIES: [(&str, Family); 22] = [
     ("qwen", REASONS),
 ];
 
-/// The part of a model's name that counts: a maker's path (`openai/gpt-4o`) left out, in lower case.
+/// The part of a model's name that counts, in lower case: a maker's path (`openai/gpt-4o`) left out, and Bedrock's
+/// regions and makers (`us.anthropic.claude-…`), which are words of letters alone.
 fn plain(model: &str) -> String {
-    model.rsplit('/').next().unwrap_or(model).to_ascii_lowercase()
+    let mut name = model.rsplit('/').next().unwrap_or(model);
+    while let Some((_, rest)) = name.split_once('.').filter(|(word, _)| word.bytes().all(|b| b.is_ascii_alphabetic())) {
+        name = rest;
+    }
+    name.to_ascii_lowercase()
 }
+
+/// Bytes of the longest prefix in the table. A client chooses its model's name, and may choose a long one.
+static LONGEST: LazyLock<usize> = LazyLock::new(|| MODELS.keys().map(|prefix| prefix.len()).max().unwrap_or(0));
 
 /// What is known of a model, by the longest known prefix of its name.
 #[must_use]
 pub fn known(model: &str) -> Option<Model> {
     let name = plain(model);
-    (1..=name.len()).rev().find_map(|length| MODELS.get(name.get(..length)?).copied())
+    (1..=name.len().min(*LONGEST)).rev().find_map(|length| MODELS.get(name.get(..length)?).copied())
 }
 
 /// What a model's family wants, as far as known.
@@ -114,6 +122,15 @@ mod tests {
     }
 
     #[test]
+    fn a_name_of_a_megabyte_is_looked_up_at_once() {
+        let began = std::time::Instant::now();
+        assert_eq!(known(&"x".repeat(1 << 20)), None);
+        assert_eq!(known(&"a.".repeat(1 << 19)), None);
+        assert!(known(&format!("gpt-4o-{}", "x".repeat(1 << 20))).is_some());
+        assert!(began.elapsed() < std::time::Duration::from_secs(2), "{:?}", began.elapsed());
+    }
+
+    #[test]
     fn families_are_known_by_name() {
         assert!(family("mistralai/Mistral-Small-3.2").alternates && family("gemma-3-27b").alternates);
         assert!(!family("gemma-4-31b").alternates && !family("gpt-4o").alternates);
@@ -126,6 +143,10 @@ mod tests {
         assert_eq!(window("gpt-4o-2024-08-06"), Some(128_000));
         assert_eq!(window("gpt-4-0613"), Some(8_192));
         assert_eq!(window("openai/gpt-4.1-mini"), Some(1_047_576));
+        assert_eq!(window("us.anthropic.claude-sonnet-4-20250514-v1:0"), Some(200_000));
+        assert_eq!(window("bedrock/meta.llama3-1-70b-instruct-v1:0"), Some(131_072));
+        assert_eq!(window("amazon.nova-pro-v1:0"), Some(300_000));
+        assert_eq!((window("..."), window(""), window("a.")), (None, None, None));
         assert_eq!(window("smollm2"), None);
     }
 }

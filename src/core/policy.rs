@@ -37,10 +37,23 @@ impl Mode {
 /// The context length a policy assumes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Window {
-    /// From the table of known models, else the policy's default.
+    /// What the upstream says of the model, else the table of known models, else the policy's default.
     Auto,
     /// This many tokens.
     Tokens(u64),
+}
+
+/// Who says what a context length is, in the order of who is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Source {
+    /// The policy names a number.
+    Policy,
+    /// The upstream's list of models.
+    Upstream,
+    /// The table of known models.
+    Table,
+    /// Nobody: the policy's default for unknown models.
+    Default,
 }
 
 /// When a policy acts: any of these. All compare with "at least".
@@ -235,12 +248,20 @@ pub struct Budget {
 }
 
 impl Policy {
-    /// The context length assumed for `model`, tokens.
+    /// The context length assumed for `model` where no upstream was asked, tokens.
     #[must_use]
     pub fn window_for(&self, model: Option<&str>) -> u64 {
-        match self.window {
-            Window::Tokens(tokens) => tokens,
-            Window::Auto => model.and_then(models::known).map_or(self.default_window, |known| known.window),
+        self.window_by(model, None).0
+    }
+
+    /// The context length assumed for `model`, tokens, given what the upstream says of it; and who said so.
+    #[must_use]
+    pub fn window_by(&self, model: Option<&str>, discovered: Option<u64>) -> (u64, Source) {
+        match (self.window, discovered, model.and_then(models::known)) {
+            (Window::Tokens(tokens), _, _) => (tokens, Source::Policy),
+            (Window::Auto, Some(tokens), _) => (tokens, Source::Upstream),
+            (Window::Auto, None, Some(known)) => (known.window, Source::Table),
+            (Window::Auto, None, None) => (self.default_window, Source::Default),
         }
     }
 

@@ -165,6 +165,30 @@ pub fn overflowed(metrics: &Metrics, id: &str, policy: &str, overflow: &Overflow
     );
 }
 
+/// The upstream was asked for its models' windows, and `known` of them are known by now.
+pub fn discovery_ended(metrics: &Metrics, outcome: &'static str, heard: bool, known: usize) {
+    metrics.discoveries.with_label_values(&[outcome]).inc();
+    metrics.windows_discovered.set(i64::try_from(known).unwrap_or(i64::MAX));
+    if heard {
+        info!(outcome, known, "asked the upstream for its models' context lengths");
+    } else {
+        warn!(outcome, known, "asking the upstream for its models' context lengths failed; it is asked again later");
+    }
+}
+
+/// A model came up of which nobody says how long its context is.
+pub fn unknown_model(policy: &str, model: &str, window: u64) {
+    warn!(
+        policy,
+        model, window, "the context length of this model is not known: the policy's default_window is assumed; set window if it is wrong"
+    );
+}
+
+/// From here on, unknown models are not named any more.
+pub fn unknown_models_are_many(told: usize) {
+    warn!(told, "many unknown models: further ones are not named");
+}
+
 /// A ladder ran.
 pub fn compaction_happened(metrics: &Metrics, id: &str, policy: &str, reason: Reason, reports: &[Report]) {
     for report in reports {

@@ -171,6 +171,8 @@ pub struct Metrics {
     pub upstream_tokens: [IntCounter; 3],
     pub usage_learned: IntCounter,
     pub refusals: IntCounterVec,
+    pub windows_discovered: IntGauge,
+    pub discoveries: IntCounterVec,
 }
 
 const OVERHEAD_BUCKETS: [f64; 14] =
@@ -282,6 +284,11 @@ impl Metrics {
             upstream_tokens: ["prompt", "cached", "completion"].map(|kind| upstream_tokens.with_label_values(&[kind])),
             usage_learned: counter("baler_usage_learned_total", "Answers whose reported usage was kept.")?,
             refusals: counters("baler_refusals_total", "Errors that Baler itself answered, by kind.", &["kind"])?,
+            windows_discovered: registered(
+                &registry,
+                IntGauge::new("baler_windows_discovered", "Models whose context length the upstream told.")?,
+            )?,
+            discoveries: counters("baler_discovery_total", "Times that the upstream was asked for its models, by outcome.", &["outcome"])?,
             registry,
         })
     }

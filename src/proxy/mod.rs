@@ -28,12 +28,13 @@ use crate::config::Config;
 use crate::core::chat::peek_model;
 use crate::core::digest::Digest;
 use crate::core::gate;
-use crate::core::policy::{Mode, OnError, Policy};
+use crate::core::policy::{Mode, OnError, Policy, Source};
 use crate::core::strategy;
 use crate::core::when;
 use crate::ledger::Ledger;
 use crate::observe::{Action, Ending, Endpoint, Metrics, Phase, Traffic};
 use crate::upstream::{Outgoing, Upstream};
+use crate::windows::Windows;
 
 use ahead::Arriving;
 use answer::{Answer, Tap};
@@ -70,6 +71,8 @@ pub struct Proxy {
     upstreams: Vec<Upstream>,
     /// What the upstream is called in digests.
     upstream_identity: String,
+    /// What the upstream says of its models.
+    windows: Arc<Windows>,
     admission: Admission,
     /// By policy, then by model label; the last is `other`.
     traffic: Vec<Vec<Arc<Traffic>>>,
@@ -90,11 +93,38 @@ impl Proxy {
             ledger: Ledger::new(config.ledger_bytes, config.ledger_messages, config.window_lifetime),
             upstreams: (0..config.workers.max(1)).map(|_| Upstream::new(&config.upstream)).collect::<io::Result<_>>()?,
             upstream_identity: format!("{}{}", config.upstream.origin, config.upstream.base_path.as_deref().unwrap_or_default()),
+            windows: Arc::new(Windows::new(config.upstream.discover_windows, Arc::clone(&metrics))),
             admission: Admission::new(&config.limits, metrics.in_flight.clone()),
             tenant_key: crate::random::bytes(),
             config,
             metrics,
         })
+    }
+
+    /// Ends what runs beside requests, and waits until it has.
+    pub async fn close(&self) {
+        self.windows.close().await;
+    }
+
+    /// Looks after the window of a model that just came up: asks the upstream if it is time, or says that nobody knows it.
+    fn mind_window(self: &Arc<Self>, worker: usize, question: &Question, policy: &Policy, source: Source, headers: &HeaderMap) {
+        let model = question.model.as_deref();
+        if source == Source::Policy {
+            return;
+        }
+        if source == Source::Default {
+            self.windows.tell_unknown(&policy.name, model, question.window);
+        }
+        if let Some(claim) = self.windows.claim(model, question.tenant) {
+            let credentials = headers.iter().filter(|(name, _)| CREDENTIALS.contains(&name.as_str()));
+            let credentials: HeaderMap = credentials.map(|(name, value)| (name.clone(), value.clone())).collect();
+            let proxy = Arc::clone(self);
+            self.windows.spawn(async move {
+                if let Some(upstream) = proxy.upstreams.get(worker) {
+                    claim.ask(upstream, credentials).await;
+                }
+            });
+        }
     }
 
     /// A fingerprint of who asks: a keyed hash of all credentials, whatever order they come in.
@@ -188,7 +218,7 @@ async fn inspect(proxy: &Arc<Proxy>, context: &mut Context, parts: Parts, body: 
     let wish = inbound::wish(&parts.headers);
     let Some((at, policy)) = proxy.policy_for(model.as_deref(), path, &parts.headers) else { return Err(Refusal::Internal) };
     context.traffic = proxy.traffic(at, model.as_deref());
-    let window = policy.window_for(model.as_deref());
+    let (window, source) = policy.window_by(model.as_deref(), proxy.windows.discovered(model.as_deref()));
     let opted_out = match () {
         () if wish == Wish::Off => Some("header"),
         () if policy.mode == Mode::Off => Some("policy"),
@@ -201,6 +231,7 @@ async fn inspect(proxy: &Arc<Proxy>, context: &mut Context, parts: Parts, body: 
     let mut question = Question {
         body: body.clone(),
         policy: at,
+        window,
         model,
         path: path.to_owned(),
         tenant,
@@ -231,6 +262,7 @@ async fn inspect(proxy: &Arc<Proxy>, context: &mut Context, parts: Parts, body: 
         spent(proxy, context, began);
         return Ok(unread(send(proxy, context, outbound::with_body(head, original)).await?));
     }
+    proxy.mind_window(context.worker, &question, policy, source, &head.headers);
     if gated {
         // Sent at once. What is worth knowing about it is found out while the upstream thinks.
         question.sent = true;

@@ -86,7 +86,7 @@ pub(super) async fn rescue(
 /// Keeps what an error says about the window and about the size of what was sent.
 fn learn(proxy: &Proxy, context: &Context, again: &Again<'_>, overflow: &Overflow) {
     let model = again.question.model_key;
-    if let Some(window) = overflow.window.filter(|window| *window < again.policy.window_for(again.question.model.as_deref())) {
+    if let Some(window) = overflow.window.filter(|window| *window < again.question.window) {
         proxy.ledger.keep_window(model, window);
     }
     if let (Some(prompt), Some(known)) =

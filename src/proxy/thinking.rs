@@ -34,6 +34,8 @@ pub(super) struct Question {
     pub body: Bytes,
     /// Index of its policy.
     pub policy: usize,
+    /// The context length of its model, tokens: one figure for all that is thought about it.
+    pub window: u64,
     /// The model it names.
     pub model: Option<String>,
     /// The request's path: part of where its usage belongs.
@@ -172,7 +174,7 @@ fn guarded<T>(think: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> 
 fn answer(proxy: &Proxy, question: &Question, cancel: &Cancel) -> Result<Conclusion, Failure> {
     let Some(policy) = proxy.config.policies.get(question.policy) else { return Err(Failure::Panic) };
     let model = question.model.as_deref();
-    let window = policy.window_for(model);
+    let window = question.window;
     let passed = |reason| Thought {
         finding: Finding::without_a_look(Action::None, reason, window),
         body: None,
@@ -313,7 +315,7 @@ fn conclude(
     let refused = !plan.fits && policy.on_unfit == OnUnfit::Reject && !observe;
     let body = (plan.edited() && !observe).then(|| pieces(&question.body, &render(chat, &plan.edits)));
     if let Some((prefix, checkpoint)) = plan.record {
-        if crate::core::gate::nothing_can_trigger(&question.body, policy, &policy.budget(policy.window_for(question.model.as_deref()))) {
+        if crate::core::gate::nothing_can_trigger(&question.body, policy, &policy.budget(question.window)) {
             proxy.ledger.never_gate(seeds.checkpoint);
         }
         proxy.ledger.keep_checkpoint(prefix, checkpoint);

@@ -119,8 +119,10 @@ async fn no_content_credential_or_query_reaches_the_log() {
     );
     let answer = within(async { Client::send(data, &head, body.as_bytes()).await.answer().await }).await;
     assert_eq!(answer.status, 200);
-    let line = within(lines.next_line()).await.unwrap().unwrap();
-    assert!(line.contains("action=\"none\""), "{line}");
+    let mut line = String::new();
+    while !line.contains("action=\"none\"") {
+        line = line + &within(lines.next_line()).await.unwrap().unwrap() + "\n";
+    }
     child.start_kill().unwrap();
     let mut rest = String::new();
     lines.into_inner().read_to_string(&mut rest).await.unwrap();

@@ -30,3 +30,4 @@ mod streaming;
 mod tls;
 mod traces;
 mod transparency;
+mod windows;
