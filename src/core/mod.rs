@@ -11,13 +11,16 @@
 //!       -> render (slices of the client's body plus the new pieces)
 //! ```
 //!
-//! Answers are read for what they teach: [`usage`] for counts, [`overflow`] for windows, [`sse`] to find both in streams.
+//! Answers are read for what they teach: [`usage`] for counts, [`overflow`] for windows, [`sse`] to find both in streams,
+//! [`decode`] where they are compressed. What [`inject`] asks for beyond the client's own wishes, [`sse`] takes out again.
 
 pub mod calibration;
 pub mod chat;
+pub mod decode;
 pub mod digest;
 pub mod draft;
 pub mod gate;
+pub mod inject;
 pub mod json;
 pub mod models;
 pub mod notation;
