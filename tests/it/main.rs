@@ -29,3 +29,4 @@ mod streaming;
 mod tls;
 mod traces;
 mod transparency;
+mod usage;

@@ -12,7 +12,7 @@ use baler::config::{self, Config, Sources};
 use tokio_util::sync::CancellationToken;
 
 pub use client::{Answer, Client};
-pub use upstream::{Received, Upstream, json_answer};
+pub use upstream::{Log, Received, Upstream, json_answer};
 
 /// Waits for `event`, but not for ever.
 pub async fn within<F: Future>(event: F) -> F::Output {
