@@ -72,6 +72,8 @@ pub struct Upstream {
     pub response_timeout: String,
     /// Time between two pieces of an answer.
     pub idle_timeout: String,
+    /// Headers of answers that tell the prompt's tokens, for answers whose body does not.
+    pub usage_headers: Vec<String>,
 }
 
 /// `[route]`
@@ -185,6 +187,8 @@ pub struct Policy {
     pub pin: Pin,
     /// Strategies, least lossy first: names, or tables with options.
     pub ladder: Vec<Step>,
+    /// Whether streams whose client did not ask for usage are asked for it, and the extra chunk is taken out again.
+    pub inject_usage: bool,
     /// "forward" or "reject": what becomes of a request that cannot be made to fit.
     pub on_unfit: Choice,
     /// "forward" (the client's bytes) or "reject": what happens when thinking fails.
@@ -332,6 +336,7 @@ impl Default for Upstream {
             connect_timeout: "10s".to_owned(),
             response_timeout: "10m".to_owned(),
             idle_timeout: "10m".to_owned(),
+            usage_headers: ["x-prompt-tokens", "fireworks-prompt-tokens", "x-amzn-bedrock-input-token-count"].map(str::to_owned).to_vec(),
         }
     }
 }
@@ -395,6 +400,7 @@ impl Default for Policy {
             keep: Keep { tokens: 20_000, turns: 1, exchanges: 0 },
             pin: Pin::default(),
             ladder: ["dedupe", "minify", "digest", "token_budget"].into_iter().filter_map(Step::named).collect(),
+            inject_usage: false,
             on_unfit: Choice::Forward,
             on_error: Choice::Forward,
             rescue: true,

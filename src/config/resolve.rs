@@ -71,6 +71,8 @@ pub struct Upstream {
     pub response_timeout: Duration,
     /// Time between two pieces of an answer.
     pub idle_timeout: Duration,
+    /// Headers of answers that tell the prompt's tokens; the first that does counts.
+    pub usage_headers: Vec<HeaderName>,
 }
 
 /// Bounds; see [`raw::Limits`].
@@ -244,6 +246,13 @@ impl Check<'_> {
             self.duration("upstream.response_timeout", &raw.response_timeout),
             self.duration("upstream.idle_timeout", &raw.idle_timeout),
         );
+        let mut usage_headers = Vec::with_capacity(raw.usage_headers.len());
+        for (at, name) in raw.usage_headers.iter().enumerate() {
+            match HeaderName::try_from(name.as_str()) {
+                Ok(name) => usage_headers.push(name),
+                Err(_) => self.fail(&format!("upstream.usage_headers.{at}"), format_args!("\"{name}\" is no header name")),
+            }
+        }
         let (origin, base_path) = url?;
         Some(Upstream {
             origin,
@@ -254,6 +263,7 @@ impl Check<'_> {
             connect_timeout: connect?,
             response_timeout: response?,
             idle_timeout: idle?,
+            usage_headers,
         })
     }
 
@@ -361,6 +371,7 @@ impl Check<'_> {
             fit_output: raw.fit_output,
             on_error: if raw.on_error == raw::Choice::Reject { OnError::Reject } else { OnError::Forward },
             selectable: raw.selectable,
+            inject_usage: raw.inject_usage,
             options: serde_json::to_string(&raw::Policy { ladder: Vec::new(), ..raw.clone() }).unwrap_or_default(),
         };
         if let Some(pattern) = &raw.pin.text {
@@ -427,7 +438,8 @@ impl Check<'_> {
     }
 }
 
-/// Digest of all that makes a policy decide as it does. Its name, whom it matches and whether it may be chosen do not.
+/// Digest of all that makes a policy decide as it does. Its name, whom it matches, whether it may be chosen and whether
+/// it asks for usage do not.
 fn identity(raw: &raw::Policy) -> Digest {
     let plain = raw::Policy {
         name: String::new(),
@@ -435,6 +447,7 @@ fn identity(raw: &raw::Policy) -> Digest {
         paths: Vec::new(),
         headers: std::collections::BTreeMap::new(),
         selectable: false,
+        inject_usage: false,
         ..raw.clone()
     };
     // These types always serialise; were that to change, no two policies would share anything with the name in it.

@@ -5,6 +5,7 @@
 use std::fmt;
 
 use serde::de::{self, Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde_json::value::RawValue;
 
 /// The key under which serde_json hands over a number's spelling.
 const NUMBER_KEY: &str = "$serde_json::private::Number";
@@ -92,6 +93,11 @@ impl fmt::Display for Json {
         self.write(&mut text);
         f.write_str(&text)
     }
+}
+
+/// Reads a member as its raw JSON, for `deserialize_with` (and `default`): one that is `null` is not taken for absent.
+pub(super) fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<&'de RawValue>, D::Error> {
+    Deserialize::deserialize(deserializer).map(Some)
 }
 
 /// Appends `text` as a JSON string.

@@ -12,14 +12,16 @@
 //! ```
 //!
 //! Answers are read for what they teach: [`usage`] for counts, [`overflow`] for windows, [`sse`] to find both in streams,
-//! [`discovery`] for the windows that a list of models names.
+//! [`discovery`] for the windows that a list of models names; [`decode`] where they are compressed. What [`inject`] asks for beyond the client's own wishes, [`sse`] takes out again.
 
 pub mod calibration;
 pub mod chat;
+pub mod decode;
 pub mod digest;
 pub mod discovery;
 pub mod draft;
 pub mod gate;
+pub mod inject;
 pub mod json;
 pub mod models;
 pub mod notation;

@@ -230,6 +230,8 @@ pub struct Policy {
     pub on_error: OnError,
     /// Whether a request may choose it by header.
     pub selectable: bool,
+    /// Whether streams are asked for usage on the client's behalf.
+    pub inject_usage: bool,
     /// All of its keys but the ladder as JSON, defaults filled in, for those who ask.
     pub options: String,
 }

@@ -13,6 +13,7 @@ use hyper::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap};
 use hyper::{Response, StatusCode};
 use memchr::memmem;
 
+use crate::core::decode::Decoder;
 use crate::core::overflow::{self, Overflow};
 use crate::core::sse::Lines;
 
@@ -87,19 +88,19 @@ pub(super) async fn look(response: Response<Incoming>) -> (Response<Arriving>, O
         None => return (Response::from_parts(parts, body), None),
     };
     let patience = if parts.status.is_success() { PATIENCE } else { ERROR_PATIENCE };
-    let mut seen = Seen::default();
+    let mut seen = Seen { decoder: encoding(&parts.headers).and_then(|encoding| Decoder::new(encoding, LIMIT)), ..Seen::default() };
     // Whatever ends the reading, what was read stays in `body`.
     let _ = tokio::time::timeout(patience, body.read_ahead(look, &mut seen)).await;
     let found = match look {
-        Look::Whole => in_answer(parts.status, &seen.bytes),
-        Look::FirstEvent => seen.event.as_deref().and_then(in_event),
+        Look::Whole => in_answer(parts.status, &seen.text.bytes),
+        Look::FirstEvent => seen.text.event.as_deref().and_then(in_event),
     };
     (Response::from_parts(parts, body), found)
 }
 
 fn worth(status: &StatusCode, headers: &HeaderMap, length: Option<u64>) -> Option<Look> {
     let is = |kind: &str| headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).is_some_and(|value| value.starts_with(kind));
-    if headers.get(CONTENT_ENCODING).is_some_and(|encoding| encoding != "identity") {
+    if encoding(headers).is_some_and(|encoding| Decoder::new(encoding, LIMIT).is_none()) {
         return None;
     }
     if status.is_client_error() || status.is_server_error() {
@@ -111,6 +112,11 @@ fn worth(status: &StatusCode, headers: &HeaderMap, length: Option<u64>) -> Optio
         () if is("application/json") && length.is_some_and(|length| length <= LIMIT as u64) => Some(Look::Whole),
         () => None,
     }
+}
+
+/// How a body is encoded, if it is.
+fn encoding(headers: &HeaderMap) -> Option<&str> {
+    headers.get(CONTENT_ENCODING).and_then(|encoding| encoding.to_str().ok()).filter(|encoding| *encoding != "identity")
 }
 
 /// Most answers that are fine say so by the words they do not have.
@@ -133,6 +139,15 @@ fn by_finish_reason(json: &[u8]) -> Option<Overflow> {
 /// What was read ahead.
 #[derive(Default)]
 struct Seen {
+    decoder: Option<Decoder>,
+    /// As it came, bytes.
+    length: usize,
+    /// Decoded.
+    text: Text,
+}
+
+#[derive(Default)]
+struct Text {
     bytes: Vec<u8>,
     lines: Lines,
     event: Option<Vec<u8>>,
@@ -152,7 +167,7 @@ impl Arriving {
                 seen.take(data, look);
             }
             self.ahead.push_back(frame);
-            if seen.event.is_some() || seen.bytes.len() >= LIMIT || self.rest.is_end_stream() {
+            if seen.text.event.is_some() || seen.length >= LIMIT || self.rest.is_end_stream() {
                 return;
             }
         }
@@ -161,12 +176,26 @@ impl Arriving {
 
 impl Seen {
     fn take(&mut self, data: &[u8], look: Look) {
-        self.bytes.extend_from_slice(data.get(..data.len().min(LIMIT)).unwrap_or_default());
-        if look == Look::FirstEvent {
-            let event = &mut self.event;
-            self.lines.push(data, &mut |data| {
-                event.get_or_insert_with(|| data.to_vec());
-            });
+        self.length += data.len();
+        let text = &mut self.text;
+        match &mut self.decoder {
+            // What cannot be decoded tells nothing.
+            Some(decoder) => drop(decoder.push(data, &mut |decoded| text.take(decoded, look))),
+            None => text.take(data, look),
+        }
+    }
+}
+
+impl Text {
+    fn take(&mut self, data: &[u8], look: Look) {
+        match look {
+            Look::Whole => self.bytes.extend_from_slice(data.get(..data.len().min(LIMIT)).unwrap_or_default()),
+            Look::FirstEvent => {
+                let event = &mut self.event;
+                self.lines.push(data, &mut |data| {
+                    event.get_or_insert_with(|| data.to_vec());
+                });
+            }
         }
     }
 }

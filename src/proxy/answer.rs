@@ -2,6 +2,7 @@
 //! carries what must live as long as the answer does: the permit, the place on the connection, and the request's record.
 
 use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -9,11 +10,12 @@ use std::time::Duration;
 use bytes::Bytes;
 use hyper::HeaderMap;
 use hyper::body::{Body, Frame, SizeHint};
-use hyper::header::{CONTENT_ENCODING, CONTENT_TYPE};
+use hyper::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderName};
 use tokio::time::{Instant, Sleep};
 
 use super::ahead::Arriving;
 use super::context::Context as RequestContext;
+use crate::core::decode::Decoder;
 use crate::core::sse::Lines;
 use crate::core::usage::Usage;
 use crate::observe::Ending;
@@ -21,6 +23,8 @@ use crate::upstream::Place;
 
 /// The longest JSON answer that is kept to read its usage, bytes.
 const MAX_JSON_BYTES: usize = 4 << 20;
+/// The most that is decoded of an encoded stream to read its usage, bytes.
+const MAX_DECODED_BYTES: usize = 16 << 20;
 
 /// Why an answer broke off.
 #[derive(Debug, thiserror::Error)]
@@ -34,9 +38,19 @@ pub enum Broken {
 }
 
 /// Reads usage from an answer as it passes; never holds it up.
-#[derive(Debug)]
-pub enum Tap {
+#[derive(Debug, Default)]
+pub struct Tap {
+    reader: Reader,
+    /// Where the answer is encoded.
+    decoder: Option<Decoder>,
+    /// Usage that the headers told.
+    told: Option<Usage>,
+}
+
+#[derive(Debug, Default)]
+enum Reader {
     /// Nothing to read.
+    #[default]
     Off,
     /// An event stream: the last event that reports usage counts.
     Events(Lines, Option<Usage>),
@@ -45,40 +59,84 @@ pub enum Tap {
 }
 
 impl Tap {
-    /// The tap for an answer with these headers. An encoded answer is not decoded for it.
+    /// The tap for an answer with these headers, of which those named in `usage_headers` may tell usage themselves.
     #[must_use]
-    pub fn for_answer(headers: &HeaderMap) -> Self {
+    pub fn for_answer(headers: &HeaderMap, usage_headers: &[HeaderName]) -> Self {
+        let told = usage_headers.iter().filter_map(|name| headers.get(name)).find_map(|value| Usage::of_header(value.as_bytes()));
         let kind = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
-        if headers.get(CONTENT_ENCODING).is_some_and(|encoding| encoding != "identity") {
-            Tap::Off
-        } else if kind.starts_with("text/event-stream") {
-            Tap::Events(Lines::default(), None)
+        let (reader, limit) = if is_event_stream(headers) {
+            (Reader::Events(Lines::default(), None), MAX_DECODED_BYTES)
         } else if kind.starts_with("application/json") {
-            Tap::Json(Vec::new())
+            (Reader::Json(Vec::new()), MAX_JSON_BYTES)
         } else {
-            Tap::Off
+            (Reader::Off, 0)
+        };
+        if !is_encoded(headers) {
+            return Tap { reader, decoder: None, told };
         }
+        // Several encodings on top of each other are not read.
+        let mut encodings = headers.get_all(CONTENT_ENCODING).iter();
+        let only = encodings.next().filter(|_| encodings.next().is_none()).and_then(|encoding| encoding.to_str().ok());
+        match only.and_then(|encoding| Decoder::new(encoding, limit)) {
+            Some(decoder) => Tap { reader, decoder: Some(decoder), told },
+            None => Tap { reader: Reader::Off, decoder: None, told },
+        }
+    }
+
+    /// Usage that the headers told.
+    #[must_use]
+    pub fn told(&self) -> Option<Usage> {
+        self.told
     }
 
     fn see(&mut self, bytes: &[u8]) {
-        match self {
-            Tap::Off => {}
-            Tap::Events(lines, usage) => lines.push(bytes, &mut |data| note(usage, data)),
-            Tap::Json(seen) if seen.len() + bytes.len() > MAX_JSON_BYTES => *self = Tap::Off,
-            Tap::Json(seen) => seen.extend_from_slice(bytes),
+        let Tap { reader, decoder, .. } = self;
+        let Some(decoder) = decoder.as_mut().filter(|_| !matches!(reader, Reader::Off)) else { return reader.see(bytes) };
+        // INVARIANT: a defect of a decoder costs what could have been learned, not the answer.
+        let decoded = catch_unwind(AssertUnwindSafe(|| decoder.push(bytes, &mut |decoded| reader.see(decoded))));
+        if !matches!(decoded, Ok(Ok(()))) {
+            (*reader, self.decoder) = (Reader::Off, None);
         }
     }
 
+    /// What was learned: what the body reports counts more than what the headers told.
     fn usage(&mut self) -> Option<Usage> {
-        match std::mem::replace(self, Tap::Off) {
-            Tap::Off => None,
-            Tap::Events(mut lines, mut usage) => {
+        std::mem::take(&mut self.reader).usage().or(self.told)
+    }
+}
+
+impl Reader {
+    fn see(&mut self, bytes: &[u8]) {
+        match self {
+            Reader::Off => {}
+            Reader::Events(lines, usage) => lines.push(bytes, &mut |data| note(usage, data)),
+            Reader::Json(seen) if seen.len() + bytes.len() > MAX_JSON_BYTES => *self = Reader::Off,
+            Reader::Json(seen) => seen.extend_from_slice(bytes),
+        }
+    }
+
+    fn usage(self) -> Option<Usage> {
+        match self {
+            Reader::Off => None,
+            Reader::Events(mut lines, mut usage) => {
                 lines.finish(&mut |data| note(&mut usage, data));
                 usage
             }
-            Tap::Json(seen) => Usage::find(&seen),
+            Reader::Json(seen) => Usage::find(&seen),
         }
     }
+}
+
+/// Whether an answer with these headers is an event stream.
+#[must_use]
+pub(super) fn is_event_stream(headers: &HeaderMap) -> bool {
+    headers.get(CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream"))
+}
+
+/// Whether a body with these headers is encoded.
+#[must_use]
+pub(super) fn is_encoded(headers: &HeaderMap) -> bool {
+    headers.get_all(CONTENT_ENCODING).iter().any(|encoding| encoding != "identity")
 }
 
 /// Most events report no usage; only those that name it are parsed.

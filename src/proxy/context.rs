@@ -7,11 +7,11 @@ use hyper::HeaderMap;
 use hyper::header::HeaderValue;
 
 use super::Proxy;
-use super::inbound::Permit;
+use super::inbound::{self, Permit};
 use crate::core::digest::Digest;
 use crate::core::policy::Budget;
 use crate::core::size::Size;
-use crate::core::think::Known;
+use crate::core::think::{Known, Prior};
 use crate::core::usage::Usage;
 use crate::observe::{Action, Ending, Endpoint, RequestEnded, Traffic};
 
@@ -60,6 +60,10 @@ pub struct Context {
     pub finding: Option<Finding>,
     /// What the upstream teaches about the model is kept under this.
     pub model_key: Option<Digest>,
+    /// Usage that the head of the answer told.
+    pub told: Option<Usage>,
+    /// The upstream was asked for usage that the client did not ask for.
+    pub usage_injected: bool,
     /// Time the request waited for Baler itself.
     pub overhead: Duration,
     /// Time from sending to the head of the answer.
@@ -86,6 +90,8 @@ impl Context {
             traffic: None,
             finding: None,
             model_key: None,
+            told: None,
+            usage_injected: false,
             overhead: Duration::ZERO,
             first_byte: None,
             status: CLIENT_LEFT,
@@ -118,12 +124,27 @@ impl Context {
                 None => format!("before=unknown; after=unknown; window={}", finding.window),
             };
             put("x-baler-tokens", &tokens);
+            if let Some(usage) = self.known_usage(finding) {
+                put(inbound::USAGE, &usage.to_string());
+            }
         } else {
             put("x-baler-action", Action::None.as_str());
         }
         if let Ok(value) = HeaderValue::from_str(&format!("baler;dur={:.3}", self.overhead.as_secs_f64() * 1e3)) {
             headers.append("server-timing", value);
         }
+    }
+
+    /// What is known of the prompt's usage before the body of the answer: what its head told, which covers the client's
+    /// whole list, else what was reported for the longest known prefix.
+    fn known_usage(&self, finding: &Finding) -> Option<Prior> {
+        let (known, [before, _]) = (finding.estimate?, finding.sizes?);
+        let told = self.told.map(|usage| Prior {
+            messages: usize::try_from(before.messages).unwrap_or(usize::MAX),
+            prompt_tokens: usage.prompt_tokens,
+            counted: Some(known.counted),
+        });
+        told.or(known.reported)
     }
 
     /// Writes the request down: usage for the ledger, metrics, one log line.

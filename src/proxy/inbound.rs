@@ -13,6 +13,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::error::Refusal;
 use crate::config::Limits;
+use crate::core::think::Prior;
 
 /// Memory is handed out in pieces of this many bytes.
 const UNIT_BYTES: usize = 1_024;
@@ -150,6 +151,7 @@ pub(super) enum Wish {
 pub(super) const POLICY: &str = "x-baler-policy";
 pub(super) const MODE: &str = "x-baler-mode";
 pub(super) const REQUEST_ID: &str = "x-baler-request-id";
+pub(super) const USAGE: &str = "x-baler-usage";
 
 /// Reads `x-baler-mode`; an unknown word asks for nothing.
 #[must_use]
@@ -160,6 +162,12 @@ pub(super) fn wish(headers: &HeaderMap) -> Wish {
         Some(b"force") => Wish::Force,
         _ => Wish::None,
     }
+}
+
+/// The usage that the client brings along from an answer before.
+#[must_use]
+pub(super) fn prior(headers: &HeaderMap) -> Option<Prior> {
+    Prior::parse(headers.get(USAGE)?.to_str().ok()?)
 }
 
 /// The client's own id for the request if it is plain and short, else a new one: 128 random bits.

@@ -7,6 +7,7 @@ mod ahead;
 mod answer;
 mod context;
 mod error;
+mod filtered;
 mod inbound;
 mod outbound;
 mod rescue;
@@ -20,7 +21,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use http_body_util::{Either, Full};
 use hyper::body::Incoming;
-use hyper::header::CONTENT_ENCODING;
+use hyper::header::CONTENT_LENGTH;
 use hyper::http::request::Parts;
 use hyper::{HeaderMap, Method, Request, Response};
 
@@ -29,6 +30,7 @@ use crate::core::chat::peek_model;
 use crate::core::digest::Digest;
 use crate::core::gate;
 use crate::core::policy::{Mode, OnError, Policy, Source};
+use crate::core::sse::UsageFilter;
 use crate::core::strategy;
 use crate::core::when;
 use crate::ledger::Ledger;
@@ -37,9 +39,10 @@ use crate::upstream::{Outgoing, Upstream};
 use crate::windows::Windows;
 
 use ahead::Arriving;
-use answer::{Answer, Tap};
+use answer::{Answer, Tap, is_encoded, is_event_stream};
 use context::{Context, Finding};
 pub use error::Refusal;
+use filtered::Filtered;
 use inbound::{Admission, Held, Wish};
 use rescue::Again;
 use thinking::{Failure, Question, Thought};
@@ -59,7 +62,7 @@ const CREDENTIALS: [&str; 10] = [
 ];
 
 /// The body of an answer: the upstream's, or one of our own.
-pub type Body = Either<Answer, Full<Bytes>>;
+pub type Body = Either<Filtered, Full<Bytes>>;
 
 /// Everything that requests share.
 #[derive(Debug)]
@@ -222,7 +225,7 @@ async fn inspect(proxy: &Arc<Proxy>, context: &mut Context, parts: Parts, body: 
     let opted_out = match () {
         () if wish == Wish::Off => Some("header"),
         () if policy.mode == Mode::Off => Some("policy"),
-        () if parts.headers.get(CONTENT_ENCODING).is_some_and(|encoding| encoding != "identity") => Some("encoded_body"),
+        () if is_encoded(&parts.headers) => Some("encoded_body"),
         () => None,
     };
     let tenant = proxy.tenant(&parts.headers);
@@ -242,7 +245,7 @@ async fn inspect(proxy: &Arc<Proxy>, context: &mut Context, parts: Parts, body: 
         id: context.id.clone(),
         request: policy.when.as_ref().map_or_else(when::Request::default, |when| described(&parts.headers, when.reads_headers())),
         answers: policy.webhooks.iter().map(|_| strategy::Answer::Unasked).collect(),
-        prior: None,
+        prior: inbound::prior(&parts.headers),
         overflow: None,
         narrowed: None,
     };
@@ -253,8 +256,9 @@ async fn inspect(proxy: &Arc<Proxy>, context: &mut Context, parts: Parts, body: 
     let gated = !question.force
         && gate::nothing_can_trigger(body, policy, &live)
         && proxy.ledger.may_gate(&thinking::checkpoint_seed(proxy, &question, policy, window));
-    let head = outbound::head(proxy.upstream(context)?, parts)?;
-    let original = vec![body.clone()];
+    let injects = policy.inject_usage && policy.mode == Mode::Enforce && wish != Wish::Observe;
+    let mut head = outbound::head(proxy.upstream(context)?, parts)?;
+    let mut original = vec![body.clone()];
 
     if let Some(reason) = opted_out {
         context.finding = Some(Finding::without_a_look(Action::Bypassed, reason, window));
@@ -266,6 +270,7 @@ async fn inspect(proxy: &Arc<Proxy>, context: &mut Context, parts: Parts, body: 
     if gated {
         // Sent at once. What is worth knowing about it is found out while the upstream thinks.
         question.sent = true;
+        context.usage_injected = injects && outbound::inject_usage(&mut head, body, &mut original);
         spent(proxy, context, began);
         let again = Again { policy, head: head.clone(), sent: original.clone(), question: question.clone() };
         let learning = async {
@@ -281,9 +286,9 @@ async fn inspect(proxy: &Arc<Proxy>, context: &mut Context, parts: Parts, body: 
 
     // 5 to 8. View, replay, estimate, decide, compact.
     let on_error = policy.on_error;
-    let mut again = Again { policy, head: head.clone(), sent: Vec::new(), question: question.clone() };
+    let spare = question.clone();
     let mut waited_for_others = Duration::ZERO;
-    let pieces = match thinking::ask(proxy, upstream, question).await {
+    let mut pieces = match thinking::ask(proxy, upstream, question).await {
         Ok(Thought { finding, body: edited, refused, waited }) => {
             waited_for_others = waited;
             if finding.action == Action::None {
@@ -306,10 +311,12 @@ async fn inspect(proxy: &Arc<Proxy>, context: &mut Context, parts: Parts, body: 
     if let (Some(_), Some(known)) = (policy.idle, context.finding.as_ref().and_then(|finding| finding.estimate)) {
         proxy.ledger.sent(known.key);
     }
+    let failed = context.finding.as_ref().is_some_and(|finding| finding.action == Action::FailedOpen);
+    context.usage_injected = injects && !failed && outbound::inject_usage(&mut head, body, &mut pieces);
     spent(proxy, context, began + waited_for_others);
 
     // 9. Send.
-    again.sent.clone_from(&pieces);
+    let again = Again { policy, head: head.clone(), sent: pieces.clone(), question: spare };
     let answered = send(proxy, context, outbound::with_body(head, pieces)).await?;
     answer_or_rescue(proxy, context, again, answered).await
 }
@@ -372,11 +379,20 @@ fn respond(proxy: &Proxy, mut context: Context, (response, place): Answered) -> 
     outbound::strip_hop_by_hop(&mut parts.headers);
     parts.version = hyper::Version::default();
     context.status = parts.status.as_u16();
+    // Only an answer to a prompt that was read and taken tells its size.
+    let teaches = parts.status.is_success() && context.finding.as_ref().is_some_and(|finding| finding.estimate.is_some());
+    let tap = if teaches { Tap::for_answer(&parts.headers, &proxy.config.upstream.usage_headers) } else { Tap::default() };
+    context.told = tap.told();
+    let filters = context.usage_injected && parts.status.is_success() && is_event_stream(&parts.headers) && !is_encoded(&parts.headers);
+    if filters {
+        parts.headers.remove(CONTENT_LENGTH);
+    }
+    if context.usage_injected {
+        proxy.metrics.usage_injected.inc();
+    }
     context.explain(&mut parts.headers);
-    let tap =
-        if context.finding.as_ref().is_some_and(|finding| finding.estimate.is_some()) { Tap::for_answer(&parts.headers) } else { Tap::Off };
     let answer = Answer::new(body, tap, proxy.config.upstream.idle_timeout, place, Box::new(context));
-    Response::from_parts(parts, Either::Left(answer))
+    Response::from_parts(parts, Either::Left(Filtered::new(answer, filters.then(UsageFilter::default))))
 }
 
 fn refuse(proxy: &Proxy, mut context: Context, refusal: Refusal) -> Response<Body> {

@@ -1,11 +1,12 @@
 //! What goes on to the upstream and back: end-to-end headers untouched, hop-by-hop ones left out.
 
 use bytes::Bytes;
-use hyper::header::{CONNECTION, CONTENT_LENGTH, COOKIE, HOST, HeaderMap, HeaderName, HeaderValue};
+use hyper::header::{ACCEPT_ENCODING, CONNECTION, CONTENT_LENGTH, COOKIE, HOST, HeaderMap, HeaderName, HeaderValue};
 use hyper::{Request, Version};
 
 use super::error::Refusal;
 use super::inbound;
+use crate::core::inject::{Insertion, usage_wish};
 use crate::upstream::{Outgoing, Upstream};
 
 /// Headers that belong to one connection.
@@ -47,7 +48,9 @@ pub(super) fn head(upstream: &Upstream, mut parts: hyper::http::request::Parts) 
     }
     parts.uri = upstream.uri(target.ok_or(Refusal::BadTarget)?).map_err(|_| Refusal::BadTarget)?;
     strip_hop_by_hop(&mut parts.headers);
-    remove(&mut parts.headers, |name| *name == HOST || [inbound::POLICY, inbound::MODE, inbound::REQUEST_ID].contains(&name.as_str()));
+    remove(&mut parts.headers, |name| {
+        *name == HOST || [inbound::POLICY, inbound::MODE, inbound::REQUEST_ID, inbound::USAGE].contains(&name.as_str())
+    });
     if parts.version == Version::HTTP_2 {
         join_cookies(&mut parts.headers);
     }
@@ -74,6 +77,21 @@ pub(super) fn replaced(pieces: Vec<Bytes>, old: &[u8], new: &Bytes) -> Vec<Bytes
         }
     }
     out
+}
+
+/// Makes a request ask for usage where its client did not, and says whether it did. `pieces` are slices of `body` and new
+/// ones. The answer is to come as it is, so that what was asked for can be taken out of it again.
+pub(super) fn inject_usage(head: &mut hyper::http::request::Parts, body: &Bytes, pieces: &mut Vec<Bytes>) -> bool {
+    let Some(Insertion { range, text }) = usage_wish(body) else { return false };
+    let start_of = |piece: &Bytes| (piece.as_ptr() as usize).checked_sub(body.as_ptr() as usize);
+    let found = pieces.iter().enumerate().find_map(|(at, piece)| {
+        let start = start_of(piece).filter(|start| (*start..=start + piece.len()).contains(&range.start))?;
+        Some((at, piece.clone(), range.start - start, range.end - start))
+    });
+    let Some((at, piece, start, end)) = found.filter(|(_, piece, _, end)| *end <= piece.len()) else { return false };
+    pieces.splice(at..=at, [piece.slice(..start), Bytes::from_static(text.as_bytes()), piece.slice(end..)]);
+    head.headers.remove(ACCEPT_ENCODING);
+    true
 }
 
 /// HTTP/2 may split the cookie header; HTTP/1.1 wants one.

@@ -49,6 +49,7 @@ pub(super) async fn rescue(
         return Ok(refused);
     }
     let smaller_reply = if again.policy.fit_output { with_smaller_reply(context, &again, &overflow) } else { None };
+    let mut head = again.head.clone();
     let pieces = match smaller_reply {
         Some(pieces) => pieces,
         // No prompt is short enough for a reply that is too long by itself.
@@ -57,7 +58,12 @@ pub(super) async fn rescue(
             return Ok(refused);
         }
         None => match compacted(proxy, context, again.question.clone(), &overflow).await {
-            Some(pieces) => pieces,
+            Some(mut pieces) => {
+                if context.usage_injected {
+                    outbound::inject_usage(&mut head, &again.question.body, &mut pieces);
+                }
+                pieces
+            }
             None => {
                 tell(Rescue::Unfit);
                 return if again.policy.on_unfit == OnUnfit::Reject { Err(Refusal::Unfit) } else { Ok(refused) };
@@ -65,7 +71,7 @@ pub(super) async fn rescue(
         },
     };
     context.overhead += began.elapsed();
-    let retried = send(proxy, context, outbound::with_body(again.head.clone(), pieces)).await;
+    let retried = send(proxy, context, outbound::with_body(head, pieces)).await;
     let Ok((response, place)) = retried else {
         // What the upstream said is more to the point than that it is gone now.
         tell(Rescue::Failed);

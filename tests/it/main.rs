@@ -30,4 +30,5 @@ mod streaming;
 mod tls;
 mod traces;
 mod transparency;
+mod usage;
 mod windows;

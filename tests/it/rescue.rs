@@ -213,3 +213,23 @@ async fn a_reply_that_asks_for_too_much_gets_a_lower_limit_where_the_policy_says
     let sent = log.lock().unwrap()[1].1.clone();
     assert_eq!(String::from_utf8(sent).unwrap(), body(3_096), "nothing else was changed");
 }
+
+#[tokio::test]
+async fn what_a_stream_was_asked_beyond_its_clients_wishes_is_asked_again_and_taken_out() {
+    let (upstream, log) = Upstream::automatic(|body| {
+        if roughly(body) > 4_096 {
+            return too_long(roughly(body));
+        }
+        let content = r#"{"choices":[{"delta":{"content":"fine"}}]}"#;
+        let usage = r#"{"choices":[],"usage":{"prompt_tokens":3000}}"#;
+        answer("200 OK", "text/event-stream", &format!("data: {content}\n\ndata: {usage}\n\ndata: [DONE]\n\n"))
+    })
+    .await;
+    let baler = Baler::start(&format!("{POLICY}inject_usage = true\n"), upstream).await;
+    let body = request(&agent(60, 100)).replace("\"x\":1e2", "\"stream\":true");
+    let served = baler.chat(&body).await;
+    assert_eq!((served.status, served.action()), (200, "rescued"), "{}", served.text());
+    assert_eq!(served.text(), "data: {\"choices\":[{\"delta\":{\"content\":\"fine\"}}]}\n\ndata: [DONE]\n\n");
+    let sent = String::from_utf8(log.lock().unwrap()[1].1.clone()).unwrap();
+    assert!(sent.contains("\"include_usage\":true"), "{sent}");
+}

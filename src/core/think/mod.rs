@@ -5,6 +5,7 @@
 //! derive     what any replica decides again
 //! estimate   how large a list is for the upstream
 //! compact    one compaction, and whether it is worth it
+//! prior      usage that a client brings along, as text
 //! ```
 //!
 //! Decisions come in two kinds. *Derived* ones depend on the policy and the messages alone: every assistant message in
@@ -16,6 +17,7 @@
 mod compact;
 mod derive;
 mod estimate;
+mod prior;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,5 +1,4 @@
-//! Reads server-sent events as they pass, whatever way they are cut into chunks. Keeps at most one line; a longer one is
-//! skipped, the stream goes on.
+//! Reads the data of events. Keeps at most one line; a longer one is skipped, the stream goes on.
 
 /// The longest line that is looked at, bytes.
 const MAX_LINE_BYTES: usize = 256 * 1024;
