@@ -161,7 +161,9 @@ impl<'a> Draft<'a> {
             .enumerate()
             .map(|(at, exchange)| {
                 let message = self.subject.messages.get(exchange.first);
-                let synthetic = message.is_some_and(is_synthetic) && Some(exchange.first) != last_user;
+                // The newest of all is what the request is about, whatever it looks like.
+                let newest = exchange.end == self.subject.messages.len();
+                let synthetic = message.is_some_and(is_synthetic) && Some(exchange.first) != last_user && !newest;
                 if synthetic || matches!(self.edit(exchange.first), Edit::Stand(_)) {
                     return Standing::Condensed;
                 }
@@ -349,13 +351,13 @@ impl<'a> Draft<'a> {
     }
 }
 
-/// The last message that a user wrote. What Baler wrote in a user's name is none, unless it is the newest of all.
+/// The last message that a user wrote. What Baler wrote in a user's name is none, unless there is no other: so it is the
+/// same message for as long as the user writes no new one.
 #[must_use]
 pub fn last_user(messages: &[Message<'_>]) -> Option<usize> {
-    let is_user = |at: &usize| messages.get(*at).is_some_and(|message| message.role == Role::User);
-    let last = (0..messages.len()).rev().find(is_user)?;
-    let written = |at: &usize| is_user(at) && (*at + 1 == messages.len() || !messages.get(*at).is_some_and(is_synthetic));
-    (0..=last).rev().find(written).or(Some(last))
+    let of_user = || messages.iter().enumerate().rev().filter(|(_, message)| message.role == Role::User);
+    let written = of_user().find(|(_, message)| !is_synthetic(message));
+    written.or_else(|| of_user().next()).map(|(at, _)| at)
 }
 
 /// Digests of the messages that are sent for an original one.

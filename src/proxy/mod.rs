@@ -254,7 +254,7 @@ async fn inspect(proxy: &Arc<Proxy>, context: &mut Context, parts: Parts, body: 
     let learned = proxy.ledger.learned(&model_key);
     let live = policy.budget(learned.window.map_or(window, |learned| learned.min(window)));
     let gated = !question.force
-        && gate::nothing_can_trigger(body, policy, &live)
+        && gate::nothing_can_trigger(body, policy, &live, learned.factor)
         && proxy.ledger.may_gate(&thinking::checkpoint_seed(proxy, &question, policy, window));
     let injects = policy.inject_usage && policy.mode == Mode::Enforce && wish != Wish::Observe;
     let mut head = outbound::head(proxy.upstream(context)?, parts)?;

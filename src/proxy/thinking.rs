@@ -315,7 +315,7 @@ fn conclude(
     let refused = !plan.fits && policy.on_unfit == OnUnfit::Reject && !observe;
     let body = (plan.edited() && !observe).then(|| pieces(&question.body, &render(chat, &plan.edits)));
     if let Some((prefix, checkpoint)) = plan.record {
-        if crate::core::gate::nothing_can_trigger(&question.body, policy, &policy.budget(question.window)) {
+        if crate::core::gate::nothing_can_trigger(&question.body, policy, &policy.budget(question.window), 1.0) {
             proxy.ledger.never_gate(seeds.checkpoint);
         }
         proxy.ledger.keep_checkpoint(prefix, checkpoint);

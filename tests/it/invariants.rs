@@ -233,7 +233,7 @@ proptest! {
         let policy = policy_of(&toml);
         for length in 1..=conversation.exchanges.len() {
             let body = conversation.body(length);
-            if gate::nothing_can_trigger(body.as_bytes(), &policy, &policy.budget(policy.window_for(None))) {
+            if gate::nothing_can_trigger(body.as_bytes(), &policy, &policy.budget(policy.window_for(None)), 1.0) {
                 let outcome = Core::default().ask(&body, &policy);
                 prop_assert!(!outcome.plan.edited());
                 prop_assert!(outcome.counted[0].tokens <= body.len() as u64, "a token has a byte at least");
@@ -280,7 +280,7 @@ proptest! {
         }
         let policy = policy_of(&toml);
         let _ = baler::core::chat::peek_model(&bytes);
-        let _ = gate::nothing_can_trigger(&bytes, &policy, &policy.budget(4_000));
+        let _ = gate::nothing_can_trigger(&bytes, &policy, &policy.budget(4_000), 1.0);
         if let Ok(chat) = Chat::parse(&bytes)
             && group(&chat.messages).is_ok()
         {

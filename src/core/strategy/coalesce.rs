@@ -56,15 +56,31 @@ pub(super) fn apply(options: &Coalesce, scope: &Scope, draft: &mut Draft<'_>, go
         draft.subject().exchanges.iter().filter(|exchange| exchanges.contains(exchange) || draft.is_gone(exchange)).copied().collect();
     let earlier: Vec<String> = old.iter().filter_map(|exchange| Tag::Transcript.body_at(draft, exchange.first)).collect();
     let before: u64 = exchanges.iter().map(|exchange| draft.tokens_in(exchange)).sum();
-    for (earlier, told) in [(Vec::new(), gone), (earlier, span)] {
-        let (body, details) = transcript(options, messages, earlier, &told);
-        let mark = told.iter().rev().find_map(|exchange| messages.get(exchange.first..exchange.end)?.iter().rev().find_map(cache_control));
+    let mark = told_mark(messages, &gone);
+    // Told from the originals; where steps before this one made them shorter than a transcript is, as they stand.
+    for nth in 0..3 {
+        let (body, details) = match nth {
+            0 => transcript(options, messages, Vec::new(), &gone),
+            1 => transcript(options, messages, earlier.clone(), &span),
+            _ => transcript(options, &as_they_stand(draft), earlier.clone(), &span),
+        };
         if let Some(new) = Tag::Transcript.message(&body, mark, draft.subject().encoding).filter(|new| new.tokens < before) {
             draft.condense(&exchanges, vec![new]);
             return Done { replaced: 0, details };
         }
     }
     Done::default()
+}
+
+/// The last cache mark in exchanges.
+fn told_mark<'a>(messages: &[Message<'a>], told: &[Exchange]) -> Option<&'a str> {
+    told.iter().rev().find_map(|exchange| messages.get(exchange.first..exchange.end)?.iter().rev().find_map(cache_control))
+}
+
+/// The messages with what steps before this one made of them.
+fn as_they_stand<'d>(draft: &'d Draft<'_>) -> Vec<Message<'d>> {
+    let originals = draft.subject().messages.iter().enumerate();
+    originals.filter_map(|(at, original)| Message::parse(draft.raw(at)).or_else(|_| Message::parse(original.raw)).ok()).collect()
 }
 
 /// What a message held beside text, in a word each.

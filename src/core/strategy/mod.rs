@@ -205,11 +205,23 @@ impl Step {
 ///
 /// # Errors
 /// [`Stopped`]: cancelled, or in need of an answer; with it, the same call comes to its end.
-pub fn descend(ladder: &[Step], draft: &mut Draft<'_>, goal: Goal, answers: &[Answer], cancel: &Cancel) -> Result<Vec<Report>, Stopped> {
+pub fn descend(
+    ladder: &[Step],
+    draft: &mut Draft<'_>,
+    mut goal: Goal,
+    answers: &[Answer],
+    cancel: &Cancel,
+) -> Result<Vec<Report>, Stopped> {
     let mut reports = Vec::with_capacity(ladder.len() + 2);
     let alternates = draft.subject().family.alternates;
+    let room = goal.room;
     if alternates {
+        let bridged = draft.size().tokens;
         alternate::unbridge(draft);
+        // What stood between the roles will stand there again.
+        let bridges = bridged.saturating_sub(draft.size().tokens);
+        goal.room = goal.room.saturating_sub(bridges);
+        goal.target = goal.target.saturating_sub(bridges);
     }
     let first = reported(oversize::NAME, &[], draft, |draft| Ok(oversize::apply_first(draft, goal).into()))?;
     if first.acted() {
@@ -225,6 +237,7 @@ pub fn descend(ladder: &[Step], draft: &mut Draft<'_>, goal: Goal, answers: &[An
     }
     if alternates {
         alternate::bridge(draft);
+        goal.room = room;
     }
     if draft.size().tokens > goal.room {
         reports.push(reported(oversize::NAME, &[], draft, |draft| Ok(oversize::apply_last(draft, goal).into()))?);
