@@ -1,7 +1,7 @@
 //! Decodes `content-encoding` piece by piece, for those who read an answer on the side. Must not know what is read.
 //!
 //! Memory is bounded by the formats' windows (32 KiB for gzip and deflate, 16 MiB for br, 8 MiB for zstd) and what a
-//! piece of [`STEP_BYTES`] can come to; time by the limit that its user sets on what comes out.
+//! piece of `STEP_BYTES` can come to; time by the limit that its user sets on what comes out.
 
 use std::fmt;
 use std::io::{self, Write};
