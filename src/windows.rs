@@ -6,7 +6,7 @@
 //!
 //! INVARIANT: a window is part of what derived decisions stand on, and a change of it makes conversations lose their
 //! checkpoints (never their validity). So a figure stays until another one replaces it: failures and lists that do not
-//! name the model any more change nothing; within [`LIFETIME`] a figure only narrows; it widens with a later answer.
+//! name the model any more change nothing; within `LIFETIME` a figure only narrows; it widens with a later answer.
 //! A new process decides its first requests by the table, and by the upstream from the first answer on.
 //!
 //! What one credential's list teaches holds for all: a list may be cut to what a key may use, but a model's window is the

@@ -1,7 +1,7 @@
 //! What an upstream says when a request is too long for its model.
 //!
 //! There is no standard: vendors differ in status, envelope and wording, and the wording changes between versions. The
-//! envelope is opened by [`envelope`], the wordings are a table in [`phrases`]; here the two are weighed. A message may
+//! envelope is opened by `envelope`, the wordings are a table in `phrases`; here the two are weighed. A message may
 //! quote what the user wrote, so only what stands in a message's place is read, only its beginning, and only if nothing
 //! before the wording complains of something else. Rate limits, quotas and bodies of too many bytes are no overflows.
 //!
