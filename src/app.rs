@@ -61,7 +61,7 @@ pub async fn run(config: Config, listeners: Listeners, stop: CancellationToken) 
     let proxy = Arc::new(Proxy::new(config, Arc::clone(&metrics))?);
 
     // Most models' vocabulary; the other one is loaded by the first request that needs it, off the event loop.
-    let load = tokio::task::spawn_blocking(|| Encoding::O200k.load());
+    let load = tokio::task::spawn_blocking(|| Encoding::O200K.load());
     let stop_admin = CancellationToken::new();
     let admin = {
         let readiness = Arc::clone(&readiness);

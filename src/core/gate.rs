@@ -1,7 +1,7 @@
 //! The cheap gate: a proof, from the length of a body alone, that no trigger can fire when it is counted.
 //!
-//! A token covers at least one byte, and every token that counting adds around a message, a name or a call has JSON
-//! bytes of its own: a body of text has fewer tokens than bytes. Images, audio and files cost tokens that have no bytes,
+//! A token covers at least one byte, and every token that counting adds around a message, a name, a call or a parameter of
+//! a tool has JSON bytes of its own: a body of text has fewer tokens than bytes, one template's header aside. Images, audio and files cost tokens that have no bytes,
 //! so a body that may hold any is never let through; nor is one that asks for a longer reply than the reserve, which leaves
 //! less room than the budget says. Where the upstream is known to count more than we do, so is the proof.
 
@@ -11,6 +11,7 @@ use memchr::memmem::Finder;
 
 use super::policy::{Budget, Policy};
 use super::size::scale;
+use super::tokens::HARMONY_TOKENS;
 
 /// The least bytes of a message in a list: braces, a role, a comma.
 const LEAST_MESSAGE_BYTES: u64 = 10;
@@ -19,7 +20,7 @@ const LEAST_MESSAGE_BYTES: u64 = 10;
 /// where we count one.
 #[must_use]
 pub fn nothing_can_trigger(body: &[u8], policy: &Policy, budget: &Budget, factor: f64) -> bool {
-    let bytes = scale(body.len() as u64, factor.max(1.0));
+    let bytes = scale(body.len() as u64 + HARMONY_TOKENS, factor.max(1.0));
     let trigger = &policy.trigger;
     let idle = policy.idle.map(|idle| idle.ratio);
     let out_of_reach = policy.when.is_none()

@@ -80,7 +80,7 @@ const FAMILIES: [(&str, Family); 22] = [
 
 /// The part of a model's name that counts, in lower case: a maker's path (`openai/gpt-4o`) left out, and Bedrock's
 /// regions and makers (`us.anthropic.claude-…`), which are words of letters alone.
-fn plain(model: &str) -> String {
+pub(super) fn plain(model: &str) -> String {
     let mut name = model.rsplit('/').next().unwrap_or(model);
     while let Some((_, rest)) = name.split_once('.').filter(|(word, _)| word.bytes().all(|b| b.is_ascii_alphabetic())) {
         name = rest;

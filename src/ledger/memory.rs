@@ -12,7 +12,7 @@ use crate::core::chat::{Message, Outline, Unreadable};
 use crate::core::digest::Digest;
 use crate::core::plan::Checkpoint;
 use crate::core::think::Learned;
-use crate::core::tokens::{Encoding, Measure, PRIMER_TOKENS, count_fixed};
+use crate::core::tokens::{Encoding, Measure, count_fixed};
 
 /// Bytes that one entry of reported usage takes, bookkeeping included.
 const USAGE_BYTES: u64 = 128;
@@ -151,11 +151,11 @@ impl Ledger {
     /// Prompt tokens beside the messages (tool schemas above all), counted only once for the same bytes.
     #[must_use]
     pub fn fixed_tokens(&self, chat: &Outline<'_>, encoding: Encoding) -> u64 {
-        if chat.fixed_parts.is_empty() {
-            return PRIMER_TOKENS;
+        if chat.fixed.parts().iter().all(|part| part.is_empty()) {
+            return count_fixed(chat, encoding);
         }
         let mut hasher = HighwayHasher::new(self.key);
-        for part in &chat.fixed_parts {
+        for part in chat.fixed.parts() {
             hasher.append(&(part.len() as u64).to_le_bytes());
             hasher.append(part.as_bytes());
         }
@@ -194,7 +194,7 @@ mod tests {
         let raw = format!(r#"{{"role":"user","content":"{text}"}}"#);
         for n in 0..1_000_u32 {
             let messages = [Message::parse(&raw).unwrap()];
-            let new = Replacement::new(raw.clone(), Encoding::O200k).unwrap();
+            let new = Replacement::new(raw.clone(), Encoding::O200K).unwrap();
             ledger.keep_checkpoint(Digest::of(&n.to_le_bytes()), Checkpoint::freeze(&messages, &[Edit::Replace(Arc::new(new))]));
             assert!(ledger.checkpoints.weight() <= 1 << 19);
         }

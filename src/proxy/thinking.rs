@@ -366,7 +366,7 @@ fn usage_seed(proxy: &Proxy, question: &Question, chat: &Outline<'_>) -> Digest 
     let model = question.model.as_deref().unwrap_or_default();
     let mut parts: Vec<&[u8]> =
         vec![b"usage", &question.tenant.0, proxy.upstream_identity.as_bytes(), question.path.as_bytes(), model.as_bytes()];
-    parts.extend(chat.fixed_parts.iter().map(|part| part.as_bytes()));
+    parts.extend(chat.fixed.parts().map(str::as_bytes));
     Digest::of_parts(&parts)
 }
 

@@ -31,7 +31,7 @@ use baler::core::tokens::{Encoding, Measure, count_fixed};
 use baler::core::when::Request;
 
 const RUNS: usize = 9;
-const ENCODING: Encoding = Encoding::O200k;
+const ENCODING: Encoding = Encoding::O200K;
 
 fn main() {
     ENCODING.load();

@@ -24,7 +24,7 @@ use baler::core::tokens::{Encoding, Measure};
 use baler::core::when::Request;
 use baler::ledger::Ledger;
 
-const ENCODING: Encoding = Encoding::O200k;
+const ENCODING: Encoding = Encoding::O200K;
 const RUNS: usize = 5;
 /// The promise, in MB/s.
 const LEAST_SPEED: f64 = 80.0;

@@ -24,7 +24,7 @@ fn corpus() -> Vec<(String, String, u64)> {
         .map(|path| {
             let body = std::fs::read_to_string(&path).unwrap();
             let chat = Chat::parse(body.as_bytes()).unwrap();
-            let tokens = chat.messages.iter().map(|message| Measure::of(message, Encoding::O200k).tokens).sum();
+            let tokens = chat.messages.iter().map(|message| Measure::of(message, Encoding::O200K).tokens).sum();
             (path.file_stem().unwrap().to_string_lossy().into_owned(), body, tokens)
         })
         .collect();
@@ -47,7 +47,7 @@ fn shown(body: &str) -> String {
         format!(
             "{:?} {}: {}",
             message.role,
-            Measure::of(&message, Encoding::O200k).tokens,
+            Measure::of(&message, Encoding::O200K).tokens,
             clipped.escape_debug().to_string().replace("\\n", "\n  ")
         )
     };

@@ -2,19 +2,19 @@
 
 use std::panic::catch_unwind;
 
-use baler::core::tokens::Encoding;
+use baler::core::tokens::{Encoding, HARMONY_TOKENS, Vocabulary, count_fixed, count_message};
 use proptest::prelude::*;
 
 fn reference(encoding: Encoding, text: &str) -> u64 {
-    let bpe = match encoding {
-        Encoding::O200k => tiktoken_rs::o200k_base_singleton(),
-        Encoding::Cl100k => tiktoken_rs::cl100k_base_singleton(),
+    let bpe = match encoding.vocabulary {
+        Vocabulary::O200k => tiktoken_rs::o200k_base_singleton(),
+        Vocabulary::Cl100k => tiktoken_rs::cl100k_base_singleton(),
     };
     bpe.encode_ordinary(text).len() as u64
 }
 
 fn same(text: &str) {
-    for encoding in [Encoding::O200k, Encoding::Cl100k] {
+    for encoding in [Encoding::O200K, Encoding::CL100K] {
         assert_eq!(encoding.count(text), reference(encoding, text), "{encoding:?} of {text:?}");
     }
 }
@@ -37,7 +37,96 @@ fn hostile_runs_are_counted_in_linear_time_and_without_a_panic() {
         let text = unit.repeat(40_000 / unit.len());
         same(&text);
         let long = unit.repeat(1_600_000 / unit.len());
-        assert!(catch_unwind(|| Encoding::O200k.count(&long)).is_ok(), "{unit:?}");
+        assert!(catch_unwind(|| Encoding::O200K.count(&long)).is_ok(), "{unit:?}");
+    }
+}
+
+/// A JSON value as schemas have them, and as nobody would write them.
+fn schema() -> impl Strategy<Value = serde_json::Value> {
+    let word =
+        prop_oneof![Just(String::new()), "[a-z]{1,8}", "\\PC{0,12}", Just("object".to_owned()), Just("a longer description.".to_owned())];
+    let leaf = prop_oneof![
+        Just(serde_json::Value::Null),
+        any::<bool>().prop_map(Into::into),
+        (0_i64..20).prop_map(Into::into),
+        word.prop_map(serde_json::Value::from)
+    ];
+    let keys = [
+        "type",
+        "properties",
+        "items",
+        "enum",
+        "anyOf",
+        "$defs",
+        "description",
+        "default",
+        "required",
+        "name",
+        "function",
+        "parameters",
+        "additionalProperties",
+        "minimum",
+        "x",
+        "",
+    ];
+    leaf.prop_recursive(5, 60, 6, move |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..6).prop_map(serde_json::Value::from),
+            prop::collection::vec((prop::sample::select(keys.to_vec()), inner), 0..6).prop_map(|members| members
+                .into_iter()
+                .map(|(key, value)| (key.to_owned(), value))
+                .collect::<serde_json::Map<_, _>>()
+                .into()),
+        ]
+    })
+}
+
+proptest! {
+    /// What the gate's proof stands on.
+    #[test]
+    fn no_schema_has_more_tokens_than_bytes(
+        schemas in prop::collection::vec(schema(), 0..5),
+        field in prop::sample::select(vec!["tools", "functions", "tool_choice", "function_call", "response_format"]),
+        model in prop::sample::select(vec!["gpt-4o", "gpt-4", "gpt-oss-20b", "claude-3"]),
+    ) {
+        let value = match schemas.as_slice() {
+            [only] => only.clone(),
+            _ => serde_json::Value::from(schemas),
+        };
+        let body = serde_json::json!({"model": model, "messages": [{"role": "user", "content": ""}], field: value}).to_string();
+        let chat = baler::core::chat::Chat::parse(body.as_bytes()).unwrap();
+        let encoding = Encoding::for_model(model);
+        let tokens = count_fixed(&chat.outline, encoding) + chat.messages.iter().map(|message| count_message(message, encoding)).sum::<u64>();
+        prop_assert!(tokens <= body.len() as u64 + HARMONY_TOKENS, "{} tokens of {}", tokens, body);
+    }
+
+    #[test]
+    fn whatever_stands_in_a_part_is_counted_without_a_panic(part in schema(), key in prop::sample::select(vec!["image_url", "input_audio", "file", "text"])) {
+        let raw = serde_json::json!({"role": "user", "content": [{"type": key, key: part}]}).to_string();
+        for model in ["gpt-4o", "gpt-4.1-mini", "claude-3", "gemini-2.5-pro"] {
+            let message = baler::core::chat::Message::parse(&raw).unwrap();
+            prop_assert!(count_message(&message, Encoding::for_model(model)) < 1_000_000);
+        }
+    }
+}
+
+/// Time to count a text, at best of three.
+fn time_of(text: &str) -> std::time::Duration {
+    let once = || {
+        let began = std::time::Instant::now();
+        std::hint::black_box(Encoding::O200K.count(text));
+        began.elapsed()
+    };
+    (0..3).map(|_| once()).min().unwrap()
+}
+
+#[test]
+fn eight_times_the_text_takes_no_more_than_some_eight_times_as_long() {
+    Encoding::O200K.load();
+    for unit in [" ", "a", "!?", "QUJDREVGR0hJ", "漢字仮名", "👩\u{200d}👧🎉", "\n", "7", " \n\t", "a\u{301}", "Zq9"] {
+        let (short, long) = (time_of(&unit.repeat(200_000 / unit.len())), time_of(&unit.repeat(1_600_000 / unit.len())));
+        // Quadratic would be 64; the rest is for noise and for caches that the long text does not fit in.
+        assert!(long < short * 24 + std::time::Duration::from_millis(20), "{unit:?}: {short:?}, {long:?}");
     }
 }
 

@@ -53,7 +53,7 @@ impl Core {
     pub fn ask_with(&self, body: &str, policy: &Policy, force: bool) -> Outcome {
         let chat = Chat::parse(body.as_bytes()).unwrap();
         let exchanges = group(&chat.messages).unwrap();
-        let encoding = Encoding::O200k;
+        let encoding = Encoding::O200K;
         let measure = |raw: &str, fresh: &dyn Fn() -> Measure| *self.measures.borrow_mut().entry(raw.to_owned()).or_insert_with(fresh);
         let measures: Vec<Measure> = chat.messages.iter().map(|message| measure(message.raw, &|| Measure::of(message, encoding))).collect();
         let subject = Subject {
@@ -173,7 +173,7 @@ fn check_edits(body: &str, policy: &Policy, outcome: &Outcome) {
 }
 
 fn small(chat: &Chat<'_>, exchange: &baler::core::chat::Exchange) -> bool {
-    chat.messages[exchange.first..exchange.end].iter().all(|message| Measure::of(message, Encoding::O200k).tokens < 700)
+    chat.messages[exchange.first..exchange.end].iter().all(|message| Measure::of(message, Encoding::O200K).tokens < 700)
 }
 
 /// The messages of a body as one text, without what follows them.

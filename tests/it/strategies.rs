@@ -61,7 +61,7 @@ fn compacted(messages: &[String], ladder: &str) -> Compacted {
 
 /// Prompt tokens of a list.
 fn tokens(messages: &[String]) -> u64 {
-    let each = messages.iter().map(|raw| Measure::of(&Message::parse(raw).unwrap(), Encoding::O200k).tokens);
+    let each = messages.iter().map(|raw| Measure::of(&Message::parse(raw).unwrap(), Encoding::O200K).tokens);
     PRIMER_TOKENS + each.sum::<u64>()
 }
 
@@ -363,7 +363,7 @@ fn characters_of_many_bytes_are_counted_as_one_and_never_split() {
 
 #[test]
 fn tokens_can_be_the_unit() {
-    let count = |text: &str| Encoding::O200k.count(text);
+    let count = |text: &str| Encoding::O200K.count(text);
     let (small, large) = (words(1, 90), words(2, 600));
     assert!(small.len() > 400, "by characters both are large");
     let after = trimmed("truncate = { unit = \"tokens\", size = 100, head = 40, tail = 20 }", &[&small, &large]);
@@ -467,7 +467,7 @@ fn json_that_was_cut_is_no_larger_than_the_size_marks_included() {
             for unit in ["chars", "tokens"] {
                 let options = format!("truncate = {{ unit = \"{unit}\", size = {size}, head = {head}, tail = {tail} }}");
                 let text = value.to_string();
-                let count = |text: &str| if unit == "chars" { text.chars().count() as u64 } else { Encoding::O200k.count(text) };
+                let count = |text: &str| if unit == "chars" { text.chars().count() as u64 } else { Encoding::O200K.count(text) };
                 if count(&text) <= size {
                     continue;
                 }
@@ -698,7 +698,7 @@ fn five_results() -> Vec<String> {
 }
 
 fn placeholder(raw: &str) -> String {
-    format!("[old tool result cleared to save context, {} tokens]", Measure::of(&Message::parse(raw).unwrap(), Encoding::O200k).tokens)
+    format!("[old tool result cleared to save context, {} tokens]", Measure::of(&Message::parse(raw).unwrap(), Encoding::O200K).tokens)
 }
 
 /// Which of the results were cleared, and that the others are as they were.
@@ -1017,14 +1017,14 @@ fn families_that_want_reasoning_back_keep_it_with_calls() {
     let body = request(&all);
     let chat = Chat::parse(body.as_bytes()).unwrap();
     let exchanges = group(&chat.messages).unwrap();
-    let measures: Vec<Measure> = chat.messages.iter().map(|message| Measure::of(message, Encoding::O200k)).collect();
+    let measures: Vec<Measure> = chat.messages.iter().map(|message| Measure::of(message, Encoding::O200K)).collect();
     for (wants_reasoning, left) in [(true, vec![1, 6, 8]), (false, vec![6, 8])] {
         let subject = Subject {
             messages: &chat.messages,
             measures: &measures,
             exchanges: &exchanges,
-            fixed_tokens: count_fixed(&chat.outline, Encoding::O200k),
-            encoding: Encoding::O200k,
+            fixed_tokens: count_fixed(&chat.outline, Encoding::O200K),
+            encoding: Encoding::O200K,
             family: Family { alternates: false, wants_reasoning },
         };
         let request = Request::default();

@@ -43,7 +43,7 @@ fn price(before: &[(String, u64)], now: &[(String, u64)]) -> f64 {
 }
 
 fn counted(body: &str, counts: &mut HashMap<String, u64>) -> Vec<(String, u64)> {
-    let count = |raw: &String| Measure::of(&Message::parse(raw).unwrap(), Encoding::O200k).tokens;
+    let count = |raw: &String| Measure::of(&Message::parse(raw).unwrap(), Encoding::O200K).tokens;
     messages_of(body.as_bytes()).into_iter().map(|raw| (raw.clone(), *counts.entry(raw).or_insert_with_key(count))).collect()
 }
 

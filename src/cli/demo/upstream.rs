@@ -48,7 +48,7 @@ pub(super) async fn answer(model: Arc<Model>, request: Request<Incoming>) -> Res
 
 impl Model {
     fn complete(&self, chat: &Chat<'_>) -> Response<Full<Bytes>> {
-        let counts: Vec<u64> = chat.messages.iter().map(|message| count_message(message, Encoding::O200k)).collect();
+        let counts: Vec<u64> = chat.messages.iter().map(|message| count_message(message, Encoding::O200K)).collect();
         let prompt = PRIMER_TOKENS + counts.iter().sum::<u64>();
         let wanted = chat.outline.max_output_tokens.unwrap_or(0);
         if prompt + wanted > WINDOW {

@@ -26,10 +26,29 @@ pub struct Outline<'a> {
     pub max_output_tokens: Option<u64>,
     /// Raw JSON of `max_tokens` and `max_completion_tokens`, as far as they are there.
     pub output_limits: Vec<&'a str>,
-    /// Raw JSON of `tools`, `functions` and `response_format`: parts of the prompt that no strategy touches.
-    pub fixed_parts: Vec<&'a str>,
+    /// Parts of the prompt that no strategy touches.
+    pub fixed: Fixed<'a>,
     /// Raw JSON of each message, in order: slices of `body`.
     pub messages: Vec<&'a str>,
+}
+
+/// Raw JSON of what stands in a prompt beside the messages.
+#[derive(Debug, Clone, Copy, Default)]
+#[expect(missing_docs, reason = "the fields are the request's")]
+pub struct Fixed<'a> {
+    pub tools: Option<&'a str>,
+    pub functions: Option<&'a str>,
+    pub tool_choice: Option<&'a str>,
+    pub function_call: Option<&'a str>,
+    pub response_format: Option<&'a str>,
+}
+
+impl<'a> Fixed<'a> {
+    /// All of it, in the order of the fields; empty where there is nothing.
+    #[must_use]
+    pub fn parts(&self) -> [&'a str; 5] {
+        [self.tools, self.functions, self.tool_choice, self.function_call, self.response_format].map(Option::unwrap_or_default)
+    }
 }
 
 /// A chat-completion request with its messages viewed.
@@ -81,6 +100,10 @@ struct TopLevel<'a> {
     #[serde(borrow)]
     functions: Option<&'a RawValue>,
     #[serde(borrow)]
+    tool_choice: Option<&'a RawValue>,
+    #[serde(borrow)]
+    function_call: Option<&'a RawValue>,
+    #[serde(borrow)]
     response_format: Option<&'a RawValue>,
     #[serde(borrow)]
     max_tokens: Option<&'a RawValue>,
@@ -106,7 +129,13 @@ impl<'a> Outline<'a> {
             model: top.model.and_then(string),
             max_output_tokens: number(top.max_tokens).max(number(top.max_completion_tokens)),
             output_limits: [top.max_tokens, top.max_completion_tokens].into_iter().flatten().map(RawValue::get).collect(),
-            fixed_parts: [top.tools, top.functions, top.response_format].into_iter().flatten().map(RawValue::get).collect(),
+            fixed: Fixed {
+                tools: top.tools.map(RawValue::get),
+                functions: top.functions.map(RawValue::get),
+                tool_choice: top.tool_choice.map(RawValue::get),
+                function_call: top.function_call.map(RawValue::get),
+                response_format: top.response_format.map(RawValue::get),
+            },
             messages,
         })
     }

@@ -1,82 +1,19 @@
 //! How many prompt tokens a message costs, by OpenAI's rules and encodings.
 //!
-//! Text is counted exactly. What is no text (images, audio, files) has a flat cost per part. The counter is the crate
-//! `tiktoken`, which gives the same numbers as tiktoken-rs (a test compares them), several times faster and without its
-//! panic on very long runs of white space. Only the two OpenAI vocabularies below are linked; that crate carries others
-//! under licences with conditions, so nothing here may name an encoding at run time.
+//! Text is counted exactly; what is no text (images, audio, files) by the rules that vendors document.
 
-use std::sync::OnceLock;
+mod encoding;
+mod media;
+mod tools;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use tiktoken::CoreBpe;
 
 use super::chat::{Message, Outline, Role, string};
 use super::digest::{Digest, canonical};
-
-/// A byte-pair encoding.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Encoding {
-    /// `o200k_base`: gpt-4o and later, and the yardstick for models of other makers.
-    O200k,
-    /// `cl100k_base`: gpt-4, gpt-3.5.
-    Cl100k,
-}
-
-/// Model name prefixes and their encoding; the longest that matches wins, `o200k_base` when none does.
-const ENCODINGS: [(&str, Encoding); 6] = [
-    ("gpt-4", Encoding::Cl100k),
-    ("gpt-4o", Encoding::O200k),
-    ("gpt-4.", Encoding::O200k),
-    ("gpt-3.5", Encoding::Cl100k),
-    ("gpt-35", Encoding::Cl100k),
-    ("text-embedding", Encoding::Cl100k),
-];
-
-impl Encoding {
-    /// The encoding of a model, by its name.
-    #[must_use]
-    pub fn for_model(model: &str) -> Self {
-        ENCODINGS
-            .iter()
-            .filter(|(prefix, _)| model.starts_with(prefix))
-            .max_by_key(|(prefix, _)| prefix.len())
-            .map_or(Encoding::O200k, |(_, encoding)| *encoding)
-    }
-
-    /// Loads the vocabulary unless it is loaded. Takes some 100 ms and 50 MB the first time.
-    pub fn load(self) {
-        self.vocabulary();
-    }
-
-    /// Whether counting can begin at once.
-    #[must_use]
-    pub fn is_loaded(self) -> bool {
-        self.cell().get().is_some()
-    }
-
-    fn cell(self) -> &'static OnceLock<CoreBpe> {
-        static O200K: OnceLock<CoreBpe> = OnceLock::new();
-        static CL100K: OnceLock<CoreBpe> = OnceLock::new();
-        match self {
-            Encoding::O200k => &O200K,
-            Encoding::Cl100k => &CL100K,
-        }
-    }
-
-    fn vocabulary(self) -> &'static CoreBpe {
-        self.cell().get_or_init(match self {
-            Encoding::O200k => tiktoken::encoding::o200k_base,
-            Encoding::Cl100k => tiktoken::encoding::cl100k_base,
-        })
-    }
-
-    /// Tokens of `text`; special tokens inside it count as the text they are.
-    #[must_use]
-    pub fn count(self, text: &str) -> u64 {
-        self.vocabulary().count(text) as u64
-    }
-}
+pub use encoding::{Encoding, Vocabulary};
+pub use media::Images;
+pub use tools::HARMONY_TOKENS;
 
 /// What thinking needs to know of a message beyond its view: costly to find out, the same for the same bytes, so the
 /// shell keeps it by the digest of the raw message.
@@ -107,14 +44,6 @@ const MESSAGE_TOKENS: u64 = 3;
 const NAME_TOKENS: u64 = 1;
 /// Tokens around one call, its id left out: models do not read ids, templates that print them vary.
 const CALL_TOKENS: u64 = 3;
-/// An image at `detail: low`.
-const IMAGE_LOW_TOKENS: u64 = 85;
-/// An image at another detail: 1024 × 1024 pixels by the tile rule.
-const IMAGE_TOKENS: u64 = 765;
-/// Audio: ten tokens a second of 24 kHz, 16-bit samples in base64.
-const AUDIO_BYTES_PER_TOKEN: u64 = 6_400;
-/// A file whose text is not in the request.
-const FILE_TOKENS: u64 = 1_000;
 
 /// Prompt tokens of one message, overhead included.
 #[must_use]
@@ -134,7 +63,7 @@ pub fn count_message(message: &Message<'_>, encoding: Encoding) -> u64 {
 /// Prompt tokens that no message accounts for: the reply's primer, tool and function schemas, the response format.
 #[must_use]
 pub fn count_fixed(chat: &Outline<'_>, encoding: Encoding) -> u64 {
-    PRIMER_TOKENS + chat.fixed_parts.iter().map(|part| encoding.count(part)).sum::<u64>()
+    PRIMER_TOKENS + if encoding.harmony { HARMONY_TOKENS } else { 0 } + tools::fixed_tokens(&chat.fixed, encoding)
 }
 
 /// Tokens of a JSON value that should be a string; of its spelling when it is something else.
@@ -170,23 +99,11 @@ fn count_content(raw: &str, encoding: Encoding) -> u64 {
 fn count_part(raw: &str, encoding: Encoding) -> u64 {
     match serde_json::from_str::<Part<'_>>(raw) {
         Ok(Part { text: Some(text), .. } | Part { refusal: Some(text), .. }) => count_text(text.get(), encoding),
-        Ok(Part { image_url: Some(image), .. }) => image_tokens(image),
-        Ok(Part { input_audio: Some(audio), .. }) => 1 + audio.get().len() as u64 / AUDIO_BYTES_PER_TOKEN,
-        Ok(Part { file: Some(_), .. }) => FILE_TOKENS,
+        Ok(Part { image_url: Some(image), .. }) => media::image_tokens(image, encoding),
+        Ok(Part { input_audio: Some(audio), .. }) => media::audio_tokens(audio),
+        Ok(Part { file: Some(file), .. }) => media::file_tokens(file, encoding),
         // A part of another kind, or a bare string in the list: what it spells is the best guess.
         _ => encoding.count(raw),
-    }
-}
-
-fn image_tokens(image: &RawValue) -> u64 {
-    #[derive(Deserialize)]
-    struct Image<'a> {
-        #[serde(borrow)]
-        detail: Option<&'a RawValue>,
-    }
-    match serde_json::from_str::<Image<'_>>(image.get()) {
-        Ok(Image { detail: Some(detail) }) if detail.get() == r#""low""# => IMAGE_LOW_TOKENS,
-        _ => IMAGE_TOKENS,
     }
 }
 
@@ -194,20 +111,6 @@ fn image_tokens(image: &RawValue) -> u64 {
 mod tests {
     use super::*;
     use crate::core::chat::Chat;
-
-    #[test]
-    fn the_longest_prefix_names_the_encoding() {
-        for (model, encoding) in [
-            ("gpt-4-turbo", Encoding::Cl100k),
-            ("gpt-4o-mini", Encoding::O200k),
-            ("gpt-4.1", Encoding::O200k),
-            ("gpt-3.5-turbo", Encoding::Cl100k),
-            ("gpt-5", Encoding::O200k),
-            ("smollm2", Encoding::O200k),
-        ] {
-            assert_eq!(Encoding::for_model(model), encoding, "{model}");
-        }
-    }
 
     #[test]
     fn documented_example_of_counting_messages() {
@@ -220,7 +123,7 @@ mod tests {
             {"role":"system","name":"example_assistant","content":"Let's talk later when we're less busy about how to do better."},
             {"role":"user","content":"This late pivot means we don't have time to boil the ocean for the client deliverable."}]}"#;
         let chat = Chat::parse(body.as_bytes()).unwrap();
-        for (encoding, expected) in [(Encoding::Cl100k, 129), (Encoding::O200k, 124)] {
+        for (encoding, expected) in [(Encoding::CL100K, 129), (Encoding::O200K, 124)] {
             let total = count_fixed(&chat.outline, encoding) + chat.messages.iter().map(|m| count_message(m, encoding)).sum::<u64>();
             assert_eq!(total, expected, "{encoding:?}");
         }
