@@ -200,4 +200,25 @@ mod tests {
         }
         assert!(ledger.checkpoints.len() > 10, "and it does keep some");
     }
+
+    #[test]
+    fn learned_windows_only_narrow_and_do_not_live_for_ever() {
+        let ledger = Ledger::new(1 << 20, 1_000, Duration::from_secs(60));
+        let (model, other) = (Digest::of(b"model"), Digest::of(b"other"));
+        ledger.keep_window(model, 8_000);
+        ledger.keep_window(model, 16_000);
+        assert_eq!(ledger.learned(&model).window, Some(8_000));
+        ledger.keep_window(model, 4_000);
+        assert_eq!(ledger.learned(&model).window, Some(4_000));
+        assert_eq!(ledger.learned(&other).window, None);
+        // A prompt that was served proves it wrong.
+        ledger.served(&model, 4_000);
+        assert_eq!(ledger.learned(&model).window, Some(4_000));
+        ledger.served(&model, 4_001);
+        assert_eq!(ledger.learned(&model).window, None);
+
+        let forgetful = Ledger::new(1 << 20, 1_000, Duration::ZERO);
+        forgetful.keep_window(model, 8_000);
+        assert_eq!(forgetful.learned(&model).window, None);
+    }
 }

@@ -23,6 +23,7 @@ mod errors;
 mod generated;
 mod invariants;
 mod ladder;
+mod occupancy;
 mod overflow;
 mod rescue;
 mod strategies;
