@@ -2,7 +2,7 @@
 //! send it once more, before the client saw anything of it.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use hyper::http::request::Parts;
@@ -41,7 +41,7 @@ pub(super) async fn rescue(
     refused: Answered,
     overflow: Overflow,
 ) -> Result<Answered, Refusal> {
-    let began = Instant::now();
+    let mut began = Instant::now();
     learn(proxy, context, &again, &overflow);
     let tell = |outcome: Rescue| overflowed(&proxy.metrics, &again.question.id, &again.policy.name, &overflow, outcome);
     if !again.policy.rescue {
@@ -58,7 +58,8 @@ pub(super) async fn rescue(
             return Ok(refused);
         }
         None => match compacted(proxy, context, again.question.clone(), &overflow).await {
-            Some(mut pieces) => {
+            Some((mut pieces, waited)) => {
+                began += waited;
                 if context.usage_injected {
                     outbound::inject_usage(&mut head, &again.question.body, &mut pieces);
                 }
@@ -103,8 +104,13 @@ fn learn(proxy: &Proxy, context: &Context, again: &Again<'_>, overflow: &Overflo
     }
 }
 
-/// The request compacted harder than before; `None` when that makes it no smaller.
-async fn compacted(proxy: &Arc<Proxy>, context: &mut Context, mut question: Question, overflow: &Overflow) -> Option<Vec<Bytes>> {
+/// The request compacted harder than before, and the time spent waiting for others; `None` when that makes it no smaller.
+async fn compacted(
+    proxy: &Arc<Proxy>,
+    context: &mut Context,
+    mut question: Question,
+    overflow: &Overflow,
+) -> Option<(Vec<Bytes>, Duration)> {
     let sent = context.finding.as_ref()?.sizes?[1].tokens;
     let told = overflow.prompt.as_ref().map_or(0, |prompt| prompt.tokens);
     let at_least = match overflow.kind {
@@ -117,13 +123,13 @@ async fn compacted(proxy: &Arc<Proxy>, context: &mut Context, mut question: Ques
     question.narrowed = overflow.window.is_none().then_some(sent);
     let refused_at = question.overflow;
     let upstream = proxy.upstream(context).ok()?;
-    let Thought { finding, body, .. } = thinking::ask(proxy, upstream, question).await.ok()?;
+    let Thought { finding, body, waited, .. } = thinking::ask(proxy, upstream, question).await.ok()?;
     let [_, after] = finding.sizes?;
     if finding.action != Action::Compacted || refused_at.is_none_or(|refused_at| after.tokens >= refused_at) {
         return None;
     }
     context.finding = Some(finding);
-    body
+    Some((body?, waited))
 }
 
 /// The same request with a lower limit for the reply, where that is all it takes.
