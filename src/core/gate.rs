@@ -1,9 +1,10 @@
 //! The cheap gate: a proof, from the length of a body alone, that no trigger can fire when it is counted.
 //!
 //! A token covers at least one byte, and every token that counting adds around a message, a name, a call or a parameter of
-//! a tool has JSON bytes of its own: a body of text has fewer tokens than bytes, one template's header aside. Images, audio and files cost tokens that have no bytes,
-//! so a body that may hold any is never let through; nor is one that asks for a longer reply than the reserve, which leaves
-//! less room than the budget says. Where the upstream is known to count more than we do, so is the proof.
+//! a tool has JSON bytes of its own: a body of text has fewer tokens than bytes, one template's header aside. Images, audio
+//! and files cost tokens that have no bytes, so a body that may hold any is never let through; nor is one that asks for a
+//! longer reply than the reserve, which leaves less room than the budget says. Where the upstream is known to count more
+//! than we do, so is the proof.
 
 use std::sync::LazyLock;
 
@@ -34,7 +35,8 @@ pub fn nothing_can_trigger(body: &[u8], policy: &Policy, budget: &Budget, factor
 /// Whether a body may hold parts that are no text. Their field names could be spelled with escapes, so an escape that
 /// stands for a letter or a sign of plain ASCII counts as well.
 fn may_hold_media(body: &[u8]) -> bool {
-    static MEDIA: LazyLock<[Finder<'static>; 3]> = LazyLock::new(|| ["\"image_url\"", "\"input_audio\"", "\"file\""].map(Finder::new));
+    static MEDIA: LazyLock<[Finder<'static>; 5]> =
+        LazyLock::new(|| ["\"image_url\"", "\"input_audio\"", "\"file\"", "\"source\"", "\"video_url\""].map(Finder::new));
     static ESCAPE: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("\\u00"));
     MEDIA.iter().any(|finder| finder.find(body).is_some())
         || ESCAPE.find_iter(body).any(|at| matches!(body.get(at + 4), Some(b'5' | b'6' | b'7')))

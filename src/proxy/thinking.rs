@@ -366,7 +366,8 @@ fn usage_seed(proxy: &Proxy, question: &Question, chat: &Outline<'_>) -> Digest 
     let model = question.model.as_deref().unwrap_or_default();
     let mut parts: Vec<&[u8]> =
         vec![b"usage", &question.tenant.0, proxy.upstream_identity.as_bytes(), question.path.as_bytes(), model.as_bytes()];
-    parts.extend(chat.fixed.parts().map(str::as_bytes));
+    // Without the choice among tools: clients change it from turn to turn, and it costs next to nothing.
+    parts.extend([chat.fixed.tools, chat.fixed.functions, chat.fixed.response_format].map(|part| part.unwrap_or_default().as_bytes()));
     Digest::of_parts(&parts)
 }
 

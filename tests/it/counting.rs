@@ -110,6 +110,26 @@ proptest! {
     }
 }
 
+#[test]
+fn bytes_that_are_no_text_are_not_counted_as_text() {
+    let data = "QUJD".repeat(100_000);
+    for part in [
+        format!(r#"{{"type":"image","source":{{"type":"base64","media_type":"image/png","data":"{data}"}}}}"#),
+        format!(r#"{{"type":"video_url","video_url":{{"url":"data:video/mp4;base64,{data}"}}}}"#),
+        format!(r#"{{"type":"image_url","image_url":{{"url":"data:image/png;base64,{data}"}}}}"#),
+        format!(r#"{{"type":"file","file":{{"file_data":"data:application/pdf;base64,{data}"}}}}"#),
+        format!(r#"{{"type":"input_audio","input_audio":{{"data":"{data}","format":"mp3"}}}}"#),
+    ] {
+        let raw = format!(r#"{{"role":"user","content":[{part}]}}"#);
+        let tokens = count_message(&baler::core::chat::Message::parse(&raw).unwrap(), Encoding::O200K);
+        assert!((10..10_000).contains(&tokens), "{tokens} for {}", &part[..60]);
+    }
+    // Text that stands in such a part is text.
+    let text =
+        format!(r#"{{"role":"user","content":[{{"type":"document","source":{{"type":"text","data":"{}"}}}}]}}"#, "word ".repeat(3_000));
+    assert!(count_message(&baler::core::chat::Message::parse(&text).unwrap(), Encoding::O200K) >= 3_000);
+}
+
 /// Time to count a text, at best of three.
 fn time_of(text: &str) -> std::time::Duration {
     let once = || {

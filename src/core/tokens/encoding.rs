@@ -46,7 +46,7 @@ const fn others(images: Images) -> Encoding {
 
 /// Model name prefixes, in lower case; the longest that matches wins, [`Encoding::O200K`] when none does. Figures from
 /// OpenAI's guide to images, and those of the other makers.
-const ENCODINGS: [(&str, Encoding); 26] = [
+const ENCODINGS: [(&str, Encoding); 30] = [
     ("gpt-4", Encoding::CL100K),
     ("gpt-3.5", Encoding::CL100K),
     ("gpt-35", Encoding::CL100K),
@@ -58,6 +58,11 @@ const ENCODINGS: [(&str, Encoding); 26] = [
     ("gpt-4.1-mini", patches(1_620)),
     ("gpt-4.1-nano", patches(2_460)),
     ("gpt-4.5", Encoding::O200K),
+    // Azure's deployments are named without the point.
+    ("gpt-41", Encoding::O200K),
+    ("gpt-41-mini", patches(1_620)),
+    ("gpt-41-nano", patches(2_460)),
+    ("gpt-45", Encoding::O200K),
     ("gpt-5", tiles(Vocabulary::O200k, 70, 140)),
     ("gpt-5-chat", tiles(Vocabulary::O200k, 70, 140)),
     ("gpt-5-mini", patches(1_620)),
@@ -146,6 +151,7 @@ mod tests {
             ("gpt-4o-2024-08-06", Encoding::O200K),
             ("chatgpt-4o-latest", Encoding::O200K),
             ("gpt-4.1", Encoding::O200K),
+            ("gpt-41-mini", patches(1_620)),
             ("gpt-4.5-preview", Encoding::O200K),
             ("gpt-4o-mini-2024-07-18", mini),
             ("ft:gpt-4o-mini:org::id", mini),

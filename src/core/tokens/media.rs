@@ -46,6 +46,8 @@ const AUDIO_BYTES_PER_TOKEN: u64 = 6_400;
 const COMPRESSED_AUDIO_BYTES_PER_TOKEN: u64 = 2_133;
 /// A file that the request only names.
 const NAMED_FILE_TOKENS: u64 = 1_000;
+/// A part of another kind that is no text.
+pub(super) const OTHER_TOKENS: u64 = 1_600;
 /// Bytes of base64 for one token of a file that is no text: a page of a PDF is some 100 kB and 1,500 tokens.
 const FILE_BYTES_PER_TOKEN: u64 = 85;
 
@@ -78,7 +80,8 @@ fn shrunk((width, height): (u64, u64), side: u64, limit: u64) -> (u64, u64) {
         return (width, height);
     }
     let factor = as_float(limit) / as_float(side);
-    let fitted = |length: u64| scale(length, factor).max(1);
+    // To the nearest pixel, as OpenAI bills: 2,049 × 513 takes eight tiles.
+    let fitted = |length: u64| scale(1, (as_float(length) * factor).round()).max(1);
     (fitted(width), fitted(height))
 }
 
@@ -200,6 +203,7 @@ mod tests {
             ("gpt-4o", 2_048, 4_096, "high", 1_105),
             ("gpt-4o", 4_096, 8_192, "low", 85),
             ("gpt-4o", 512, 512, "auto", 255),
+            ("gpt-4.1", 2_049, 513, "auto", 1_445),
             ("gpt-4o-mini", 1_024, 1_024, "high", 25_501),
             ("gpt-5", 1_024, 1_024, "high", 630),
             ("o1", 1_024, 1_024, "high", 675),

@@ -86,6 +86,10 @@ struct Part<'a> {
     input_audio: Option<&'a RawValue>,
     #[serde(borrow)]
     file: Option<&'a RawValue>,
+    #[serde(borrow)]
+    source: Option<&'a RawValue>,
+    #[serde(borrow)]
+    video_url: Option<&'a RawValue>,
 }
 
 fn count_content(raw: &str, encoding: Encoding) -> u64 {
@@ -102,6 +106,9 @@ fn count_part(raw: &str, encoding: Encoding) -> u64 {
         Ok(Part { image_url: Some(image), .. }) => media::image_tokens(image, encoding),
         Ok(Part { input_audio: Some(audio), .. }) => media::audio_tokens(audio),
         Ok(Part { file: Some(file), .. }) => media::file_tokens(file, encoding),
+        // Images and documents as Anthropic spells them, and videos: their bytes are no text.
+        Ok(Part { video_url: Some(_), .. }) => media::OTHER_TOKENS,
+        Ok(Part { source: Some(source), .. }) if source.get().contains("\"base64\"") => media::OTHER_TOKENS,
         // A part of another kind, or a bare string in the list: what it spells is the best guess.
         _ => encoding.count(raw),
     }

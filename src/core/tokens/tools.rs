@@ -24,7 +24,7 @@ const NAMED_CHOICE: u64 = 4;
 const FORMAT: u64 = 8;
 /// What the template of gpt-oss says before the first message: who it is, the date, its channels. The only tokens of a
 /// text-only body that no bytes of it stand for.
-pub const HARMONY_TOKENS: u64 = 70;
+pub const HARMONY_TOKENS: u64 = 75;
 
 /// Tokens of all of it.
 pub(super) fn fixed_tokens(fixed: &Fixed<'_>, encoding: Encoding) -> u64 {
@@ -57,7 +57,7 @@ fn functions(raw: &str, encoding: Encoding) -> u64 {
 }
 
 fn function(function: &Json, encoding: Encoding) -> u64 {
-    let line = format!("{}:{}", text(function, "name"), text(function, "description").trim_end_matches('.'));
+    let line = format!("{}:{}", text(function, "name"), sentence(text(function, "description")));
     encoding.count(&line) + function.get("parameters").map_or(0, |parameters| object(parameters, encoding))
 }
 
@@ -93,20 +93,26 @@ fn member(name: &str, schema: &Json, encoding: Encoding) -> u64 {
     };
     let line = match (name, kind.as_str()) {
         ("", "") => text(schema, "description").to_owned(),
-        _ => format!("{name}:{kind}:{}", text(schema, "description").trim_end_matches('.')),
+        _ => format!("{name}:{kind}:{}", sentence(text(schema, "description"))),
     };
     let mut tokens = encoding.count(&line) + object(schema, encoding);
     for (key, value) in says {
         tokens += match (key.as_str(), value) {
             ("enum", Json::List(items)) => items.iter().map(|item| one_of(item, encoding)).sum::<u64>().saturating_sub(ENUMERATION),
-            ("default" | "const" | "pattern" | "format" | "title" | "$ref", value) => encoding.count(&value.to_string()),
-            ("minimum" | "maximum" | "minLength" | "maxLength" | "minItems" | "maxItems" | "examples" | "example", value) => {
-                encoding.count(&value.to_string())
-            }
-            _ => 0,
+            ("type" | "description" | "required" | "enum", _) => 0,
+            ("properties" | "$defs" | "definitions" | "patternProperties", Json::Object(_)) => 0,
+            ("items" | "additionalProperties" | "not" | "anyOf" | "oneOf" | "allOf" | "prefixItems", Json::Object(_) | Json::List(_)) => 0,
+            // Limits, patterns, defaults and what else schemas say.
+            (_, Json::Bool(_)) => 0,
+            (_, value) => encoding.count(&value.to_string()),
         };
     }
     tokens
+}
+
+/// A description without the point at its end.
+fn sentence(text: &str) -> &str {
+    text.strip_suffix('.').unwrap_or(text)
 }
 
 fn one_of(item: &Json, encoding: Encoding) -> u64 {
@@ -128,7 +134,8 @@ fn choice(raw: &str, encoding: Encoding) -> u64 {
 }
 
 fn format(raw: &str, encoding: Encoding) -> u64 {
-    let Some(format) = Json::parse(raw) else { return 0 };
+    // Nested deeper than can be read: what it spells.
+    let Some(format) = Json::parse(raw) else { return if raw.starts_with('{') { encoding.count(raw) } else { 0 } };
     let Some(named) = format.get("json_schema") else { return 0 };
     let schema = named.get("schema").map_or_else(String::new, Json::to_string);
     FORMAT + encoding.count(text(named, "name")) + encoding.count(text(named, "description")) + encoding.count(&schema)
