@@ -1,4 +1,5 @@
-//! How a model's prompt becomes tokens: its vocabulary, what images cost, and what its template adds. One table.
+//! How a model's prompt becomes tokens: its vocabulary, what images and audio cost, and what its template adds.
+//! One table.
 //!
 //! The counter is the crate `tiktoken`, which gives the same numbers as tiktoken-rs (a test compares them), several times
 //! faster and without its panic on very long runs of white space. Only OpenAI's vocabularies are linked; that crate carries
@@ -28,20 +29,27 @@ pub struct Encoding {
     pub vocabulary: Vocabulary,
     /// What images cost.
     pub images: Images,
+    /// What a second of audio costs.
+    pub audio_tokens_per_second: u64,
     /// Whether the template of gpt-oss is around it.
     pub harmony: bool,
 }
 
+/// Tokens for a second of audio: OpenAI's, and what is assumed of others.
+const AUDIO: u64 = 10;
+/// The same, by Google's documentation of Gemini.
+const GEMINI_AUDIO: u64 = 32;
+
 const fn tiles(vocabulary: Vocabulary, base: u64, tile: u64) -> Encoding {
-    Encoding { vocabulary, images: Images::Tiles { base, tile }, harmony: false }
+    Encoding { vocabulary, images: Images::Tiles { base, tile }, audio_tokens_per_second: AUDIO, harmony: false }
+}
+
+const fn o200k(images: Images) -> Encoding {
+    Encoding { vocabulary: Vocabulary::O200k, images, audio_tokens_per_second: AUDIO, harmony: false }
 }
 
 const fn patches(per_mille: u64) -> Encoding {
-    Encoding { vocabulary: Vocabulary::O200k, images: Images::Patches { per_mille }, harmony: false }
-}
-
-const fn others(images: Images) -> Encoding {
-    Encoding { vocabulary: Vocabulary::O200k, images, harmony: false }
+    o200k(Images::Patches { per_mille })
 }
 
 /// Model name prefixes, in lower case; the longest that matches wins, [`Encoding::O200K`] when none does. Figures from
@@ -72,10 +80,10 @@ const ENCODINGS: [(&str, Encoding); 30] = [
     ("o4", tiles(Vocabulary::O200k, 75, 150)),
     ("o4-mini", patches(1_720)),
     ("computer-use", tiles(Vocabulary::O200k, 65, 129)),
-    ("gpt-oss", Encoding { vocabulary: Vocabulary::O200k, images: Images::TILES, harmony: true }),
-    ("claude", others(Images::Area)),
-    ("gemini", others(Images::Squares)),
-    ("gemma", others(Images::Squares)),
+    ("gpt-oss", Encoding { harmony: true, ..Encoding::O200K }),
+    ("claude", o200k(Images::Area)),
+    ("gemini", Encoding { audio_tokens_per_second: GEMINI_AUDIO, ..o200k(Images::Squares) }),
+    ("gemma", o200k(Images::Squares)),
     ("text-davinci", Encoding::CL100K),
     ("babbage", Encoding::CL100K),
 ];
@@ -163,8 +171,9 @@ mod tests {
             ("o1-preview", reasoner),
             ("o3-mini", reasoner),
             ("o4-mini", patches(1_720)),
-            ("anthropic/claude-sonnet-4", others(Images::Area)),
-            ("gemini-2.5-pro", others(Images::Squares)),
+            ("anthropic/claude-sonnet-4", o200k(Images::Area)),
+            ("gemini-2.5-pro", Encoding { audio_tokens_per_second: 32, ..o200k(Images::Squares) }),
+            ("gemma-3-27b", o200k(Images::Squares)),
             ("smollm2", Encoding::O200K),
             ("", Encoding::O200K),
         ] {

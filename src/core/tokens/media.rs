@@ -21,7 +21,7 @@ pub enum Images {
         /// For each tile.
         tile: u64,
     },
-    /// Patches of 32 pixels, 1,536 at most, times a factor.
+    /// Patches of 32 pixels, 1,536 at most, times a factor; a part of a token counts as one.
     Patches {
         /// The factor, in thousandths.
         per_mille: u64,
@@ -40,10 +40,10 @@ const HEADER_BYTES: [usize; 2] = [96, 64 * 1_024];
 const LONGEST_SIDE: u64 = 100_000;
 /// Patches that an image takes at most.
 const MOST_PATCHES: u64 = 1_536;
-/// Bytes of base64 for one token of audio: ten tokens a second of 24 kHz, 16-bit samples.
-const AUDIO_BYTES_PER_TOKEN: u64 = 6_400;
-/// The same for compressed audio: ten tokens a second of 128 kbit/s.
-const COMPRESSED_AUDIO_BYTES_PER_TOKEN: u64 = 2_133;
+/// Bytes of base64 for one second of audio: 24 kHz, 16-bit samples.
+const AUDIO_BYTES_PER_SECOND: u64 = 64_000;
+/// The same for compressed audio: 128 kbit/s.
+const COMPRESSED_AUDIO_BYTES_PER_SECOND: u64 = 21_333;
 /// A file that the request only names.
 const NAMED_FILE_TOKENS: u64 = 1_000;
 /// A part of another kind that is no text.
@@ -52,9 +52,6 @@ pub(super) const OTHER_TOKENS: u64 = 1_600;
 const FILE_BYTES_PER_TOKEN: u64 = 85;
 
 impl Images {
-    /// Tiles as gpt-4o has them.
-    pub const TILES: Images = Images::Tiles { base: 85, tile: 170 };
-
     fn tokens(self, low: bool, (width, height): (u64, u64)) -> u64 {
         match self {
             Images::Tiles { base, .. } if low => base,
@@ -65,7 +62,7 @@ impl Images {
             }
             Images::Patches { per_mille } => {
                 let size = if low { shrunk((width, height), width.max(height), 512) } else { (width, height) };
-                patches(size) * per_mille / 1_000
+                (patches(size) * per_mille).div_ceil(1_000)
             }
             Images::Area => (width.saturating_mul(height) / 750).clamp(1, 1_600),
             Images::Squares if width <= 384 && height <= 384 => 258,
@@ -139,7 +136,7 @@ fn decoded(base64: &str, bytes: usize) -> Vec<u8> {
 }
 
 /// Tokens of an `input_audio`.
-pub(super) fn audio_tokens(audio: &RawValue) -> u64 {
+pub(super) fn audio_tokens(audio: &RawValue, encoding: Encoding) -> u64 {
     #[derive(Deserialize)]
     struct Audio<'a> {
         #[serde(borrow)]
@@ -150,15 +147,16 @@ pub(super) fn audio_tokens(audio: &RawValue) -> u64 {
     let Ok(Audio { data, format }) = serde_json::from_str::<Audio<'_>>(audio.get()) else { return 1 };
     let length = data.map_or(0, |data| data.get().len() as u64);
     let plain = format.is_none_or(|format| matches!(format.get(), r#""wav""# | r#""pcm16""#));
-    1 + length / if plain { rate(data).unwrap_or(AUDIO_BYTES_PER_TOKEN) } else { COMPRESSED_AUDIO_BYTES_PER_TOKEN }
+    let bytes_per_second = if plain { rate(data).unwrap_or(AUDIO_BYTES_PER_SECOND) } else { COMPRESSED_AUDIO_BYTES_PER_SECOND };
+    1 + length * encoding.audio_tokens_per_second / bytes_per_second
 }
 
-/// Bytes of base64 for a tenth of a second, by the header of a WAV file.
+/// Bytes of base64 for a second, by the header of a WAV file.
 fn rate(data: Option<&RawValue>) -> Option<u64> {
     let head = decoded(&string(data?)?, 32);
     let bytes_per_second = head.get(28..32).filter(|_| head.starts_with(b"RIFF"))?;
     let bytes = u64::from(u32::from_le_bytes(bytes_per_second.try_into().ok()?));
-    (1_000..10_000_000).contains(&bytes).then(|| bytes * 4 / 3 / 10)
+    (1_000..10_000_000).contains(&bytes).then(|| bytes * 4 / 3)
 }
 
 /// Tokens of a `file`.
@@ -208,9 +206,10 @@ mod tests {
             ("gpt-5", 1_024, 1_024, "high", 630),
             ("o1", 1_024, 1_024, "high", 675),
             // 1,024 and 1,452 patches, by the same guide.
-            ("gpt-4.1-mini", 1_024, 1_024, "high", 1_658),
-            ("gpt-4.1-mini", 1_800, 2_400, "high", 2_352),
-            ("o4-mini", 1_800, 2_400, "auto", 2_497),
+            ("gpt-4.1-mini", 1_024, 1_024, "high", 1_659),
+            ("gpt-4.1-mini", 1_800, 2_400, "high", 2_353),
+            ("o4-mini", 1_800, 2_400, "auto", 2_498),
+            ("gpt-4.1-nano", 32, 32, "auto", 3),
             ("claude-sonnet-4", 1_000, 1_000, "auto", 1_333),
             ("claude-sonnet-4", 8_000, 8_000, "auto", 1_600),
             ("gemini-2.5-pro", 300, 300, "auto", 258),
@@ -252,12 +251,18 @@ mod tests {
     }
 
     #[test]
-    fn audio_costs_ten_tokens_a_second() {
+    fn audio_costs_ten_tokens_a_second_and_more_where_its_maker_says_so() {
         let mut wav = b"RIFF\0\0\0\0WAVEfmt \x10\0\0\0\x01\0\x01\0".to_vec();
         wav.extend(8_000_u32.to_le_bytes());
         wav.extend(16_000_u32.to_le_bytes());
         wav.resize(16_000 * 3, 0);
         let json = format!(r#"{{"data":"{}","format":"wav"}}"#, STANDARD.encode(wav));
-        assert!((30..=32).contains(&audio_tokens(serde_json::from_str(&json).unwrap())));
+        let of = |model: &str, json: &str| audio_tokens(serde_json::from_str(json).unwrap(), Encoding::for_model(model));
+        assert!((30..=32).contains(&of("gpt-4o-audio-preview", &json)));
+        assert!((96..=98).contains(&of("google/gemini-2.5-flash", &json)));
+        // A minute of 128 kbit/s: 1,920 tokens by Google's documentation.
+        let minute = format!(r#"{{"data":"{}","format":"mp3"}}"#, STANDARD.encode(vec![0xff; 16_000 * 60]));
+        assert!((600..=602).contains(&of("gpt-4o-audio-preview", &minute)));
+        assert!((1_920..=1_922).contains(&of("gemini-2.5-pro", &minute)), "{}", of("gemini-2.5-pro", &minute));
     }
 }

@@ -104,7 +104,7 @@ fn count_part(raw: &str, encoding: Encoding) -> u64 {
     match serde_json::from_str::<Part<'_>>(raw) {
         Ok(Part { text: Some(text), .. } | Part { refusal: Some(text), .. }) => count_text(text.get(), encoding),
         Ok(Part { image_url: Some(image), .. }) => media::image_tokens(image, encoding),
-        Ok(Part { input_audio: Some(audio), .. }) => media::audio_tokens(audio),
+        Ok(Part { input_audio: Some(audio), .. }) => media::audio_tokens(audio, encoding),
         Ok(Part { file: Some(file), .. }) => media::file_tokens(file, encoding),
         // Images and documents as Anthropic spells them, and videos: their bytes are no text.
         Ok(Part { video_url: Some(_), .. }) => media::OTHER_TOKENS,
