@@ -41,6 +41,86 @@ fn hostile_runs_are_counted_in_linear_time_and_without_a_panic() {
     }
 }
 
+/// One schema inside a tool, and the texts that it says: each must be in the count.
+#[derive(Debug, Clone)]
+struct Nested {
+    schema: serde_json::Value,
+    says: Vec<String>,
+}
+
+fn nested() -> impl Strategy<Value = Nested> {
+    let description = prop_oneof![Just(None), "[A-Za-z][A-Za-z0-9 ,é漢]{0,40}\\.?".prop_map(Some)];
+    let kind = prop::sample::select(vec![serde_json::json!("string"), serde_json::json!(["integer", "null"]), serde_json::Value::Null]);
+    let item = prop_oneof!["\\PC{1,12}".prop_map(serde_json::Value::from), any::<i32>().prop_map(serde_json::Value::from)];
+    let items = prop::collection::vec(item, 0..4);
+    let leaf = (description.clone(), kind, items).prop_map(|(description, kind, items)| {
+        let mut says: Vec<String> = description.iter().cloned().collect();
+        says.extend(items.iter().map(|item| item.as_str().map_or_else(|| item.to_string(), str::to_owned)));
+        let mut schema = serde_json::Map::new();
+        schema.extend(description.map(|description| ("description".to_owned(), description.into())));
+        schema.extend((!kind.is_null()).then(|| ("type".to_owned(), kind)));
+        schema.extend((!items.is_empty()).then(|| ("enum".to_owned(), items.into())));
+        Nested { schema: schema.into(), says }
+    });
+    leaf.prop_recursive(5, 40, 4, move |inner| {
+        let maps = ["properties", "$defs", "definitions", "patternProperties", "dependentSchemas"];
+        let lists = ["anyOf", "oneOf", "allOf", "prefixItems", "items"];
+        let ones = ["items", "additionalProperties", "not", "contains", "if", "else", "unevaluatedProperties"];
+        let named = prop::collection::btree_map("[a-zA-Z][a-zA-Z0-9_]{0,14}", inner.clone(), 1..4);
+        let into = |key: &str, value: serde_json::Value, description: Option<String>, mut says: Vec<String>| {
+            let mut schema = serde_json::json!({ key: value });
+            if let Some(description) = description {
+                schema["description"] = description.clone().into();
+                says.push(description);
+            }
+            Nested { schema, says }
+        };
+        prop_oneof![
+            (prop::sample::select(maps.to_vec()), named, description.clone()).prop_map(move |(key, members, description)| {
+                let says = members.iter().flat_map(|(name, member)| member.says.iter().chain([name])).cloned().collect();
+                let members = members.into_iter().map(|(name, member)| (name, member.schema)).collect::<serde_json::Map<_, _>>();
+                into(key, members.into(), description, says)
+            }),
+            (prop::sample::select(lists.to_vec()), prop::collection::vec(inner.clone(), 1..4), description.clone()).prop_map(
+                move |(key, variants, description)| {
+                    let says = variants.iter().flat_map(|variant| variant.says.clone()).collect();
+                    into(key, variants.into_iter().map(|variant| variant.schema).collect(), description, says)
+                }
+            ),
+            (prop::sample::select(ones.to_vec()), inner, description.clone()).prop_map(move |(key, only, description)| into(
+                key,
+                only.schema,
+                description,
+                only.says
+            )),
+        ]
+    })
+}
+
+proptest! {
+    /// A prompt that was counted too small is refused: nothing that a schema says may be left out, however deep it stands.
+    #[test]
+    fn a_tool_costs_at_least_the_names_descriptions_and_values_inside_of_it(
+        parameters in nested(),
+        name in "[a-z_]{1,20}",
+        description in "[A-Z][a-z ]{0,60}\\.?",
+        model in prop::sample::select(vec!["gpt-4o", "gpt-4"]),
+    ) {
+        let encoding = Encoding::for_model(model);
+        let fixed = |tools: serde_json::Value| {
+            let body = serde_json::json!({"model": model, "messages": [{"role": "user", "content": ""}], "tools": tools}).to_string();
+            count_fixed(&baler::core::chat::Chat::parse(body.as_bytes()).unwrap().outline, encoding)
+        };
+        let mut function = serde_json::json!({"name": name, "description": description});
+        let tool = |function: &serde_json::Value| fixed(serde_json::json!([{"type": "function", "function": function}]));
+        let bare = tool(&function);
+        prop_assert!(bare >= encoding.count(&name) + encoding.count(&description));
+        function["parameters"] = parameters.schema;
+        let (tokens, said) = (tool(&function) - bare, parameters.says.iter().map(|text| encoding.count(text)).sum::<u64>());
+        prop_assert!(tokens >= said, "{} tokens, {} of what is said in {}", tokens, said, function);
+    }
+}
+
 /// A JSON value as schemas have them, and as nobody would write them.
 fn schema() -> impl Strategy<Value = serde_json::Value> {
     let word =

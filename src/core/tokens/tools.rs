@@ -58,7 +58,8 @@ fn functions(raw: &str, encoding: Encoding) -> u64 {
 
 fn function(function: &Json, encoding: Encoding) -> u64 {
     let line = format!("{}:{}", text(function, "name"), sentence(text(function, "description")));
-    encoding.count(&line) + function.get("parameters").map_or(0, |parameters| object(parameters, encoding))
+    let parameters = |schema: &Json| encoding.count(text(schema, "description")) + inside(schema, encoding);
+    encoding.count(&line) + function.get("parameters").map_or(0, parameters)
 }
 
 /// What an object's schema says of its members.
@@ -83,7 +84,7 @@ fn object(schema: &Json, encoding: Encoding) -> u64 {
 
 /// `name:type:description`, what it may be, and what is inside of it.
 fn member(name: &str, schema: &Json, encoding: Encoding) -> u64 {
-    let Json::Object(says) = schema else { return encoding.count(name) };
+    let Json::Object(_) = schema else { return encoding.count(name) };
     let kind = match schema.get("type") {
         Some(Json::String(kind)) => kind.clone(),
         Some(Json::List(kinds)) => {
@@ -95,11 +96,18 @@ fn member(name: &str, schema: &Json, encoding: Encoding) -> u64 {
         ("", "") => text(schema, "description").to_owned(),
         _ => format!("{name}:{kind}:{}", sentence(text(schema, "description"))),
     };
-    let mut tokens = encoding.count(&line) + object(schema, encoding);
+    encoding.count(&line) + inside(schema, encoding)
+}
+
+/// What a schema says beside its type and description.
+fn inside(schema: &Json, encoding: Encoding) -> u64 {
+    let Json::Object(says) = schema else { return 0 };
+    let mut tokens = object(schema, encoding);
     for (key, value) in says {
         tokens += match (key.as_str(), value) {
-            ("enum", Json::List(items)) => items.iter().map(|item| one_of(item, encoding)).sum::<u64>().saturating_sub(ENUMERATION),
-            ("type" | "description" | "required" | "enum", _) => 0,
+            ("enum", Json::List(items)) => enumeration(items, encoding),
+            // Names a dialect, to validators alone.
+            ("type" | "description" | "required" | "enum" | "$schema", _) => 0,
             ("properties" | "$defs" | "definitions" | "patternProperties", Json::Object(_)) => 0,
             ("items" | "additionalProperties" | "not" | "anyOf" | "oneOf" | "allOf" | "prefixItems", Json::Object(_) | Json::List(_)) => 0,
             // Limits, patterns, defaults and what else schemas say.
@@ -115,12 +123,23 @@ fn sentence(text: &str) -> &str {
     text.strip_suffix('.').unwrap_or(text)
 }
 
-fn one_of(item: &Json, encoding: Encoding) -> u64 {
-    match item {
-        Json::String(text) => ITEM + encoding.count(text),
-        // As many as it has bytes at most, the comma behind it included.
-        other => 1 + encoding.count(&other.to_string()),
+/// The items of an enumeration and what is around them, which is never less than nothing.
+fn enumeration(items: &[Json], encoding: Encoding) -> u64 {
+    let (mut tokens, mut around) = (0, 0_u64);
+    for item in items {
+        match item {
+            Json::String(text) => {
+                around += ITEM;
+                tokens += encoding.count(text);
+            }
+            // As many as it has bytes at most, the comma behind it included.
+            other => {
+                around += 1;
+                tokens += encoding.count(&other.to_string());
+            }
+        }
     }
+    tokens + around.saturating_sub(ENUMERATION)
 }
 
 fn choice(raw: &str, encoding: Encoding) -> u64 {
