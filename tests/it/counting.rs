@@ -161,6 +161,14 @@ fn schema() -> impl Strategy<Value = serde_json::Value> {
     })
 }
 
+/// A piece of reasoning as providers write it, and with what they never write in it.
+fn thought() -> impl Strategy<Value = serde_json::Value> {
+    let text =
+        prop_oneof!["\\PC{0,20}".prop_map(serde_json::Value::from), Just(serde_json::Value::Null), any::<u32>().prop_map(Into::into)];
+    let key = prop::sample::select(vec!["text", "summary", "thinking", "data", "signature", "type"]);
+    prop::collection::btree_map(key, text, 0..4).prop_map(|piece| serde_json::json!(piece))
+}
+
 proptest! {
     /// What the gate's proof stands on.
     #[test]
@@ -178,6 +186,25 @@ proptest! {
         let encoding = Encoding::for_model(model);
         let tokens = count_fixed(&chat.outline, encoding) + chat.messages.iter().map(|message| count_message(message, encoding)).sum::<u64>();
         prop_assert!(tokens <= body.len() as u64 + HARMONY_TOKENS, "{} tokens of {}", tokens, body);
+    }
+
+    /// The same of what a model thought, whatever stands in its fields.
+    #[test]
+    fn no_reasoning_has_more_tokens_than_bytes(
+        pieces in prop::collection::vec((
+            prop::sample::select(vec!["reasoning_content", "reasoning", "reasoning_details", "thinking", "thinking_blocks"]),
+            prop_oneof![schema(), prop::collection::vec(thought(), 0..5).prop_map(serde_json::Value::from)],
+        ), 0..5),
+    ) {
+        let mut message = serde_json::json!({"role": "assistant", "content": "x"});
+        for (field, value) in pieces {
+            message[field] = value;
+        }
+        let raw = message.to_string();
+        for encoding in [Encoding::O200K, Encoding::CL100K] {
+            let tokens = count_message(&baler::core::chat::Message::parse(&raw).unwrap(), encoding);
+            prop_assert!(tokens <= raw.len() as u64, "{} tokens of {}", tokens, raw);
+        }
     }
 
     #[test]

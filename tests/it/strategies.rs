@@ -986,7 +986,7 @@ fn thoughtful() -> Vec<String> {
         thinks(&calls(&[("a", "read", "{}")]), "reasoning_content"),
         result("a", "found"),
         thinks(&message("assistant", "First answer."), "reasoning_content"),
-        thinks(&message("assistant", "And more."), "reasoning"),
+        thinks(&thinks(&message("assistant", "And more."), "reasoning"), "thinking_blocks"),
         message("user", "Second question."),
         thinks(&calls(&[("b", "read", "{}")]), "reasoning_content"),
         result("b", "found"),
@@ -997,7 +997,7 @@ fn thoughtful() -> Vec<String> {
 
 /// The messages that still tell what was thought.
 fn thinking(messages: &[String]) -> Vec<usize> {
-    (0..messages.len()).filter(|at| messages[*at].contains("\"reasoning")).collect()
+    (0..messages.len()).filter(|at| messages[*at].contains("\"reasoning") || messages[*at].contains("\"thinking")).collect()
 }
 
 #[test]

@@ -62,8 +62,11 @@ pub struct Message<'a> {
     pub answers: Option<Cow<'a, str>>,
     /// Raw JSON of a legacy `function_call`.
     pub function_call: Option<&'a str>,
-    /// Raw JSON of further text that a prompt may hold: `refusal`, `reasoning_content`, `reasoning`.
-    pub extra_text: Vec<&'a str>,
+    /// Raw JSON of `refusal`.
+    pub refusal: Option<&'a str>,
+    /// Raw JSON of the fields that hold what the model thought, as far as they are there: `reasoning_content` (DeepSeek, Qwen,
+    /// vLLM and others), `reasoning` and `reasoning_details` (OpenRouter), `thinking` (Ollama), `thinking_blocks` (LiteLLM).
+    pub reasoning: Vec<&'a str>,
 }
 
 #[derive(Deserialize)]
@@ -86,6 +89,12 @@ struct Fields<'a> {
     reasoning_content: Option<&'a RawValue>,
     #[serde(borrow)]
     reasoning: Option<&'a RawValue>,
+    #[serde(borrow)]
+    reasoning_details: Option<&'a RawValue>,
+    #[serde(borrow)]
+    thinking: Option<&'a RawValue>,
+    #[serde(borrow)]
+    thinking_blocks: Option<&'a RawValue>,
 }
 
 #[derive(Deserialize)]
@@ -115,6 +124,7 @@ impl<'a> Message<'a> {
             Some(list) => serde_json::from_str(list.get())?,
             None => Vec::new(),
         };
+        let reasoning = [fields.reasoning_content, fields.reasoning, fields.thinking, fields.reasoning_details, fields.thinking_blocks];
         Ok(Message {
             raw,
             role: role(fields.role),
@@ -123,7 +133,8 @@ impl<'a> Message<'a> {
             calls: calls.into_iter().map(|fields| Call::from_fields(&fields)).collect::<Result<_, _>>()?,
             answers: fields.tool_call_id.map(text_or_raw),
             function_call: fields.function_call.map(RawValue::get),
-            extra_text: [fields.refusal, fields.reasoning_content, fields.reasoning].into_iter().flatten().map(RawValue::get).collect(),
+            refusal: fields.refusal.map(RawValue::get),
+            reasoning: reasoning.into_iter().flatten().map(RawValue::get).collect(),
         })
     }
 

@@ -11,7 +11,7 @@ use crate::core::plan::Replacement;
 pub(super) const NAME: &str = "strip";
 
 /// Fields that hold what a model thought.
-const REASONING: [&str; 3] = ["reasoning_content", "reasoning", "reasoning_details"];
+const REASONING: [&str; 5] = ["reasoning_content", "reasoning", "reasoning_details", "thinking", "thinking_blocks"];
 
 const IMAGE: &str = "image";
 const AUDIO: &str = "audio";

@@ -4,6 +4,7 @@
 
 mod encoding;
 mod media;
+mod reasoning;
 mod tools;
 
 use serde::Deserialize;
@@ -57,7 +58,8 @@ pub fn count_message(message: &Message<'_>, encoding: Encoding) -> u64 {
         tokens += CALL_TOKENS + encoding.count(&call.name) + call.arguments.map_or(0, |raw| count_text(raw, encoding));
     }
     tokens += message.function_call.map_or(0, |raw| CALL_TOKENS + encoding.count(raw));
-    tokens + message.extra_text.iter().map(|raw| count_text(raw, encoding)).sum::<u64>()
+    tokens += message.refusal.map_or(0, |raw| count_text(raw, encoding));
+    tokens + reasoning::count_reasoning(&message.reasoning, encoding)
 }
 
 /// Prompt tokens that no message accounts for: the reply's primer, tool and function schemas, the response format.
