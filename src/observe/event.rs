@@ -165,6 +165,19 @@ pub fn overflowed(metrics: &Metrics, id: &str, policy: &str, overflow: &Overflow
     );
 }
 
+/// The upstream answered, and reported far fewer prompt tokens than were sent to it.
+pub fn truncation_suspected(metrics: &Metrics, id: &str, traffic: Option<&Traffic>, sent: &Known, usage: Usage) {
+    metrics.truncations_suspected.inc();
+    warn!(
+        id,
+        policy = traffic.map(Traffic::policy),
+        model = traffic.map(Traffic::model),
+        counted = sent.counted,
+        prompt_tokens = usage.prompt_tokens,
+        "the upstream seems to have cut the prompt to its context length: set window in the policy to what it really is"
+    );
+}
+
 /// The upstream was asked for its models' windows, and `known` of them are known by now.
 pub fn discovery_ended(metrics: &Metrics, outcome: &'static str, heard: bool, known: usize) {
     metrics.discoveries.with_label_values(&[outcome]).inc();

@@ -170,6 +170,7 @@ pub struct Metrics {
     /// Prompt, cached and completion tokens.
     pub upstream_tokens: [IntCounter; 3],
     pub usage_learned: IntCounter,
+    pub truncations_suspected: IntCounter,
     /// Streams that were asked for usage on the client's behalf.
     pub usage_injected: IntCounter,
     pub refusals: IntCounterVec,
@@ -285,6 +286,10 @@ impl Metrics {
             answers_broken: counters("baler_answers_broken_total", "Answers that did not end properly, by who left.", &["side"])?,
             upstream_tokens: ["prompt", "cached", "completion"].map(|kind| upstream_tokens.with_label_values(&[kind])),
             usage_learned: counter("baler_usage_learned_total", "Answers whose reported usage was kept.")?,
+            truncations_suspected: counter(
+                "baler_truncations_suspected_total",
+                "Answers that reported far fewer prompt tokens than were sent: the upstream seems to have cut the prompt.",
+            )?,
             usage_injected: counter("baler_usage_injected_total", "Streams that were asked for usage on the client's behalf.")?,
             refusals: counters("baler_refusals_total", "Errors that Baler itself answered, by kind.", &["kind"])?,
             windows_discovered: registered(

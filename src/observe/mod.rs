@@ -4,6 +4,9 @@ mod event;
 mod logging;
 mod metrics;
 
-pub use event::{Ending, RequestEnded, Rescue, compaction_happened, discovery_ended, overflowed, unknown_model, unknown_models_are_many};
+pub use event::{
+    Ending, RequestEnded, Rescue, compaction_happened, discovery_ended, overflowed, truncation_suspected, unknown_model,
+    unknown_models_are_many,
+};
 pub use logging::init as init_logging;
 pub use metrics::{Action, Endpoint, Metrics, Phase, Traffic};

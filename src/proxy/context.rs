@@ -13,7 +13,7 @@ use crate::core::policy::Budget;
 use crate::core::size::Size;
 use crate::core::think::{Known, Prior};
 use crate::core::usage::Usage;
-use crate::observe::{Action, Ending, Endpoint, RequestEnded, Traffic};
+use crate::observe::{Action, Ending, Endpoint, RequestEnded, Traffic, truncation_suspected};
 
 /// What inspection found out about a request.
 #[derive(Debug, Clone)]
@@ -139,7 +139,7 @@ impl Context {
     /// whole list, else what was reported for the longest known prefix.
     fn known_usage(&self, finding: &Finding) -> Option<Prior> {
         let (known, [before, _]) = (finding.estimate?, finding.sizes?);
-        let told = self.told.map(|usage| Prior {
+        let told = self.told.filter(|usage| !self.seems_cut(&known, usage)).map(|usage| Prior {
             messages: usize::try_from(before.messages).unwrap_or(usize::MAX),
             prompt_tokens: usage.prompt_tokens,
             counted: Some(known.counted),
@@ -147,19 +147,36 @@ impl Context {
         told.or(known.reported)
     }
 
+    /// Whether the upstream seems to have cut the prompt.
+    fn seems_cut(&self, known: &Known, usage: &Usage) -> bool {
+        let factor = self.model_key.map_or(1.0, |model| self.proxy.ledger.learned(&model).factor);
+        known.seems_cut(usage.prompt_tokens, factor)
+    }
+
+    /// Keeps what the upstream reported for a list, and what that teaches about how it counts.
+    fn learn(&self, finding: &Finding, known: &Known, usage: &Usage) {
+        self.proxy.ledger.keep_usage(known.key, usage.prompt_tokens);
+        self.proxy.metrics.usage_learned.inc();
+        let factor = self.model_key.map(|model| {
+            self.proxy.ledger.served(&model, usage.prompt_tokens);
+            self.proxy.ledger.calibrate(model, usage.prompt_tokens, known.counted)
+        });
+        if let (Some(traffic), Some([_, after])) = (&self.traffic, finding.sizes) {
+            traffic.estimated(after.tokens, usage.prompt_tokens, factor);
+        }
+    }
+
     /// Writes the request down: usage for the ledger, metrics, one log line.
     pub fn end(&mut self, ending: Ending, usage: Option<Usage>) {
         self.ended = true;
         let finding = self.finding.as_ref();
-        if let (Some(usage), Some(known)) = (usage, finding.and_then(|finding| finding.estimate)) {
-            self.proxy.ledger.keep_usage(known.key, usage.prompt_tokens);
-            self.proxy.metrics.usage_learned.inc();
-            let factor = self.model_key.map(|model| {
-                self.proxy.ledger.served(&model, usage.prompt_tokens);
-                self.proxy.ledger.calibrate(model, usage.prompt_tokens, known.counted)
-            });
-            if let (Some(traffic), Some([_, after])) = (&self.traffic, finding.and_then(|finding| finding.sizes)) {
-                traffic.estimated(after.tokens, usage.prompt_tokens, factor);
+        if let (Some(usage), Some(finding)) = (usage, finding)
+            && let Some(known) = finding.estimate
+        {
+            if self.seems_cut(&known, &usage) {
+                truncation_suspected(&self.proxy.metrics, &self.id, self.traffic.as_deref(), &known, usage);
+            } else {
+                self.learn(finding, &known, &usage);
             }
         }
         RequestEnded {

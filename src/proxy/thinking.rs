@@ -16,7 +16,7 @@ use crate::core::draft::Subject;
 use crate::core::policy::{Mode, OnUnfit, Policy};
 use crate::core::render::{Piece, render, validate};
 use crate::core::strategy::{self, Answer, Stopped};
-use crate::core::think::{Circumstances, Known, Learned, Lookup, Moment, Plan, Prior, Seeds, assess, think, usage_key};
+use crate::core::think::{Circumstances, Known, Learned, Lookup, Moment, Plan, Prior, Seeds, assess, think};
 use crate::core::tokens::{Encoding, Measure};
 use crate::core::when;
 use crate::core::{Cancel, Cancelled};
@@ -254,8 +254,7 @@ fn answer(proxy: &Proxy, question: &Question, cancel: &Cancel) -> Result<Conclus
     let mut thought = conclude(proxy, question, policy, observe, &chat, plan, seeds)?;
     if observe {
         // What is observed only is sent as it came: its usage is that of another list.
-        let counted = fixed_tokens + measures.iter().map(|measure| measure.tokens).sum::<u64>();
-        thought.finding.estimate = Some(Known { key: usage_key(&seeds.usage, &measures), counted, reported: None });
+        thought.finding.estimate = Some(Known::of_all(&seeds.usage, &measures, fixed_tokens));
     }
     clock.lap(Phase::Render);
     Ok(Conclusion::Thought(Box::new(thought)))

@@ -105,3 +105,71 @@ async fn tools_are_part_of_the_estimate() {
     let sent = log.lock().unwrap()[0].1.clone();
     assert_eq!(messages_of(&sent).len(), 8);
 }
+
+/// An upstream that cuts prompts to so many tokens and says nothing of it, as Ollama does.
+async fn cutting(window: u64) -> std::net::SocketAddr {
+    let answer = move |body: &[u8]| {
+        let usage = json!({"prompt_tokens": counted(body).min(window), "completion_tokens": 1});
+        json_answer(&json!({"choices": [{"message": {"role": "assistant", "content": "ok"}}], "usage": usage}).to_string())
+    };
+    Upstream::automatic(answer).await.0
+}
+
+#[tokio::test]
+async fn a_prompt_that_was_cut_without_a_word_is_told_and_teaches_nothing() {
+    let toml = "[[policy]]\nname = \"p\"\nmodels = [\"test-*\"]\nwindow = 100000\nreserve = 0\n";
+    let baler = Baler::start(toml, cutting(1_000).await).await;
+    let all = agent(40, 150);
+    // What fits is learned as ever.
+    let short = request(&all[..4]);
+    assert!((100..900).contains(&counted(short.as_bytes())));
+    baler.chat(&short).await;
+    baler.metric_reaches("baler_usage_learned_total", 1.0).await;
+    for (turn, length) in [50, 60, 70].into_iter().enumerate() {
+        let body = request(&all[..length]);
+        assert!(counted(body.as_bytes()) > 2_500);
+        let answer = baler.chat(&body).await;
+        assert_eq!(estimate(&answer), counted(body.as_bytes()), "what was reported for less is not believed");
+        baler.metric_reaches("baler_truncations_suspected_total", (turn + 1) as f64).await;
+    }
+    assert_eq!(baler.metric("baler_usage_learned_total").await, 1.0);
+    assert_eq!(baler.metric("baler_calibration_factor{model=\"test-*\",policy=\"p\"}").await, 1.0);
+}
+
+#[tokio::test]
+async fn a_header_that_tells_of_a_cut_prompt_is_not_handed_to_the_client() {
+    let (address, _) = Upstream::automatic(|_| {
+        "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nx-prompt-tokens: 900\r\ncontent-length: 2\r\n\r\n{}".to_owned()
+    })
+    .await;
+    let baler = Baler::start("[[policy]]\nname = \"p\"\nwindow = 100000\n", address).await;
+    let all = agent(40, 100);
+    for length in [8, 80] {
+        let answer = baler.chat(&request(&all[..length])).await;
+        assert!(answer.header("x-baler-usage").starts_with("prompt_tokens=900; messages=8; "), "the longer list is not told of");
+    }
+    baler.metric_reaches("baler_truncations_suspected_total", 1.0).await;
+}
+
+#[tokio::test]
+async fn what_vendors_count_otherwise_is_no_cut_prompt() {
+    // Llama's images are one token each, schemas for constrained decoding and the reasoning of earlier turns are none.
+    let image = json!({"type": "image_url", "image_url": {"url": "https://example.org/a.png"}});
+    let images = json!([{"role": "user", "content": vec![image; 9]}]);
+    let thoughts = json!([{"role": "user", "content": "Why?"}, {"role": "assistant", "content": "So.", "reasoning_content": "because ".repeat(3_000)}, {"role": "user", "content": "Oh."}]);
+    let question = json!([{"role": "user", "content": "Who?"}]);
+    let format =
+        json!({"type": "json_schema", "json_schema": {"name": "n", "schema": {"type": "object", "description": "words ".repeat(3_000)}}});
+    let (upstream, _) = Upstream::automatic(|_| json_answer("{\"usage\":{\"prompt_tokens\":50}}")).await;
+    let baler = Baler::start("[[policy]]\nname = \"p\"\nwindow = 100000\n", upstream).await;
+    for (learned, body) in
+        [json!({"messages": images}), json!({"messages": thoughts}), json!({"messages": question, "response_format": format})]
+            .iter()
+            .enumerate()
+    {
+        assert!(counted(body.to_string().as_bytes()) > 2_500);
+        baler.chat(&body.to_string()).await;
+        baler.metric_reaches("baler_usage_learned_total", (learned + 1) as f64).await;
+    }
+    assert_eq!(baler.metric("baler_truncations_suspected_total").await, 0.0);
+}

@@ -10,12 +10,6 @@ use crate::core::plan::Edit;
 use crate::core::size::{Size, ratio, scale};
 use crate::core::tokens::Measure;
 
-/// The key that the usage of a client's own list is kept under.
-#[must_use]
-pub fn usage_key(seed: &Digest, measures: &[Measure]) -> Digest {
-    chain(seed, measures.iter().map(|measure| &measure.digest))
-}
-
 /// The digest of a whole list.
 fn chain<'d>(seed: &Digest, messages: impl Iterator<Item = &'d Digest>) -> Digest {
     let mut chain = Chain::new(seed);
@@ -30,8 +24,39 @@ pub struct Known {
     pub key: Digest,
     /// Tokens counted for the whole list.
     pub counted: u64,
+    /// Of these, tokens of messages that are text and nothing else: what any upstream counts, whatever it makes of media,
+    /// reasoning and schemas.
+    pub plain: u64,
     /// What was reported for the longest known prefix of it: nothing, when there is none.
     pub reported: Option<Prior>,
+}
+
+/// Plain tokens of a prompt that is long enough to be cut.
+const LONG: u64 = 2_000;
+
+impl Known {
+    /// A client's own list as it came, when nothing was reported for it.
+    #[must_use]
+    pub fn of_all(seed: &Digest, measures: &[Measure], fixed_tokens: u64) -> Self {
+        let plain = measures.iter().map(|measure| plain_tokens_of(measure, &Edit::Keep)).sum();
+        let counted = fixed_tokens + measures.iter().map(|measure| measure.tokens).sum::<u64>();
+        Known { key: chain(seed, measures.iter().map(|measure| &measure.digest)), counted, plain, reported: None }
+    }
+
+    /// Whether the upstream seems to have cut the prompt before the model saw it, as Ollama does without a word: it `reported`
+    /// less than half of the plain text alone, at `factor` of its tokens per token of ours. Such a report is about another
+    /// prompt than the one that was sent.
+    #[must_use]
+    pub fn seems_cut(&self, reported: u64, factor: f64) -> bool {
+        // What a hidden prompt of the upstream's own adds to short prompts makes the factor too large for long ones.
+        self.plain >= LONG && reported.saturating_mul(2) < scale(self.plain, factor.min(1.0))
+    }
+}
+
+/// Tokens of what is sent for an original message, if it is plain text.
+fn plain_tokens_of(measure: &Measure, edit: &Edit) -> u64 {
+    // What stands for a message that is none may still hold some of what it held.
+    if measure.is_plain || matches!(edit, Edit::Stand(_)) { tokens_of(measure, edit) } else { 0 }
 }
 
 /// How large an edited list is: what the upstream reported for its longest known prefix, and counts for the rest, in the
@@ -59,11 +84,12 @@ impl Estimate {
         let mut chain = Chain::new(&seed);
         // Where the edited list could have ended as a request: messages, its digest there, and the tokens counted up to there.
         let mut points = Vec::with_capacity(measures.len() / 2 + 1);
-        let mut tokens = fixed_tokens;
+        let (mut tokens, mut plain) = (fixed_tokens, 0);
         for (at, measure) in measures.iter().enumerate() {
             let edit = edits.and_then(|edits| edits.get(at)).unwrap_or(&Edit::Keep);
             digests_of(measure, edit).for_each(|digest| chain.push(digest));
             tokens += tokens_of(measure, edit);
+            plain += plain_tokens_of(measure, edit);
             if is_request_point(measures, at + 1) {
                 points.push((at + 1, chain.digest(), tokens));
             }
@@ -80,7 +106,7 @@ impl Estimate {
         let live = (reported + scale(rest, now.learned.factor)).max(now.overflow.unwrap_or(0));
         Estimate {
             size: Size { tokens: live, ..counted },
-            known: Known { key: chain.digest(), counted: counted.tokens, reported: known },
+            known: Known { key: chain.digest(), counted: counted.tokens, plain, reported: known },
             silence,
         }
     }
@@ -90,9 +116,10 @@ impl Estimate {
     pub(super) fn after_edits(&self, subject: &Subject<'_>, edits: &[Edit], seed: Digest) -> Self {
         let counted = size_of_edited(subject, edits);
         let key = chain(&seed, subject.measures.iter().zip(edits).flat_map(|(measure, edit)| digests_of(measure, edit)));
+        let plain = subject.measures.iter().zip(edits).map(|(measure, edit)| plain_tokens_of(measure, edit)).sum();
         Estimate {
             size: Size { tokens: self.to_reported(counted.tokens).min(self.size.tokens), ..counted },
-            known: Known { key, counted: counted.tokens, reported: None },
+            known: Known { key, counted: counted.tokens, plain, reported: None },
             silence: None,
         }
     }
@@ -123,3 +150,29 @@ fn told(prior: Prior, messages: usize, counted: u64) -> Option<u64> {
 
 /// Reported tokens per counted one that a client may tell without saying what was counted.
 const PLAUSIBLE: (f64, f64) = (0.5, 3.0);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_report_of_less_than_half_of_a_long_text_is_about_a_prompt_that_was_cut() {
+        let known = |counted, plain| Known { key: Digest::of(b"list"), counted, plain, reported: None };
+        for (plain, reported, factor, cut) in [
+            (10_000, 4_096, 1.0, true),
+            (10_000, 4_999, 1.0, true),
+            (10_000, 5_000, 1.0, false),
+            // Short prompts are not cut, and media, reasoning and schemas are no measure.
+            (1_999, 1, 1.0, false),
+            (2_000, 999, 1.0, true),
+            (0, 1, 1.0, false),
+            // An upstream that counts less than we do, and one that seems to count more because of what it adds.
+            (10_000, 4_000, 0.7, false),
+            (10_000, 3_000, 0.7, true),
+            (10_000, 13_000, 3.0, false),
+            (u64::MAX, u64::MAX, 1.0, false),
+        ] {
+            assert_eq!(known(20_000, plain).seems_cut(reported, factor), cut, "{reported} of {plain} at {factor}");
+        }
+    }
+}

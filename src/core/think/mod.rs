@@ -36,7 +36,7 @@ use super::when::{Request, When};
 use compact::{Outcome, compact};
 use derive::{Watch, checkpoint_chain, derive};
 use estimate::Estimate;
-pub use estimate::{Known, usage_key};
+pub use estimate::Known;
 
 /// What the ledger knows, as two look-ups.
 pub struct Lookup<'a> {

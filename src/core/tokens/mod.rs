@@ -26,13 +26,17 @@ pub struct Measure {
     pub digest: Digest,
     /// Prompt tokens, overhead included.
     pub tokens: u64,
+    /// Whether all of it is text that any upstream counts. What images and other media cost differs by far, and reasoning
+    /// that is sent back is left out of the prompt by some.
+    pub is_plain: bool,
 }
 
 impl Measure {
     /// Measures one message.
     #[must_use]
     pub fn of(message: &Message<'_>, encoding: Encoding) -> Self {
-        Measure { role: message.role, digest: canonical(message.raw), tokens: count_message(message, encoding) }
+        let (tokens, is_plain) = count(message, encoding);
+        Measure { role: message.role, digest: canonical(message.raw), tokens, is_plain }
     }
 }
 
@@ -49,8 +53,14 @@ const CALL_TOKENS: u64 = 3;
 /// Prompt tokens of one message, overhead included.
 #[must_use]
 pub fn count_message(message: &Message<'_>, encoding: Encoding) -> u64 {
+    count(message, encoding).0
+}
+
+/// Prompt tokens of one message, and whether all of it is plain text.
+fn count(message: &Message<'_>, encoding: Encoding) -> (u64, bool) {
     let mut tokens = MESSAGE_TOKENS + 1; // the role is one token in both encodings
-    tokens += message.content.map_or(0, |content| count_content(content, encoding));
+    let (content, is_text) = message.content.map_or((0, true), |content| count_content(content, encoding));
+    tokens += content;
     if let Some(name) = &message.name {
         tokens += NAME_TOKENS + encoding.count(name);
     }
@@ -59,7 +69,8 @@ pub fn count_message(message: &Message<'_>, encoding: Encoding) -> u64 {
     }
     tokens += message.function_call.map_or(0, |raw| CALL_TOKENS + encoding.count(raw));
     tokens += message.refusal.map_or(0, |raw| count_text(raw, encoding));
-    tokens + reasoning::count_reasoning(&message.reasoning, encoding)
+    let thought = reasoning::count_reasoning(&message.reasoning, encoding);
+    (tokens + thought, is_text && thought == 0)
 }
 
 /// Prompt tokens that no message accounts for: the reply's primer, tool and function schemas, the response format.
@@ -94,17 +105,19 @@ struct Part<'a> {
     video_url: Option<&'a RawValue>,
 }
 
-fn count_content(raw: &str, encoding: Encoding) -> u64 {
+/// Tokens of a message's content, and whether all of it is plain text.
+fn count_content(raw: &str, encoding: Encoding) -> (u64, bool) {
     if !raw.starts_with('[') {
-        return count_text(raw, encoding);
+        return (count_text(raw, encoding), raw.starts_with('"'));
     }
-    let Ok(parts) = serde_json::from_str::<Vec<&RawValue>>(raw) else { return encoding.count(raw) };
-    parts.iter().map(|part| count_part(part.get(), encoding)).sum()
+    let Ok(parts) = serde_json::from_str::<Vec<&RawValue>>(raw) else { return (encoding.count(raw), false) };
+    let parts = parts.iter().map(|part| count_part(part.get(), encoding));
+    parts.fold((0, true), |(tokens, is_text), (more, is_text_too)| (tokens + more, is_text && is_text_too))
 }
 
-fn count_part(raw: &str, encoding: Encoding) -> u64 {
-    match serde_json::from_str::<Part<'_>>(raw) {
-        Ok(Part { text: Some(text), .. } | Part { refusal: Some(text), .. }) => count_text(text.get(), encoding),
+fn count_part(raw: &str, encoding: Encoding) -> (u64, bool) {
+    let tokens = match serde_json::from_str::<Part<'_>>(raw) {
+        Ok(Part { text: Some(text), .. } | Part { refusal: Some(text), .. }) => return (count_text(text.get(), encoding), true),
         Ok(Part { image_url: Some(image), .. }) => media::image_tokens(image, encoding),
         Ok(Part { input_audio: Some(audio), .. }) => media::audio_tokens(audio, encoding),
         Ok(Part { file: Some(file), .. }) => media::file_tokens(file, encoding),
@@ -113,7 +126,8 @@ fn count_part(raw: &str, encoding: Encoding) -> u64 {
         Ok(Part { source: Some(source), .. }) if source.get().contains("\"base64\"") => media::OTHER_TOKENS,
         // A part of another kind, or a bare string in the list: what it spells is the best guess.
         _ => encoding.count(raw),
-    }
+    };
+    (tokens, false)
 }
 
 #[cfg(test)]
