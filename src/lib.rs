@@ -10,6 +10,7 @@ pub mod observe;
 pub mod proxy;
 mod random;
 pub mod server;
+pub mod summarizer;
 pub mod upstream;
 pub mod webhook;
 pub mod windows;

@@ -163,7 +163,15 @@ impl Upstream {
     /// When the address is none, no connection could be made, or it broke before the head of an answer came.
     pub async fn post(&self, url: &str, body: Bytes) -> Result<Response<Incoming>, Box<dyn std::error::Error + Send + Sync>> {
         let request = Request::post(url).header(CONTENT_TYPE, "application/json").body(Outgoing::pieces(vec![body]))?;
-        Ok(self.http1.request(request).await?)
+        Ok(self.send_elsewhere(request).await?)
+    }
+
+    /// Sends a request whose whole address is from the configuration.
+    ///
+    /// # Errors
+    /// When no connection could be made, or it broke before the head of an answer came.
+    pub async fn send_elsewhere(&self, request: Request<Outgoing>) -> Result<Response<Incoming>, ClientError> {
+        self.http1.request(request).await
     }
 
     /// Sends a request whose URI is one of [`Upstream::uri`]. The place, if there is one, must be kept until the answer

@@ -4,10 +4,15 @@ use std::fmt::Write as _;
 use std::io::{Read, Write};
 use std::process::ExitCode;
 
+use std::sync::Arc;
+
 use anyhow::Context;
+use bytes::Bytes;
+use hyper::HeaderMap;
+use hyper::header::{AUTHORIZATION, HeaderValue};
 use serde_json::value::RawValue;
 
-use super::{CompactFlags, EXIT_CONFIG, complain};
+use super::{CompactFlags, EXIT_CONFIG, complain, environment};
 use crate::config::{self, Config, Sources};
 use crate::core::Cancel;
 use crate::core::chat::{Chat, group};
@@ -17,13 +22,18 @@ use crate::core::plan::Edit;
 use crate::core::policy::{Policy, Reason};
 use crate::core::render::{assemble, render, validate};
 use crate::core::size::{Size, scale};
-use crate::core::strategy::Report;
+use crate::core::strategy::{Asked, Outside, Report, Stopped};
+use crate::core::summary::{self, Due, Options, Summaries};
 use crate::core::think::{Circumstances, Lookup, Moment, Seeds, compact_to, think};
 use crate::core::tokens::{Encoding, Measure, count_fixed};
 use crate::core::when::Request;
+use crate::ledger::Ledger;
+use crate::observe::Metrics;
+use crate::summarizer::{Occasion, Summarizer};
+use crate::upstream::Upstream;
 
 pub(super) fn run(flags: &CompactFlags) -> anyhow::Result<ExitCode> {
-    let sources = Sources { file: flags.config.clone(), ladder: flags.ladder.clone(), ..Sources::default() };
+    let sources = Sources { file: flags.config.clone(), env: environment(), ladder: flags.ladder.clone(), flags: Vec::new() };
     let config = match config::load(&sources) {
         Ok(config) => config,
         Err(problems) => {
@@ -52,13 +62,15 @@ pub(super) fn run(flags: &CompactFlags) -> anyhow::Result<ExitCode> {
         Some(file) => input = std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?,
         None => drop(std::io::stdin().read_to_string(&mut input).context("cannot read standard input")?),
     }
+    let summarizes = |policy: &Policy| policy.summarize().is_some();
+    let by_hand = if config.policies.iter().any(summarizes) { Some(ByHand::new(&config)?) } else { None };
     let mut out = std::io::BufWriter::new(std::io::stdout().lock());
     let requests = serde_json::Deserializer::from_str(&input).into_iter::<&RawValue>();
     for (at, request) in requests.enumerate() {
         let number = at + 1;
         match request {
             Ok(request) => {
-                let (body, report) = compacted(request.get(), &config, named, flags);
+                let (body, report) = compacted(request.get(), &config, named, flags, by_hand.as_ref());
                 // Between the tokens of a JSON text a line break is a blank; inside of them there is none.
                 writeln!(out, "{}", body.replace(['\n', '\r'], " "))?;
                 complain(&format!("{number}: {report}"));
@@ -75,7 +87,7 @@ pub(super) fn run(flags: &CompactFlags) -> anyhow::Result<ExitCode> {
 }
 
 /// The request as it would be sent, and what happened to it.
-fn compacted(body: &str, config: &Config, named: Option<&Policy>, flags: &CompactFlags) -> (String, String) {
+fn compacted(body: &str, config: &Config, named: Option<&Policy>, flags: &CompactFlags, by_hand: Option<&ByHand>) -> (String, String) {
     let unchanged = |why: &dyn std::fmt::Display| (body.to_owned(), format!("unchanged: {why}"));
     let chat = match Chat::parse(body.as_bytes()) {
         Ok(chat) => chat,
@@ -101,37 +113,94 @@ fn compacted(body: &str, config: &Config, named: Option<&Policy>, flags: &Compac
         family: policy.family_for(model),
     };
     let request = Request { model: model.unwrap_or_default().to_owned(), ..Request::default() };
-    let circumstances = Circumstances {
-        window: policy.window_for(model),
-        prices: policy.prices_for(model),
-        request: &request,
-        answers: &[],
-        now: Moment { max_output_tokens: chat.outline.max_output_tokens, ..Moment::default() },
-    };
     let before = size_of_edited(&subject, &vec![Edit::Keep; measures.len()]);
-    let (edits, reason, reports) = match target(&subject, before, flags) {
-        Some(target) => match compact_to(&subject, policy, target, &circumstances, &Cancel::default()) {
-            Ok((edits, reports)) => (edits, Some(Reason::Forced), reports),
-            Err(_) => return unchanged(&"stopped"),
-        },
-        None => {
-            let seed = Digest::of(b"baler compact");
-            let lookup = Lookup { checkpoint: &|_| None, usage: &|_| None, silence: &|_| None };
-            match think(&subject, policy, circumstances, Seeds { checkpoint: seed, usage: seed }, &lookup, &Cancel::default()) {
-                Ok(plan) => {
-                    let (reason, reports) = plan.compaction.map_or((None, Vec::new()), |made| (Some(made.reason), made.reports));
-                    (plan.edits, reason, reports)
-                }
-                Err(_) => return unchanged(&"stopped"),
-            }
+    let seed = Digest::of(b"baler compact");
+    let run = |may_ask: bool| {
+        let chain = by_hand.filter(|_| policy.summarize().is_some()).map(|_| summary::chain(&measures, &seed));
+        let state = |prefix: &Digest| by_hand.and_then(|by_hand| by_hand.summarizer.state(&by_hand.ledger, prefix));
+        let summaries = chain.as_deref().map(|chain| Summaries { chain, state: &state, may_ask });
+        let circumstances = Circumstances {
+            window: policy.window_for(model),
+            prices: policy.prices_for(model),
+            request: &request,
+            outside: Outside { answers: &[], summaries: summaries.as_ref() },
+            now: Moment { max_output_tokens: chat.outline.max_output_tokens, ..Moment::default() },
+        };
+        if let Some(target) = target(&subject, before, flags) {
+            let (edits, reports) = compact_to(&subject, policy, target, &circumstances, &Cancel::default())?;
+            return Ok((edits, Some(Reason::Forced), reports));
         }
+        let lookup = Lookup { checkpoint: &|_| None, usage: &|_| None, silence: &|_| None };
+        let plan = think(&subject, policy, circumstances, Seeds { checkpoint: seed, usage: seed }, &lookup, &Cancel::default())?;
+        let (reason, reports) = plan.compaction.map_or((None, Vec::new()), |made| (Some(made.reason), made.reports));
+        Ok((plan.edits, reason, reports))
     };
+    let ran = match (run(true), by_hand) {
+        (Err(Stopped::Asks(asked)), Some(by_hand)) => {
+            if let (Asked::Summary(due), Some((_, options))) = (*asked, policy.summarize()) {
+                by_hand.make(&due, options, body, model, policy.window_for(model));
+            }
+            run(false)
+        }
+        (ran, _) => ran,
+    };
+    let Ok((edits, reason, reports)) = ran else { return unchanged(&"stopped") };
     if let Err(invalid) = validate(&chat.messages, &edits) {
         return unchanged(&invalid);
     }
     let after = size_of_edited(&subject, &edits);
     (assemble(body, &render(&chat, &edits)), told(&policy.name, reason, before, after, &reports))
 }
+
+/// What it takes to have a summary made at once, while everybody waits.
+struct ByHand {
+    summarizer: Arc<Summarizer>,
+    upstream: Upstream,
+    ledger: Ledger,
+    runtime: tokio::runtime::Runtime,
+    credentials: HeaderMap,
+}
+
+impl ByHand {
+    fn new(config: &Config) -> anyhow::Result<Self> {
+        let metrics = Arc::new(Metrics::new()?);
+        let mut credentials = HeaderMap::new();
+        // As an SDK would.
+        if let Ok(key) = std::env::var("OPENAI_API_KEY") {
+            let value = HeaderValue::try_from(format!("Bearer {key}")).context("OPENAI_API_KEY cannot stand in a header")?;
+            credentials.insert(AUTHORIZATION, value);
+        }
+        Ok(ByHand {
+            summarizer: Arc::new(Summarizer::new(config.summarizer.clone(), "upstream", metrics)),
+            upstream: Upstream::new(&config.upstream)?,
+            ledger: Ledger::new(config.ledger_bytes, config.ledger_messages, config.window_lifetime),
+            runtime: tokio::runtime::Builder::new_current_thread().enable_all().build()?,
+            credentials,
+        })
+    }
+
+    /// Has a summary made; whether one was is to be seen in the ledger.
+    fn make(&self, due: &Due, options: &Options, body: &str, model: Option<&str>, window: u64) {
+        let Ok(uri) = self.upstream.uri("/v1/chat/completions") else { return };
+        let occasion = Occasion {
+            body: Bytes::copy_from_slice(body.as_bytes()),
+            uri,
+            credentials: self.credentials.clone(),
+            model: model.map(str::to_owned),
+            tenant: Digest::of(b""),
+            window,
+            factor: 1.0,
+        };
+        // Whoever runs it by hand wants it: what it costs is no matter here.
+        self.summarizer.forwarded(occasion.tenant, ENOUGH_TOKENS);
+        if let Ok(Ok(claim)) = self.summarizer.claim(due, &occasion, &self.ledger) {
+            self.runtime.block_on(claim.run(&self.upstream, &self.ledger, options, &occasion));
+        }
+    }
+}
+
+/// More than any summary takes.
+const ENOUGH_TOKENS: u64 = 50_000_000;
 
 /// The target in prompt tokens, when one was asked for.
 fn target(subject: &Subject<'_>, before: Size, flags: &CompactFlags) -> Option<u64> {
@@ -155,6 +224,10 @@ fn told(policy: &str, reason: Option<Reason>, before: Size, after: Size, reports
     );
     for report in reports {
         let _ = write!(line, "; {} {} -> {}", report.strategy, report.before.tokens, report.after.tokens);
+        if report.strategy == "summarize" {
+            let counts = report.details.iter().filter(|(_, count)| *count > 0).map(|(name, count)| format!("{name} {count}"));
+            let _ = write!(line, " ({})", counts.collect::<Vec<_>>().join(", "));
+        }
     }
     line
 }

@@ -118,11 +118,16 @@ impl ServeFlags {
         ];
         Sources {
             file: self.config,
-            env: std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?))).collect(),
+            env: environment(),
             flags: flags.into_iter().filter_map(|(key, value)| Some((key, value?))).collect(),
             ladder: None,
         }
     }
+}
+
+/// The environment, as far as it is text.
+fn environment() -> std::collections::BTreeMap<String, String> {
+    std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?))).collect()
 }
 
 /// Runs the command that was typed.

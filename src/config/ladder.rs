@@ -15,6 +15,10 @@ impl Check<'_> {
     /// Resolves a policy's ladder; its webhooks are put behind `webhooks`.
     pub(super) fn ladder(&mut self, key: &str, policy: &raw::Policy, webhooks: &mut Vec<Webhook>) -> Vec<Step> {
         let mut ladder = Vec::with_capacity(policy.ladder.len());
+        let summarizes = |step: &&Written| matches!(step, Written::Summarize(_));
+        if policy.ladder.iter().filter(summarizes).count() > 1 {
+            self.fail(key, "summarize stands in it twice; it prepares one summary of a conversation");
+        }
         for (at, written) in policy.ladder.iter().enumerate() {
             let key = format!("{key}.{at}.{}", written.name());
             let scope = written.scope();
@@ -54,6 +58,7 @@ impl Check<'_> {
                 chars: raw.chars,
             }),
             Written::Digest(_) => Strategy::Digest,
+            Written::Summarize(raw) => Strategy::Summarize(Box::new(self.summarize(key, raw)?)),
             Written::SlidingWindow(raw) => Strategy::SlidingWindow(self.sliding_window(key, raw, policy)?),
             Written::TokenBudget(raw) => {
                 if !(raw.threshold > 0.0 && raw.threshold.is_finite()) {

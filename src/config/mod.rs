@@ -7,6 +7,7 @@ mod ladder;
 pub mod raw;
 mod resolve;
 mod step;
+mod summarizer;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -17,6 +18,7 @@ use figment::value::{Dict, Value};
 use figment::{Figment, Profile, Provider};
 
 pub use resolve::{Config, Limits, LogFormat, Upstream};
+pub use summarizer::{Key, Summarizer};
 
 /// Where configuration comes from.
 #[derive(Debug, Clone, Default)]
@@ -128,7 +130,7 @@ pub fn from_raw(written: &raw::Raw) -> Result<Config, Problems> {
 }
 
 fn resolved(written: &raw::Raw, sources: &Sources, problems: &mut Vec<Problem>) -> Option<Config> {
-    resolve::resolve(written, &mut |key, what| {
+    resolve::resolve(written, &sources.env, &mut |key, what| {
         let source = source_of(sources, &key);
         problems.push(Problem { key, what, source });
     })

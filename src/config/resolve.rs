@@ -1,5 +1,6 @@
 //! From what was written to what is used: addresses, durations, globs and policies, each checked.
 
+use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -10,6 +11,7 @@ use hyper::Uri;
 use hyper::header::HeaderName;
 
 use super::raw;
+use super::summarizer::Summarizer;
 use crate::core::digest::Digest;
 use crate::core::draft::{Keep, Pin};
 use crate::core::models::Prices;
@@ -38,6 +40,8 @@ pub struct Config {
     pub ledger_messages: u64,
     /// How long a learned window is believed.
     pub window_lifetime: Duration,
+    /// Who writes summaries.
+    pub summarizer: Summarizer,
     /// Bounds.
     pub limits: Limits,
     /// Time for running requests to finish at the end.
@@ -92,7 +96,7 @@ pub struct Limits {
 const MAX_WORKERS: usize = 256;
 
 /// Resolves everything it can and reports the rest: `report(key, what)`. `None` when something was wrong.
-pub(super) fn resolve(raw: &raw::Raw, report: &mut dyn FnMut(String, String)) -> Option<Config> {
+pub(super) fn resolve(raw: &raw::Raw, env: &BTreeMap<String, String>, report: &mut dyn FnMut(String, String)) -> Option<Config> {
     let mut check = Check { report, failed: false };
     let listen = check.address("listen.address", &raw.listen.address);
     let admin = check.address("admin.address", &raw.admin.address);
@@ -114,6 +118,7 @@ pub(super) fn resolve(raw: &raw::Raw, report: &mut dyn FnMut(String, String)) ->
     if tracing_subscriber::EnvFilter::try_new(&raw.log.level).is_err() {
         check.fail("log.level", format_args!("\"{}\" is no log filter; try error, warn, info, debug or trace", raw.log.level));
     }
+    let summarizer = check.summarizer(&raw.summarizer, env, listen);
     let limits = check.limits(&raw.limits);
     let shutdown_timeout = check.duration("shutdown.timeout", &raw.shutdown.timeout);
     let ledger_bytes = check.at_least("ledger.memory_bytes", raw.ledger.memory_bytes, 1 << 20);
@@ -157,6 +162,7 @@ pub(super) fn resolve(raw: &raw::Raw, report: &mut dyn FnMut(String, String)) ->
         ledger_bytes,
         ledger_messages,
         window_lifetime: window_lifetime?,
+        summarizer: summarizer?,
         limits: limits?,
         shutdown_timeout: shutdown_timeout?,
         log_format: raw.log.format,
@@ -445,7 +451,7 @@ fn identity(raw: &raw::Policy) -> Digest {
         name: String::new(),
         models: Vec::new(),
         paths: Vec::new(),
-        headers: std::collections::BTreeMap::new(),
+        headers: BTreeMap::new(),
         selectable: false,
         inject_usage: false,
         ..raw.clone()
@@ -460,7 +466,7 @@ fn last_line(error: &impl Display) -> String {
 }
 
 /// Whether a request to `origin` would arrive at `listen`.
-fn is_same_place(origin: &Uri, listen: SocketAddr) -> bool {
+pub(super) fn is_same_place(origin: &Uri, listen: SocketAddr) -> bool {
     let Some(host) = origin.host() else { return false };
     let port = origin.port_u16().unwrap_or(if origin.scheme_str() == Some("https") { 443 } else { 80 });
     let address = host.trim_start_matches('[').trim_end_matches(']').parse::<std::net::IpAddr>();

@@ -163,6 +163,31 @@ steps! {
     }
     /// Older exchanges become an extract of what may be needed.
     Digest "digest" {}
+    /// Older turns become a summary by a model, which is prepared before it is needed. See `[summarizer]`.
+    Summarize "summarize" {
+        /// What is not summarised: recent tokens (20000 in a window of 128000, less in smaller ones, when nothing is given
+        /// here; at most half of the target), turns, or messages; whatever any of these asks for, in whole exchanges.
+        keep: Recent = Recent::default(),
+        /// Share of window − reserve from which on a summary is prepared in the background.
+        prepare_at: f64 = 0.65,
+        /// How long a request waits for a summary that is not ready; with "0s" the rest of the ladder acts at once.
+        wait: String = "0s".to_owned(),
+        /// The longest summary, tokens; at most a quarter of the target.
+        max_tokens: u64 = 4_096,
+        /// Updates after which a summary is made anew from the originals, where those fit the summariser's window.
+        refresh_every: u32 = 4,
+        /// Characters of a result, or of a call's arguments, that the summariser is shown.
+        result_limit: usize = 2_000,
+        /// Share of the target that Baler may add to a summary itself: lists of files, and an extract as `digest` makes it.
+        facts: f64 = 0.1,
+        /// Share of the identifiers and numbers of a summary that may stand nowhere in what it is about; above it the
+        /// summary is thrown away.
+        max_invented: f64 = 0.3,
+        /// Whose message the summary is: "user", "system" or "developer".
+        role: SummaryRole = SummaryRole::User,
+        /// Which calls read and change files, the first that fits; rules for the common agents' tools when not given.
+        artifacts: Option<Vec<Artifact>> = None,
+    }
     /// The newest turns, exchanges or messages stay: one of the three; 20 messages when none is given.
     SlidingWindow "sliding_window" {
         /// Turns that stay.
@@ -188,6 +213,56 @@ steps! {
         /// The longest answer, bytes.
         max_bytes: u64 = 1 << 20,
     }
+}
+
+/// `summarize.keep`
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Recent {
+    /// Tokens.
+    pub tokens: Option<u64>,
+    /// Turns.
+    pub turns: Option<u64>,
+    /// Messages.
+    pub messages: Option<u64>,
+}
+
+/// `summarize.role`
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum SummaryRole {
+    /// The user's, marked as data.
+    User,
+    /// The system's.
+    System,
+    /// The developer's.
+    Developer,
+}
+
+/// An entry of `summarize.artifacts`.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Artifact {
+    /// The tool's name, whatever its case; `*` and `?` are wild.
+    pub tool: String,
+    /// The argument that names the file, holds a list of files, or a patch; `a.b` is the member b of the argument a, `a|b`
+    /// either of both.
+    pub argument: String,
+    /// "read" or "write".
+    pub kind: Touch,
+    /// Only calls with these arguments.
+    #[serde(default)]
+    pub when: std::collections::BTreeMap<String, String>,
+}
+
+/// `summarize.artifacts.kind`
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Touch {
+    /// Looks at it.
+    Read,
+    /// Makes, changes or removes it.
+    Write,
 }
 
 /// `trim_results.truncate`

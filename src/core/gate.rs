@@ -24,8 +24,11 @@ pub fn nothing_can_trigger(body: &[u8], policy: &Policy, budget: &Budget, factor
     let bytes = scale(body.len() as u64 + HARMONY_TOKENS, factor.max(1.0));
     let trigger = &policy.trigger;
     let idle = policy.idle.map(|idle| idle.ratio);
+    // Who prepares summaries looks at what comes near the trigger as well.
+    let prepares = policy.summarize().map(|(_, options)| options.prepare_at);
     let out_of_reach = policy.when.is_none()
         && idle.is_none_or(|ratio| bytes < scale(budget.room, ratio))
+        && prepares.is_none_or(|ratio| bytes < scale(budget.room, ratio))
         && trigger.ratio.is_none_or(|ratio| bytes < scale(budget.room, ratio))
         && trigger.tokens.is_none_or(|tokens| bytes < tokens)
         && [trigger.messages, trigger.turns].into_iter().flatten().all(|count| bytes < count.saturating_mul(LEAST_MESSAGE_BYTES));

@@ -32,6 +32,7 @@ pub mod render;
 pub mod size;
 pub mod sse;
 pub mod strategy;
+pub mod summary;
 pub mod text;
 pub mod think;
 pub mod tokens;

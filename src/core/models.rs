@@ -98,6 +98,13 @@ pub fn known(model: &str) -> Option<Model> {
     (1..=name.len().min(*LONGEST)).rev().find_map(|length| MODELS.get(name.get(..length)?).copied())
 }
 
+/// Whether a model lets itself be told a temperature: OpenAI's reasoning models refuse any but their own.
+#[must_use]
+pub fn takes_temperature(model: &str) -> bool {
+    let name = plain(model);
+    !["o1", "o3", "o4", "gpt-5"].iter().any(|prefix| name.starts_with(prefix))
+}
+
 /// What a model's family wants, as far as known.
 #[must_use]
 pub fn family(model: &str) -> Family {

@@ -8,7 +8,8 @@ use super::digest::Digest;
 use super::draft::{Keep, Pin};
 use super::models::{self, Family, Prices};
 use super::size::{Amount, Size, scale};
-use super::strategy::Step;
+use super::strategy::{Step, Strategy};
+use super::summary;
 use super::when::When;
 
 /// What a policy does with its decisions.
@@ -265,6 +266,15 @@ impl Policy {
             (Window::Auto, None, Some(known)) => (known.window, Source::Table),
             (Window::Auto, None, None) => (self.default_window, Source::Default),
         }
+    }
+
+    /// The step of its ladder that summarises, and its options.
+    #[must_use]
+    pub fn summarize(&self) -> Option<(&Step, &summary::Options)> {
+        self.ladder.iter().find_map(|step| match &step.strategy {
+            Strategy::Summarize(options) => Some((step, &**options)),
+            _ => None,
+        })
     }
 
     /// Prices of cached tokens for `model`, when any are known.

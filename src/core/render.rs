@@ -6,6 +6,7 @@ use std::ops::Range;
 use super::chat::{Chat, Message, Role, group};
 use super::draft::last_user;
 use super::plan::Edit;
+use super::strategy::is_summary;
 
 /// A run of the bytes to send.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -106,7 +107,10 @@ pub fn validate(messages: &[Message<'_>], edits: &[Edit]) -> Result<(), Invalid>
     for (at, ((message, edit), new)) in messages.iter().zip(edits).zip(&new_messages).enumerate() {
         let fixed = message.role.is_instruction() || message.role == Role::Other || Some(at) == last_user;
         let wrong = new.iter().any(|new| match edit {
-            Edit::Stand(_) => new.role.is_instruction() || new.role == Role::Other || (new.content.is_none() && !new.is_call()),
+            // Whose message a summary is, the policy says.
+            Edit::Stand(_) => {
+                (new.role.is_instruction() && !is_summary(new)) || new.role == Role::Other || (new.content.is_none() && !new.is_call())
+            }
             _ => new.role != message.role || (new.content.is_none() && message.content.is_some()),
         });
         if wrong || (fixed && *edit != Edit::Keep) {

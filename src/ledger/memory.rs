@@ -1,4 +1,4 @@
-//! The ledger in memory: three caches, each bounded, the least used entries leave first.
+//! The ledger in memory: caches, each bounded, the least used entries leave first.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -11,6 +11,7 @@ use crate::core::calibration::Calibration;
 use crate::core::chat::{Message, Outline, Unreadable};
 use crate::core::digest::Digest;
 use crate::core::plan::Checkpoint;
+use crate::core::summary::Summary;
 use crate::core::think::Learned;
 use crate::core::tokens::{Encoding, Measure, count_fixed};
 
@@ -32,10 +33,20 @@ impl Weighter<Digest, Arc<Checkpoint>> for CheckpointWeight {
 /// as BLAKE3 on messages of common length.
 type Bytes = [u64; 4];
 
-/// Checkpoints by prefix, reported usage by list, measures by raw message.
+#[derive(Debug, Clone)]
+struct SummaryWeight;
+
+impl Weighter<Digest, Arc<Summary>> for SummaryWeight {
+    fn weight(&self, _: &Digest, summary: &Arc<Summary>) -> u64 {
+        summary.text.len() as u64 + ENTRY_BYTES
+    }
+}
+
+/// Checkpoints and summaries by prefix, reported usage by list, measures by raw message.
 #[derive(Debug)]
 pub struct Ledger {
     checkpoints: Cache<Digest, Arc<Checkpoint>, CheckpointWeight>,
+    summaries: Cache<Digest, Arc<Summary>, SummaryWeight>,
     usage: Cache<Digest, u64>,
     measures: Cache<(Bytes, Encoding), Measure>,
     fixed: Cache<(Bytes, Encoding), u64>,
@@ -59,9 +70,13 @@ impl Ledger {
     #[must_use]
     pub fn new(bytes: u64, messages: u64, window_lifetime: Duration) -> Self {
         let half = bytes / 2;
+        // Summaries are few and short beside checkpoints, which hold them as well.
+        let eighth = half / 4;
+        let checkpoints = half - eighth;
         let items = |count: u64| usize::try_from(count).unwrap_or(usize::MAX);
         Ledger {
-            checkpoints: Cache::with_weighter(items(half / 4_096).max(64), half, CheckpointWeight),
+            checkpoints: Cache::with_weighter(items(checkpoints / 4_096).max(64), checkpoints, CheckpointWeight),
+            summaries: Cache::with_weighter(items(eighth / 4_096).max(64), eighth, SummaryWeight),
             usage: Cache::new(items(half / USAGE_BYTES).max(64)),
             measures: Cache::new(items(messages)),
             fixed: Cache::new(1_024),
@@ -83,6 +98,17 @@ impl Ledger {
     /// Keeps a checkpoint.
     pub fn keep_checkpoint(&self, prefix: Digest, checkpoint: Checkpoint) {
         self.checkpoints.insert(prefix, Arc::new(checkpoint));
+    }
+
+    /// The summary of exactly this prefix.
+    #[must_use]
+    pub fn summary(&self, prefix: &Digest) -> Option<Arc<Summary>> {
+        self.summaries.get(prefix)
+    }
+
+    /// Keeps a summary.
+    pub fn keep_summary(&self, prefix: Digest, summary: Summary) {
+        self.summaries.insert(prefix, Arc::new(summary));
     }
 
     /// Whether the gate may let short bodies of this chain through unseen.

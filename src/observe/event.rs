@@ -9,6 +9,7 @@ use crate::core::overflow::Overflow;
 use crate::core::policy::{Budget, Reason};
 use crate::core::size::Size;
 use crate::core::strategy::Report;
+use crate::core::summary::{Spent, Summary};
 use crate::core::think::Known;
 use crate::core::usage::Usage;
 
@@ -202,6 +203,61 @@ pub fn unknown_models_are_many(told: usize) {
     warn!(told, "many unknown models: further ones are not named");
 }
 
+/// The summariser was called.
+pub fn summary_call(metrics: &Metrics, outcome: &'static str, took: Duration) {
+    metrics.summarizer_calls.with_label_values(&[outcome]).inc();
+    metrics.summarizer_seconds.observe(took.as_secs_f64());
+    debug!(outcome, took_ms = milliseconds(took), "summariser called");
+}
+
+/// The preparation of a summary is over.
+#[derive(Debug)]
+#[expect(missing_docs, reason = "the fields are the log line's")]
+pub struct SummaryMade<'a> {
+    pub outcome: &'static str,
+    /// Messages that it covers.
+    pub covered: usize,
+    /// Tokens that it stands for.
+    pub stands_for: u64,
+    pub spent: Spent,
+    pub summary: Option<&'a Summary>,
+}
+
+impl SummaryMade<'_> {
+    /// Writes it down.
+    pub fn emit(&self, metrics: &Metrics) {
+        metrics.summaries.with_label_values(&[self.outcome]).inc();
+        metrics.summarizer_tokens.with_label_values(&["prompt"]).inc_by(self.spent.prompt_tokens);
+        metrics.summarizer_tokens.with_label_values(&["completion"]).inc_by(self.spent.completion_tokens);
+        if let Some(summary) = self.summary {
+            metrics.summary_seconds.observe(summary.spent.took.as_secs_f64());
+        }
+        macro_rules! line {
+            ($level:ident) => {
+                $level!(
+                    outcome = self.outcome,
+                    messages = self.covered,
+                    tokens_before = self.stands_for,
+                    tokens_after = self.summary.map(|summary| summary.tokens),
+                    generation = self.summary.map(|summary| summary.generation),
+                    incremental = self.summary.map(|summary| summary.incremental),
+                    split_turn = self.summary.map(|summary| summary.split),
+                    calls = self.spent.calls,
+                    prompt_tokens = self.spent.prompt_tokens,
+                    completion_tokens = self.spent.completion_tokens,
+                    took_ms = self.summary.map(|summary| milliseconds(summary.spent.took)),
+                    "summary"
+                )
+            };
+        }
+        if self.summary.is_some() {
+            line!(info);
+        } else {
+            line!(warn);
+        }
+    }
+}
+
 /// A ladder ran.
 pub fn compaction_happened(metrics: &Metrics, id: &str, policy: &str, reason: Reason, reports: &[Report]) {
     for report in reports {
@@ -209,6 +265,11 @@ pub fn compaction_happened(metrics: &Metrics, id: &str, policy: &str, reason: Re
             metrics.compactions.with_label_values(&[report.strategy, reason.as_str()]).inc();
         }
         metrics.strategy_tokens.with_label_values(&[report.strategy]).inc_by(report.before.tokens.saturating_sub(report.after.tokens));
+        if report.strategy == "summarize" {
+            let told = |name: &str| report.details.iter().any(|(key, count)| *key == name && *count > 0);
+            let state = ["ready", "late", "failed"].into_iter().find(|state| told(state)).unwrap_or("missing");
+            metrics.summaries_wanted.with_label_values(&[state]).inc();
+        }
         for (count, value) in &report.details {
             metrics.strategy_counts.with_label_values(&[report.strategy, *count]).inc_by(*value);
         }

@@ -157,6 +157,15 @@ pub struct Metrics {
     pub trigger_errors: IntCounter,
     pub webhook_calls: IntCounterVec,
     pub webhook_seconds: Histogram,
+    pub summarizer_calls: IntCounterVec,
+    pub summarizer_seconds: Histogram,
+    pub summarizer_tokens: IntCounterVec,
+    pub summarizer_breakers: IntGauge,
+    pub summaries: IntCounterVec,
+    pub summaries_running: IntGauge,
+    pub summary_seconds: Histogram,
+    pub summary_invented: Histogram,
+    pub summaries_wanted: IntCounterVec,
     pub checkpoint_hits: IntCounter,
     pub checkpoint_misses: IntCounter,
     pub fail_open: IntCounterVec,
@@ -202,6 +211,9 @@ impl Metrics {
         let counter = |name: &str, help: &str| registered(&registry, IntCounter::new(name, help)?);
         let histograms = |name: &str, help: &str, labels: &[&str], buckets: &[f64]| {
             registered(&registry, HistogramVec::new(HistogramOpts::new(name, help).buckets(buckets.to_vec()), labels)?)
+        };
+        let histogram = |name: &str, help: &str, buckets: &[f64]| {
+            registered(&registry, Histogram::with_opts(HistogramOpts::new(name, help).buckets(buckets.to_vec()))?)
         };
 
         let build =
@@ -264,12 +276,26 @@ impl Metrics {
             )?,
             trigger_errors: counter("baler_trigger_errors_total", "Times that a policy's expression failed and its ratio decided.")?,
             webhook_calls: counters("baler_webhook_calls_total", "Calls of webhook steps, by outcome.", &["outcome"])?,
-            webhook_seconds: registered(
+            webhook_seconds: histogram("baler_webhook_seconds", "Time that requests waited for webhooks.", &FIRST_BYTE_BUCKETS)?,
+            summarizer_calls: counters("baler_summarizer_calls_total", "Calls of the summariser, by outcome.", &["outcome"])?,
+            summarizer_seconds: histogram("baler_summarizer_seconds", "Time that a call of the summariser took.", &FIRST_BYTE_BUCKETS)?,
+            summarizer_tokens: counters("baler_summarizer_tokens_total", "Tokens that summaries cost, by kind.", &["kind"])?,
+            summarizer_breakers: registered(
                 &registry,
-                Histogram::with_opts(
-                    HistogramOpts::new("baler_webhook_seconds", "Time that requests waited for webhooks.")
-                        .buckets(FIRST_BYTE_BUCKETS.to_vec()),
-                )?,
+                IntGauge::new("baler_summarizer_breakers_open", "Summarisers that are left alone because they failed in a row.")?,
+            )?,
+            summaries: counters("baler_summaries_total", "Summaries that were due, by what came of it.", &["outcome"])?,
+            summaries_running: registered(&registry, IntGauge::new("baler_summaries_running", "Summaries being made.")?)?,
+            summary_seconds: histogram("baler_summary_seconds", "Time that a summary took, all its calls included.", &FIRST_BYTE_BUCKETS)?,
+            summary_invented: histogram(
+                "baler_summary_invented_ratio",
+                "Share of a summary's identifiers and numbers that its source does not have.",
+                &ERROR_BUCKETS,
+            )?,
+            summaries_wanted: counters(
+                "baler_summaries_wanted_total",
+                "Compactions that asked for a summary, by how it stood: ready, late, failed, missing.",
+                &["state"],
             )?,
             checkpoint_hits: lookups.with_label_values(&["hit"]),
             checkpoint_misses: lookups.with_label_values(&["miss"]),

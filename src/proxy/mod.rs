@@ -32,9 +32,11 @@ use crate::core::gate;
 use crate::core::policy::{Mode, OnError, Policy, Source};
 use crate::core::sse::UsageFilter;
 use crate::core::strategy;
+use crate::core::summary::Due;
 use crate::core::when;
 use crate::ledger::Ledger;
 use crate::observe::{Action, Ending, Endpoint, Metrics, Phase, Traffic};
+use crate::summarizer::{Occasion, Summarizer};
 use crate::upstream::{Outgoing, Upstream};
 use crate::windows::Windows;
 
@@ -76,6 +78,8 @@ pub struct Proxy {
     upstream_identity: String,
     /// What the upstream says of its models.
     windows: Arc<Windows>,
+    /// Who makes summaries.
+    summarizer: Arc<Summarizer>,
     admission: Admission,
     /// By policy, then by model label; the last is `other`.
     traffic: Vec<Vec<Arc<Traffic>>>,
@@ -91,11 +95,13 @@ impl Proxy {
     pub fn new(config: Config, metrics: Arc<Metrics>) -> io::Result<Self> {
         let labels = || config.model_labels.iter().map(|(label, _)| label.as_str()).chain(["other"]);
         let traffic = config.policies.iter().map(|policy| labels().map(|label| Arc::new(metrics.traffic(&policy.name, label))).collect());
+        let upstream_identity = format!("{}{}", config.upstream.origin, config.upstream.base_path.as_deref().unwrap_or_default());
         Ok(Proxy {
             traffic: traffic.collect(),
             ledger: Ledger::new(config.ledger_bytes, config.ledger_messages, config.window_lifetime),
             upstreams: (0..config.workers.max(1)).map(|_| Upstream::new(&config.upstream)).collect::<io::Result<_>>()?,
-            upstream_identity: format!("{}{}", config.upstream.origin, config.upstream.base_path.as_deref().unwrap_or_default()),
+            summarizer: Arc::new(Summarizer::new(config.summarizer.clone(), &upstream_identity, Arc::clone(&metrics))),
+            upstream_identity,
             windows: Arc::new(Windows::new(config.upstream.discover_windows, Arc::clone(&metrics))),
             admission: Admission::new(&config.limits, metrics.in_flight.clone()),
             tenant_key: crate::random::bytes(),
@@ -106,7 +112,29 @@ impl Proxy {
 
     /// Ends what runs beside requests, and waits until it has.
     pub async fn close(&self) {
-        self.windows.close().await;
+        tokio::join!(self.windows.close(), self.summarizer.close());
+    }
+
+    /// Sees to it that the summary that is due is made, beside the request. Who wants to can wait for its end.
+    fn prepare(
+        self: &Arc<Self>,
+        worker: usize,
+        policy: usize,
+        due: &Due,
+        occasion: &Arc<Occasion>,
+    ) -> Option<tokio::sync::watch::Receiver<()>> {
+        let claim = match self.summarizer.claim(due, occasion, &self.ledger).ok()? {
+            Ok(claim) => claim,
+            Err(running) => return Some(running),
+        };
+        let (over, proxy, occasion) = (claim.over(), Arc::clone(self), Arc::clone(occasion));
+        self.summarizer.spawn(async move {
+            let options = proxy.config.policies.get(policy).and_then(Policy::summarize);
+            if let (Some(upstream), Some((_, options))) = (proxy.upstreams.get(worker), options) {
+                claim.run(upstream, &proxy.ledger, options, &occasion).await;
+            }
+        });
+        Some(over)
     }
 
     /// Looks after the window of a model that just came up: asks the upstream if it is time, or says that nobody knows it.
@@ -245,12 +273,13 @@ async fn inspect(proxy: &Arc<Proxy>, context: &mut Context, parts: Parts, body: 
         id: context.id.clone(),
         request: policy.when.as_ref().map_or_else(when::Request::default, |when| described(&parts.headers, when.reads_headers())),
         answers: policy.webhooks.iter().map(|_| strategy::Answer::Unasked).collect(),
+        occasion: None,
+        may_ask: false,
         prior: inbound::prior(&parts.headers),
         overflow: None,
         narrowed: None,
     };
     question.request.model = question.model.clone().unwrap_or_default();
-    let upstream = proxy.upstream(context)?;
     let learned = proxy.ledger.learned(&model_key);
     let live = policy.budget(learned.window.map_or(window, |learned| learned.min(window)));
     let gated = !question.force
@@ -258,6 +287,25 @@ async fn inspect(proxy: &Arc<Proxy>, context: &mut Context, parts: Parts, body: 
         && proxy.ledger.may_gate(&thinking::checkpoint_seed(proxy, &question, policy, window));
     let injects = policy.inject_usage && policy.mode == Mode::Enforce && wish != Wish::Observe;
     let mut head = outbound::head(proxy.upstream(context)?, parts)?;
+    let summarize = policy.summarize().filter(|_| policy.mode == Mode::Enforce && wish != Wish::Observe && opted_out.is_none());
+    if let Some((_, options)) = summarize {
+        let credentials = head.headers.iter().filter(|(name, _)| CREDENTIALS.contains(&name.as_str()));
+        question.may_ask = !options.wait.is_zero();
+        question.occasion = Some(Arc::new(Occasion {
+            body: body.clone(),
+            uri: head.uri.clone(),
+            credentials: credentials.map(|(name, value)| (name.clone(), value.clone())).collect(),
+            model: question.model.clone(),
+            tenant,
+            window: learned.window.map_or(window, |learned| learned.min(window)),
+            factor: learned.factor,
+        }));
+    }
+    let forwarded = |finding: Option<&Finding>| {
+        if let (Some(_), Some([_, after])) = (summarize, finding.and_then(|finding| finding.sizes)) {
+            proxy.summarizer.forwarded(tenant, after.tokens);
+        }
+    };
     let mut original = vec![body.clone()];
 
     if let Some(reason) = opted_out {
@@ -273,12 +321,14 @@ async fn inspect(proxy: &Arc<Proxy>, context: &mut Context, parts: Parts, body: 
         context.usage_injected = injects && outbound::inject_usage(&mut head, body, &mut original);
         spent(proxy, context, began);
         let again = Again { policy, head: head.clone(), sent: original.clone(), question: question.clone() };
+        let context_worker = context.worker;
         let learning = async {
             tokio::task::yield_now().await;
-            thinking::ask(proxy, upstream, question).await
+            thinking::ask(proxy, context_worker, question).await
         };
         let (answered, thought) = tokio::join!(send(proxy, context, outbound::with_body(head, original)), learning);
         let finding = thought.map_or_else(|_| Finding::without_a_look(Action::None, "gate", window), |thought| thought.finding);
+        forwarded(Some(&finding));
         context.finding = Some(finding);
         proxy.metrics.gated.inc();
         return answer_or_rescue(proxy, context, again, answered?).await;
@@ -288,13 +338,17 @@ async fn inspect(proxy: &Arc<Proxy>, context: &mut Context, parts: Parts, body: 
     let on_error = policy.on_error;
     let spare = question.clone();
     let mut waited_for_others = Duration::ZERO;
-    let mut pieces = match thinking::ask(proxy, upstream, question).await {
-        Ok(Thought { finding, body: edited, refused, waited }) => {
+    let mut pieces = match thinking::ask(proxy, context.worker, question).await {
+        Ok(Thought { finding, body: edited, refused, due, waited }) => {
             waited_for_others = waited;
             if finding.action == Action::None {
                 proxy.metrics.passes.with_label_values(&[finding.reason]).inc();
             }
+            forwarded(Some(&finding));
             context.finding = Some(finding);
+            if let (Some(due), Some(occasion)) = (due, &spare.occasion) {
+                proxy.prepare(context.worker, at, &due, occasion);
+            }
             if refused {
                 return Err(Refusal::Unfit);
             }

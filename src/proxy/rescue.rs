@@ -122,8 +122,7 @@ async fn compacted(
     // Without a figure all that is known is that what was sent is too much.
     question.narrowed = overflow.window.is_none().then_some(sent);
     let refused_at = question.overflow;
-    let upstream = proxy.upstream(context).ok()?;
-    let Thought { finding, body, waited, .. } = thinking::ask(proxy, upstream, question).await.ok()?;
+    let Thought { finding, body, waited, .. } = thinking::ask(proxy, context.worker, question).await.ok()?;
     let [_, after] = finding.sizes?;
     if finding.action != Action::Compacted || refused_at.is_none_or(|refused_at| after.tokens >= refused_at) {
         return None;

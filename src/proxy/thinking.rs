@@ -15,13 +15,14 @@ use crate::core::digest::Digest;
 use crate::core::draft::Subject;
 use crate::core::policy::{Mode, OnUnfit, Policy};
 use crate::core::render::{Piece, render, validate};
-use crate::core::strategy::{self, Answer, Stopped};
+use crate::core::strategy::{Answer, Asked, Outside, Stopped};
+use crate::core::summary::{self, Due, Summaries};
 use crate::core::think::{Circumstances, Known, Learned, Lookup, Moment, Plan, Prior, Seeds, assess, think};
 use crate::core::tokens::{Encoding, Measure};
 use crate::core::when;
 use crate::core::{Cancel, Cancelled};
 use crate::observe::{Action, Phase, compaction_happened};
-use crate::upstream::Upstream;
+use crate::summarizer::Occasion;
 use crate::webhook;
 
 /// A body up to this length is thought about where it is; a longer one on a thread for such work.
@@ -56,6 +57,10 @@ pub(super) struct Question {
     pub request: when::Request,
     /// What the policy's webhooks answered so far.
     pub answers: Vec<Answer>,
+    /// For whom summaries are made, where the policy wants any.
+    pub occasion: Option<Arc<Occasion>>,
+    /// Whether a step may still ask for a summary and wait for it.
+    pub may_ask: bool,
     /// Usage that it brings along.
     pub prior: Option<Prior>,
     /// The upstream refused it as too long: prompt tokens that it has at least.
@@ -79,6 +84,8 @@ pub(super) struct Thought {
     pub body: Option<Vec<Bytes>>,
     /// The policy refuses the request because it does not fit.
     pub refused: bool,
+    /// The summary that is worth preparing now.
+    pub due: Option<Due>,
     /// Time spent waiting for others.
     pub waited: Duration,
 }
@@ -87,7 +94,7 @@ pub(super) struct Thought {
 enum Conclusion {
     Thought(Box<Thought>),
     /// It cannot go on without an answer to this.
-    Asks(Box<strategy::Question>),
+    Asks(Box<Asked>),
 }
 
 /// Why thinking failed; the label of `baler_fail_open_total`.
@@ -116,11 +123,11 @@ impl Failure {
     }
 }
 
-/// Thinks about a request, and asks the policy's webhooks where its ladder wants that.
+/// Thinks about a request, and asks the policy's webhooks, or waits for a summary, where its ladder wants that.
 ///
 /// # Errors
 /// [`Failure`]: the client's bytes are to be forwarded, or the request refused, as the policy says.
-pub(super) async fn ask(proxy: &Arc<Proxy>, upstream: &Upstream, mut question: Question) -> Result<Thought, Failure> {
+pub(super) async fn ask(proxy: &Arc<Proxy>, worker: usize, mut question: Question) -> Result<Thought, Failure> {
     let mut waited = Duration::ZERO;
     loop {
         let asked = match conclude_within(proxy, question.clone()).await? {
@@ -128,12 +135,26 @@ pub(super) async fn ask(proxy: &Arc<Proxy>, upstream: &Upstream, mut question: Q
             Conclusion::Asks(asked) => asked,
         };
         let policy = proxy.config.policies.get(question.policy).ok_or(Failure::Panic)?;
-        let (Some(webhook), Some(answer)) = (policy.webhooks.get(asked.webhook), question.answers.get_mut(asked.webhook)) else {
-            return Err(Failure::Panic);
-        };
         let began = Instant::now();
         // Each is asked once, so that this comes to an end.
-        *answer = webhook::ask(upstream, webhook, &policy.name, question.model.as_deref(), &asked, &proxy.metrics).await;
+        match *asked {
+            Asked::Webhook(asked) => {
+                let (Some(webhook), Some(answer)) = (policy.webhooks.get(asked.webhook), question.answers.get_mut(asked.webhook)) else {
+                    return Err(Failure::Panic);
+                };
+                let upstream = proxy.upstreams.get(worker).ok_or(Failure::Panic)?;
+                *answer = webhook::ask(upstream, webhook, &policy.name, question.model.as_deref(), &asked, &proxy.metrics).await;
+            }
+            Asked::Summary(due) => {
+                question.may_ask = false;
+                let wait = policy.summarize().map(|(_, options)| options.wait).unwrap_or_default();
+                let running = question.occasion.as_ref().and_then(|occasion| proxy.prepare(worker, question.policy, &due, occasion));
+                if let Some(mut running) = running {
+                    // Over is over, with a summary or without; the second run sees which.
+                    let _ = tokio::time::timeout(wait, running.changed()).await;
+                }
+            }
+        }
         waited += began.elapsed();
     }
 }
@@ -179,6 +200,7 @@ fn answer(proxy: &Proxy, question: &Question, cancel: &Cancel) -> Result<Conclus
         finding: Finding::without_a_look(Action::None, reason, window),
         body: None,
         refused: false,
+        due: None,
         waited: Duration::ZERO,
     };
     let pass = |reason| Conclusion::Thought(Box::new(passed(reason)));
@@ -201,11 +223,17 @@ fn answer(proxy: &Proxy, question: &Question, cancel: &Cancel) -> Result<Conclus
     let fixed_tokens = proxy.ledger.fixed_tokens(&outline, encoding);
     clock.lap(Phase::Measure);
 
+    let chain = question.occasion.as_ref().filter(|_| !question.sent).map(|_| {
+        let seed = proxy.summarizer.seed(&question.tenant, &proxy.upstream_identity, &policy.identity);
+        summary::chain(&measures, &seed)
+    });
+    let state = |prefix: &Digest| proxy.summarizer.state(&proxy.ledger, prefix);
+    let summaries = chain.as_deref().map(|chain| Summaries { chain, state: &state, may_ask: question.may_ask });
     let circumstances = Circumstances {
         window,
         prices: policy.prices_for(model),
         request: &question.request,
-        answers: &question.answers,
+        outside: Outside { answers: &question.answers, summaries: summaries.as_ref() },
         now: Moment {
             max_output_tokens: outline.max_output_tokens,
             force: question.force,
@@ -319,7 +347,7 @@ fn conclude(
         }
         proxy.ledger.keep_checkpoint(prefix, checkpoint);
     }
-    Ok(Thought { finding, body, refused, waited: Duration::ZERO })
+    Ok(Thought { finding, body, refused, due: plan.due, waited: Duration::ZERO })
 }
 
 /// The pieces as slices of the client's body and new bytes.

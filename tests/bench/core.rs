@@ -26,6 +26,7 @@ use baler::core::draft::Subject;
 use baler::core::plan::Checkpoint;
 use baler::core::policy::Policy;
 use baler::core::render::{Piece, render};
+use baler::core::strategy::Outside;
 use baler::core::think::{Circumstances, Lookup, Moment, Plan, Seeds, compact_to, think};
 use baler::core::tokens::{Encoding, Measure, count_fixed};
 use baler::core::when::Request;
@@ -161,7 +162,7 @@ fn measured(body: &str) -> Vec<Measure> {
 }
 
 fn circumstances<'a>(window: u64, request: &'a Request) -> Circumstances<'a> {
-    Circumstances { window, prices: None, request, answers: &[], now: Moment::default() }
+    Circumstances { window, prices: None, request, outside: Outside::default(), now: Moment::default() }
 }
 
 type Checkpoints = RefCell<HashMap<Digest, Arc<Checkpoint>>>;

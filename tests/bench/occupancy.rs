@@ -19,6 +19,7 @@ use baler::config::{Sources, load};
 use baler::core::chat::Outline;
 use baler::core::digest::Digest;
 use baler::core::policy::{Policy, Window};
+use baler::core::strategy::Outside;
 use baler::core::think::{Assessment, Circumstances, Lookup, Moment, assess};
 use baler::core::tokens::{Encoding, Measure};
 use baler::core::when::Request;
@@ -158,7 +159,8 @@ fn estimating() -> bool {
 
 fn assessed(outline: &Outline<'_>, measures: &[Measure], ledger: &Ledger, policy: &Policy) -> Assessment {
     let request = Request::default();
-    let circumstances = Circumstances { window: 10_000_000, prices: None, request: &request, answers: &[], now: Moment::default() };
+    let circumstances =
+        Circumstances { window: 10_000_000, prices: None, request: &request, outside: Outside::default(), now: Moment::default() };
     let lookup = Lookup { checkpoint: &|_| None, usage: &|list| ledger.usage(list), silence: &|_| None };
     assess(measures, ledger.fixed_tokens(outline, ENCODING), policy, circumstances, Digest::of(b"usage"), &lookup)
 }

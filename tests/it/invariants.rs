@@ -12,7 +12,8 @@ use baler::core::plan::{Checkpoint, Edit};
 use baler::core::policy::Policy;
 use baler::core::render::{assemble, render, validate};
 use baler::core::size::Size;
-use baler::core::strategy::OVERSIZE;
+use baler::core::strategy::{OVERSIZE, Outside};
+use baler::core::summary::{self, Spent, State, Summaries, Summary};
 use baler::core::think::{Circumstances, Lookup, Moment, Plan, Seeds, think};
 use baler::core::tokens::{Encoding, Measure, count_fixed};
 use baler::core::when::Request;
@@ -29,6 +30,8 @@ pub struct Core {
     pub usage: RefCell<HashMap<Digest, u64>>,
     measures: RefCell<HashMap<String, Measure>>,
     pub prices: Option<Prices>,
+    /// Whether some prefixes have a summary: which ones, this number and their digest say.
+    pub summaries: Option<u8>,
 }
 
 /// What became of a request.
@@ -65,11 +68,26 @@ impl Core {
             family: policy.family_for(None),
         };
         let request = Request::default();
+        let chain = summary::chain(&measures, &Digest::of(b"summary"));
+        let state = |prefix: &Digest| match prefix.0[0].wrapping_add(self.summaries?) % 4 {
+            0 => Some(State::Ready(Arc::new(Summary {
+                text: format!("What was said up to here, {prefix:?}.").into(),
+                tokens: 12,
+                generation: 1,
+                incremental: false,
+                split: false,
+                spent: Spent::default(),
+            }))),
+            1 if prefix.0[1].is_multiple_of(16) => Some(State::Running),
+            2 if prefix.0[1].is_multiple_of(4) => Some(State::Failed),
+            _ => None,
+        };
+        let summaries = self.summaries.map(|_| Summaries { chain: &chain, state: &state, may_ask: false });
         let circumstances = Circumstances {
             window: policy.window_for(None),
             prices: self.prices,
             request: &request,
-            answers: &[],
+            outside: Outside { answers: &[], summaries: summaries.as_ref() },
             now: Moment { force, ..Moment::default() },
         };
         let seeds = Seeds { checkpoint: Digest::of(b"checkpoint"), usage: Digest::of(b"usage") };
@@ -183,6 +201,38 @@ fn list(body: &str) -> String {
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 192, max_shrink_iters: 400, ..ProptestConfig::default() })]
+
+    #[test]
+    fn summaries_break_none_of_them_and_are_cut_between_exchanges(
+        conversation in conversation(), toml in policy(), at in 0.1..0.9_f64, keep in 0..400_u64, salt in any::<u8>()
+    ) {
+        let step = format!("ladder = [{{ summarize = {{ prepare_at = {at}, keep = {{ tokens = {keep} }}, max_tokens = 64 }} }}, ");
+        let policy = policy_of(&toml.replacen("ladder = [", &step, 1));
+        let core = Core { summaries: Some(salt), ..Core::default() };
+        let mut earlier: Option<String> = None;
+        for length in conversation.request_points() {
+            let body = conversation.body(length);
+            let outcome = core.ask(&body, &policy);
+            check_edits(&body, &policy, &outcome);
+            if let (Some(earlier), None) = (&earlier, &outcome.plan.compaction) {
+                prop_assert!(list(&outcome.sent).starts_with(earlier), "I5: the prefix stays");
+            }
+            earlier = Some(list(&outcome.sent));
+            // What comes back from a client that keeps what was sent is not summarised again.
+            let again = Core::default().ask(&outcome.sent, &policy);
+            prop_assert!(outcome.plan.compaction.is_none() || !outcome.plan.fits || again.plan.compaction.is_none() || again.counted[1].tokens < again.counted[0].tokens);
+
+            let Some(due) = &outcome.plan.due else { continue };
+            let chat = Chat::parse(body.as_bytes()).unwrap();
+            let exchanges = group(&chat.messages).unwrap();
+            let behind = exchanges.iter().find(|exchange| exchange.first == due.covered);
+            prop_assert!(due.covered > 0 && behind.is_some(), "never inside an exchange, never all of it");
+            let untouched = |edit: &Edit| !matches!(edit, Edit::Drop | Edit::Stand(_));
+            prop_assert!(outcome.plan.edits[due.covered..].iter().all(untouched), "covers all that is gone");
+            prop_assert!(due.earlier.as_ref().is_none_or(|(covered, _)| *covered < due.covered));
+            prop_assert_eq!(due.edits.len(), due.covered);
+        }
+    }
 
     #[test]
     fn i1_to_i5_and_i7_hold_on_every_turn(conversation in conversation(), toml in policy()) {

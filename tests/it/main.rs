@@ -28,6 +28,7 @@ mod overflow;
 mod rescue;
 mod strategies;
 mod streaming;
+mod summaries;
 mod tls;
 mod traces;
 mod transparency;

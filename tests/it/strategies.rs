@@ -7,7 +7,7 @@ use baler::core::models::Family;
 use baler::core::plan::Edit;
 use baler::core::policy::Policy;
 use baler::core::render::{assemble, render};
-use baler::core::strategy::{Report, Strategy};
+use baler::core::strategy::{Outside, Report, Strategy};
 use baler::core::think::{Circumstances, Moment, compact_to};
 use baler::core::tokens::{Encoding, Measure, PRIMER_TOKENS, count_fixed};
 use baler::core::when::Request;
@@ -1032,7 +1032,7 @@ fn families_that_want_reasoning_back_keep_it_with_calls() {
             window: 100_000,
             prices: None,
             request: &request,
-            answers: &[],
+            outside: Outside::default(),
             now: Moment { force: true, ..Moment::default() },
         };
         let (edits, _) = compact_to(&subject, &policy, tokens(&all) - 1, &circumstances, &Cancel::default()).unwrap();
@@ -1667,6 +1667,24 @@ fn for_all() -> Vec<String> {
     all
 }
 
+/// What `summarize` counts.
+const SUMMARY_COUNTS: [&str; 14] = [
+    "messages_summarized",
+    "messages_kept",
+    "split_turn",
+    "incremental",
+    "generation",
+    "summary_tokens",
+    "summary_chars",
+    "summarizer_calls",
+    "summarizer_prompt_tokens",
+    "summarizer_completion_tokens",
+    "summarizer_ms",
+    "ready",
+    "late",
+    "failed",
+];
+
 #[test]
 fn a_report_has_one_shape_whether_the_step_acted_or_not() {
     let all = for_all();
@@ -1682,6 +1700,7 @@ fn a_report_has_one_shape_whether_the_step_acted_or_not() {
         r#""collapse_errors""#,
         r#""coalesce""#,
         r#""digest""#,
+        r#""summarize""#,
         "{ sliding_window = { messages = 2 } }",
         r#""token_budget""#,
         webhook,
@@ -1703,7 +1722,8 @@ fn a_report_has_one_shape_whether_the_step_acted_or_not() {
                 .replace("\"digest\"", "{ digest = { older_than = 99 } }"),
             1,
         );
-        assert!(acted.acted() || step == webhook, "{acted:?}");
+        // What others answer is not here.
+        assert!(acted.acted() || step == webhook || acted.strategy == "summarize", "{acted:?}");
         assert!(!nothing.acted(), "{nothing:?}");
         assert_eq!(acted.strategy, nothing.strategy);
         let keys = |report: &Report| report.details.iter().map(|(name, _)| *name).collect::<Vec<_>>();
@@ -1714,6 +1734,7 @@ fn a_report_has_one_shape_whether_the_step_acted_or_not() {
             "coalesce" => COUNTS.to_vec(),
             "digest" => vec!["lines", "lines_shown"],
             "collapse_errors" => vec!["errors_collapsed"],
+            "summarize" => SUMMARY_COUNTS.to_vec(),
             "webhook" => vec!["discarded"],
             _ => vec![],
         };

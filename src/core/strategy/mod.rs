@@ -17,6 +17,7 @@ mod rewrite;
 mod scope;
 mod sliding_window;
 mod strip;
+mod summarize;
 mod synthetic;
 mod token_budget;
 mod trim_results;
@@ -25,17 +26,20 @@ mod webhook;
 
 use super::draft::{Draft, Goal};
 use super::size::Size;
+use super::summary::{self, Due, Summaries};
 use super::{Cancel, Cancelled};
 
 pub use clear_results::ClearResults;
 pub use coalesce::Coalesce;
 pub use dedupe::Dedupe;
+pub(in crate::core) use digest::words_of;
 pub use minify::Minify;
 pub use oversize::NAME as OVERSIZE;
 pub use scope::Scope;
 pub use sliding_window::SlidingWindow;
 pub use strip::Strip;
-pub(super) use synthetic::is_synthetic;
+pub(in crate::core) use strip::medium;
+pub(super) use synthetic::{is_summary, is_synthetic};
 pub use token_budget::TokenBudget;
 pub use trim_results::{Outline, Pick, Sample, TrimResults};
 pub use truncate::Truncate;
@@ -73,6 +77,8 @@ pub enum Strategy {
     Digest,
     /// The newest turns, exchanges or messages stay.
     SlidingWindow(SlidingWindow),
+    /// Older turns become a summary by a model.
+    Summarize(Box<summary::Options>),
     /// The oldest exchanges go until the rest fits.
     TokenBudget(TokenBudget),
     /// The span goes to the operator's service, the one of this number among the policy's.
@@ -125,7 +131,33 @@ pub enum Stopped {
     /// Nobody waits any more.
     Cancelled,
     /// A step needs an answer from outside.
-    Asks(Box<Question>),
+    Asks(Box<Asked>),
+}
+
+/// What a step needs from outside.
+#[derive(Debug)]
+pub enum Asked {
+    /// The answer of a webhook.
+    Webhook(Question),
+    /// A summary.
+    Summary(Box<Due>),
+}
+
+/// What others have said so far of a conversation, as far as steps ask for it.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Outside<'a> {
+    /// What the policy's webhooks answered.
+    pub answers: &'a [Answer],
+    /// The summaries that there are.
+    pub summaries: Option<&'a Summaries<'a>>,
+}
+
+impl Outside<'_> {
+    /// Whether nobody is asked: then the same messages make for the same list, wherever and whenever.
+    #[must_use]
+    pub fn is_silent(&self) -> bool {
+        self.answers.is_empty() && self.summaries.is_none()
+    }
 }
 
 impl From<Cancelled> for Stopped {
@@ -136,7 +168,7 @@ impl From<Cancelled> for Stopped {
 
 impl Strategy {
     /// All strategy names, for metrics.
-    pub const NAMES: [&'static str; 12] = [
+    pub const NAMES: [&'static str; 13] = [
         dedupe::NAME,
         minify::NAME,
         trim_results::NAME,
@@ -145,6 +177,7 @@ impl Strategy {
         collapse_errors::NAME,
         coalesce::NAME,
         digest::NAME,
+        summarize::NAME,
         sliding_window::NAME,
         token_budget::NAME,
         webhook::NAME,
@@ -163,6 +196,7 @@ impl Strategy {
             Strategy::CollapseErrors => collapse_errors::NAME,
             Strategy::Coalesce(_) => coalesce::NAME,
             Strategy::Digest => digest::NAME,
+            Strategy::Summarize(_) => summarize::NAME,
             Strategy::SlidingWindow(_) => sliding_window::NAME,
             Strategy::TokenBudget(_) => token_budget::NAME,
             Strategy::Webhook(_) => webhook::NAME,
@@ -175,6 +209,7 @@ impl Strategy {
             Strategy::CollapseErrors => &["errors_collapsed"],
             Strategy::Coalesce(_) => &coalesce::DETAILS,
             Strategy::Digest => &["lines", "lines_shown"],
+            Strategy::Summarize(_) => &summarize::DETAILS,
             Strategy::Webhook(_) => &["discarded"],
             _ => &[],
         }
@@ -182,7 +217,7 @@ impl Strategy {
 }
 
 impl Step {
-    fn apply(&self, draft: &mut Draft<'_>, goal: Goal, answers: &[Answer]) -> Result<Done, Stopped> {
+    fn apply(&self, draft: &mut Draft<'_>, goal: Goal, window: u64, outside: &Outside<'_>) -> Result<Done, Stopped> {
         let scope = &self.scope;
         Ok(match &self.strategy {
             Strategy::Dedupe(options) => dedupe::apply(*options, scope, draft).into(),
@@ -193,9 +228,10 @@ impl Step {
             Strategy::CollapseErrors => collapse_errors::apply(scope, draft),
             Strategy::Coalesce(options) => coalesce::apply(options, scope, draft, goal),
             Strategy::Digest => digest::apply(scope, draft, goal),
+            Strategy::Summarize(options) => summarize::apply(options, scope, draft, goal, window, outside)?,
             Strategy::SlidingWindow(options) => sliding_window::apply(options, scope, draft).into(),
             Strategy::TokenBudget(options) => token_budget::apply(options, scope, draft, goal).into(),
-            Strategy::Webhook(number) => webhook::apply(*number, scope, draft, goal, answers)?,
+            Strategy::Webhook(number) => webhook::apply(*number, scope, draft, goal, outside.answers)?,
         })
     }
 }
@@ -209,7 +245,8 @@ pub fn descend(
     ladder: &[Step],
     draft: &mut Draft<'_>,
     mut goal: Goal,
-    answers: &[Answer],
+    window: u64,
+    outside: &Outside<'_>,
     cancel: &Cancel,
 ) -> Result<Vec<Report>, Stopped> {
     let mut reports = Vec::with_capacity(ladder.len() + 2);
@@ -233,7 +270,7 @@ pub fn descend(
             break;
         }
         let strategy = &step.strategy;
-        reports.push(reported(strategy.name(), strategy.details(), draft, |draft| step.apply(draft, goal, answers))?);
+        reports.push(reported(strategy.name(), strategy.details(), draft, |draft| step.apply(draft, goal, window, outside))?);
     }
     if alternates {
         alternate::bridge(draft);

@@ -56,7 +56,7 @@ pub(super) fn apply(options: Strip, scope: &Scope, draft: &mut Draft<'_>) -> u64
 }
 
 /// What a part of a message's content is that is no text.
-pub(super) fn medium(part: &Json) -> Option<&'static str> {
+pub(in crate::core) fn medium(part: &Json) -> Option<&'static str> {
     let Some(Json::String(kind)) = part.get("type") else { return None };
     Some(match kind.as_str() {
         "image_url" | "input_image" | "image" => IMAGE,

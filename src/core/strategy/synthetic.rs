@@ -20,6 +20,8 @@ pub(super) enum Tag {
     Digest,
     /// A transcript of older turns.
     Transcript,
+    /// A summary of older turns.
+    Summary,
 }
 
 /// What every synthetic message says about itself.
@@ -30,6 +32,7 @@ impl Tag {
         match self {
             Tag::Digest => "conversation_digest",
             Tag::Transcript => "conversation_transcript",
+            Tag::Summary => "conversation_summary",
         }
     }
 
@@ -38,6 +41,7 @@ impl Tag {
         match self {
             Tag::Digest => "An extract; most lines are left out.",
             Tag::Transcript => "Calls and outputs are shortened.",
+            Tag::Summary => "A summary of what was said and done.",
         }
     }
 
@@ -51,11 +55,16 @@ impl Tag {
 
     /// A user message with `body` between the tags, and the last `cache_control` mark of what it stands for.
     pub(super) fn message(self, body: &str, cache_control: Option<&str>, encoding: Encoding) -> Option<Replacement> {
+        self.message_of("user", body, cache_control, encoding)
+    }
+
+    /// The same in the name of `role`.
+    pub(super) fn message_of(self, role: &str, body: &str, cache_control: Option<&str>, encoding: Encoding) -> Option<Replacement> {
         let mut text = String::new();
         write_string(&[self.opening().as_str(), &neutral(body), &self.closing()].concat(), &mut text);
         let json = match cache_control {
-            Some(mark) => format!(r#"{{"role":"user","content":[{{"type":"text","text":{text},"cache_control":{mark}}}]}}"#),
-            None => format!(r#"{{"role":"user","content":{text}}}"#),
+            Some(mark) => format!(r#"{{"role":"{role}","content":[{{"type":"text","text":{text},"cache_control":{mark}}}]}}"#),
+            None => format!(r#"{{"role":"{role}","content":{text}}}"#),
         };
         Replacement::new(json, encoding)
     }
@@ -74,9 +83,16 @@ impl Tag {
 /// Whether a message is one that Baler wrote, here or before it came back from a client.
 pub(in crate::core) fn is_synthetic(message: &Message<'_>) -> bool {
     let Some(content) = message.content else { return false };
-    let framed = || content.contains("<conversation_") && [Tag::Digest, Tag::Transcript].iter().any(|tag| tag.body_of(message).is_some());
+    let framed = || {
+        content.contains("<conversation_") && [Tag::Digest, Tag::Transcript, Tag::Summary].iter().any(|tag| tag.body_of(message).is_some())
+    };
     matches!(message.role, Role::User | Role::Assistant)
         && (content == super::alternate::CONTENT || (message.role == Role::User && framed()))
+}
+
+/// Whether a message is a summary, whoever's message that is.
+pub(in crate::core) fn is_summary(message: &Message<'_>) -> bool {
+    Tag::Summary.body_of(message).is_some()
 }
 
 /// Whether what stands at `at` holds a message of Baler's own, which only the strategy that wrote it takes up again.

@@ -3,7 +3,7 @@
 
 use super::scope::Scope;
 use super::synthetic::is_ours;
-use super::{Done, Stopped};
+use super::{Asked, Done, Stopped};
 use crate::core::chat::{Message, Role, group};
 use crate::core::draft::{Draft, Goal, Standing};
 use crate::core::plan::Replacement;
@@ -52,7 +52,7 @@ pub(super) fn apply(webhook: usize, scope: &Scope, draft: &mut Draft<'_>, goal: 
         Answer::Unasked => {
             let all = span.iter().flat_map(|exchange| exchange.first..exchange.end);
             let messages = all.flat_map(|at| draft.raws(at)).map(str::to_owned).collect();
-            Err(Stopped::Asks(Box::new(Question { webhook, messages, target_tokens, tokens })))
+            Err(Stopped::Asks(Box::new(Asked::Webhook(Question { webhook, messages, target_tokens, tokens }))))
         }
         Answer::Messages(new) => {
             let new = taken(new, draft).filter(|new| new.iter().map(|new| new.tokens).sum::<u64>() < tokens);

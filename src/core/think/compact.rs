@@ -45,7 +45,7 @@ pub(super) fn compact(
         Reason::Ratio | Reason::Tokens | Reason::When | Reason::Idle | Reason::Overflow | Reason::Forced => {}
     }
     let mut draft = Draft::new(*subject, edits.to_vec(), &policy.pin, &keep, goal);
-    let reports = descend(&policy.ladder, &mut draft, goal, circumstances.answers, cancel)?;
+    let reports = descend(&policy.ladder, &mut draft, goal, circumstances.window, &circumstances.outside, cancel)?;
     let gain = before.tokens.saturating_sub(draft.size().tokens);
     // Where what must stay is above the low mark, waiting makes compactions as rare as the marks promise.
     let out_of_reach = draft.untouchable() > goal.target;

@@ -109,8 +109,8 @@ pub(super) fn derive(
         let Some(measure) = subject.measures.get(at) else { break };
         size.add(measure);
         let point = at + 1;
-        // What a service outside answers cannot be derived: with one to ask, only this request is decided about.
-        if !is_request_point(subject.measures, point) || (point < length && !circumstances.answers.is_empty()) {
+        // What others answer cannot be derived: with anybody to ask, only this request is decided about.
+        if !is_request_point(subject.measures, point) || (point < length && !circumstances.outside.is_silent()) {
             continue;
         }
         let then = subject.prefix(point);

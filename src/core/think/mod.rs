@@ -24,12 +24,13 @@ use std::time::Duration;
 
 use super::Cancel;
 use super::digest::Digest;
-use super::draft::{Subject, size_of_edited};
+use super::draft::{Draft, Goal, Subject, size_of_edited};
 use super::models::Prices;
 use super::plan::{Checkpoint, Edit};
 use super::policy::{Budget, Policy, Reason};
 use super::size::{Size, scale};
-use super::strategy::{Answer, Report, Stopped};
+use super::strategy::{Outside, Report, Stopped};
+use super::summary::{self, Due};
 use super::tokens::Measure;
 use super::when::{Request, When};
 
@@ -66,8 +67,8 @@ pub struct Circumstances<'a> {
     pub prices: Option<Prices>,
     /// What a policy's expression may know of the request.
     pub request: &'a Request,
-    /// What the policy's webhooks answered.
-    pub answers: &'a [Answer],
+    /// What others said of the conversation.
+    pub outside: Outside<'a>,
     /// What only this moment knows: it can force a compaction, and never takes part in a derived decision.
     pub now: Moment,
 }
@@ -145,6 +146,8 @@ pub struct Plan {
     pub record: Option<(Digest, Checkpoint)>,
     /// How the size of what is sent was estimated.
     pub estimate: Known,
+    /// The summary that is worth preparing while the upstream thinks.
+    pub due: Option<Due>,
 }
 
 /// Why a compaction was not made.
@@ -213,6 +216,7 @@ pub fn think(
         edits: derived.edits,
         replayed: derived.replayed,
         compaction: derived.compaction,
+        due: None,
     };
     let mut made_at = derived.made_at;
 
@@ -262,8 +266,25 @@ pub fn think(
     // What the edits took away is added to what is left, so that before and after are of the same making.
     plan.before.tokens = plan.after.tokens + estimate.to_reported(plan.before.tokens.saturating_sub(estimate.known.counted));
     plan.fits = plan.after.tokens <= plan.budget.room;
+    plan.due = due(subject, policy, &plan, &circumstances);
     plan.record = made_at.and_then(|at| Some(((*prefixes.get(at)?)?, Checkpoint::freeze(subject.messages, plan.edits.get(..at)?))));
     Ok(plan)
+}
+
+/// The summary that is to be prepared now, so that it is there when a trigger fires.
+fn due(subject: &Subject<'_>, policy: &Policy, plan: &Plan, circumstances: &Circumstances<'_>) -> Option<Due> {
+    let (step, options) = policy.summarize()?;
+    let summaries = circumstances.outside.summaries?;
+    let Budget { room, target, .. } = plan.budget;
+    if plan.after.tokens < scale(room, options.prepare_at) {
+        return None;
+    }
+    let goal = Goal { target, room, messages: None, turns: None };
+    let draft = Draft::new(*subject, plan.edits.clone(), &policy.pin, &policy.keep, goal);
+    // When it is used, the list will have grown up to the trigger.
+    let now = plan.after.tokens;
+    let high = policy.trigger.tokens.unwrap_or_else(|| scale(room, policy.trigger.ratio.unwrap_or(1.0)));
+    summary::next(&draft, options, step.scope.older_than, plan.budget, now.max(high), high.saturating_sub(now), summaries)
 }
 
 /// Compacts a request at once, whatever triggers say, to at most `target` prompt tokens where that is possible.

@@ -9,6 +9,7 @@ mod words;
 use std::borrow::Cow;
 
 use self::extract::Extract;
+pub(in crate::core) use self::words::words_of;
 use super::Done;
 use super::scope::Scope;
 use super::synthetic::{Tag, cache_control};
@@ -76,6 +77,26 @@ pub(super) fn apply(scope: &Scope, draft: &mut Draft<'_>, goal: Goal) -> Done {
         }
         _ => Done::default(),
     }
+}
+
+/// What a digest of `exchanges`, which something else stands for that says `said`, would keep beside that: at most about
+/// `budget` tokens of lines. `condensed` are the exchanges that go.
+pub(super) fn facts(draft: &Draft<'_>, exchanges: &[Exchange], condensed: &[Exchange], said: &[&str], budget: u64) -> String {
+    if budget < LEAST_TOKENS {
+        return String::new();
+    }
+    let messages = draft.subject().messages;
+    let mut noted = Some(noted(draft));
+    let mut entries: Vec<Vec<Extract>> = Vec::new();
+    for exchange in exchanges.iter().rev() {
+        let mut lines = Vec::new();
+        extract::lines_of(messages, exchange, &mut noted, &mut lines);
+        entries.push(lines);
+    }
+    let lines: Vec<Extract> = entries.into_iter().rev().flatten().collect();
+    let (mut kept, recent) = kept_texts(draft, condensed);
+    kept.extend(said.iter().map(|text| (*text).to_owned()));
+    rank::choose(&lines, &rank::Context { kept: &kept, recent: &recent }, budget, draft.subject().encoding).join("\n")
 }
 
 /// What the results that stay say already.

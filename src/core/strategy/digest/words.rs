@@ -7,7 +7,7 @@ const LONGEST_WORD: usize = 80;
 pub(super) const TELLING: f32 = 0.75;
 
 /// The words of a text: runs of letters, digits and what joins them in names, paths, dates and numbers.
-pub(super) fn words_of(text: &str) -> impl Iterator<Item = &str> {
+pub(in crate::core) fn words_of(text: &str) -> impl Iterator<Item = &str> {
     let joins = |c: char| matches!(c, '_' | '.' | '/' | '#' | '@' | ':' | '-');
     text.split(move |c: char| !(c.is_alphanumeric() || joins(c)))
         .map(move |word| word.trim_end_matches(joins).trim_start_matches([':', '-', '#', '.']))

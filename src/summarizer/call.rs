@@ -1,0 +1,198 @@
+//! One question to the summariser: within a deadline, with one retry where that may help.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use hyper::Response;
+use hyper::body::Incoming;
+use hyper::header::{HeaderMap, RETRY_AFTER};
+
+use crate::core::overflow;
+
+/// Without a word of the upstream's, the wait before a retry.
+const BACK_OFF: Duration = Duration::from_secs(1);
+/// As much of an error's body is read.
+const ERROR_BYTES: usize = 64 * 1_024;
+
+/// Why there is no answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Failed {
+    /// No connection.
+    Unreachable,
+    /// The connection or the body broke.
+    Broken,
+    /// Not in time.
+    Timeout,
+    /// 429, or 5xx; with the wait that was asked for.
+    Overloaded(Option<Duration>),
+    /// Too long for it; with its window, where it says so.
+    TooLong(Option<u64>),
+    /// It does not know a parameter.
+    Parameter(Parameter),
+    /// Another status.
+    Refused,
+    /// Too many calls in the last minute.
+    Rate,
+    /// The answer is too long.
+    TooLarge,
+}
+
+/// Parameters that not every model takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Parameter {
+    Temperature,
+    MaxCompletionTokens,
+    MaxTokens,
+}
+
+impl Failed {
+    /// Label value.
+    pub(super) fn as_str(&self) -> &'static str {
+        match self {
+            Failed::Unreachable => "unreachable",
+            Failed::Broken => "broken",
+            Failed::Timeout => "timeout",
+            Failed::Overloaded(_) => "overloaded",
+            Failed::TooLong(_) => "overflow",
+            Failed::Parameter(_) => "parameter",
+            Failed::Refused => "refused_request",
+            Failed::Rate => "rate",
+            Failed::TooLarge => "too_large",
+        }
+    }
+
+    /// The wait before another try, where that may help.
+    fn wait(&self) -> Option<Duration> {
+        match self {
+            Failed::Unreachable | Failed::Broken | Failed::Timeout => Some(BACK_OFF),
+            Failed::Overloaded(asked) => Some(asked.unwrap_or(BACK_OFF)),
+            _ => None,
+        }
+    }
+}
+
+/// Asks once, and once more after a wait, unless that is longer than `longest_wait` or would not help. `told` hears of each
+/// try.
+pub(super) async fn with_retry<T, F: Future<Output = Result<T, Failed>>>(
+    timeout: Duration,
+    longest_wait: Duration,
+    ask: impl Fn() -> F,
+    told: impl Fn(Result<(), &Failed>, Duration),
+) -> Result<T, Failed> {
+    let mut retried = false;
+    loop {
+        let began = tokio::time::Instant::now();
+        let answered = tokio::time::timeout(timeout, ask()).await.unwrap_or(Err(Failed::Timeout));
+        told(answered.as_ref().map(drop), began.elapsed());
+        let wait = answered.as_ref().err().and_then(Failed::wait).filter(|wait| *wait <= longest_wait && !retried);
+        let Some(wait) = wait else { return answered };
+        tokio::time::sleep(wait).await;
+        retried = true;
+    }
+}
+
+/// The body of an answer, of at most `max_bytes`.
+pub(super) async fn body(response: Response<Incoming>, max_bytes: usize) -> Result<Bytes, Failed> {
+    let status = response.status();
+    let wait = retry_after(response.headers());
+    let limit = if status.is_success() { max_bytes } else { ERROR_BYTES };
+    let collected = Limited::new(response.into_body(), limit).collect().await.map(http_body_util::Collected::to_bytes);
+    if status.is_success() {
+        return match collected {
+            Ok(body) => overflow::in_answer(status.as_u16(), &body).map_or(Ok(body), |overflow| Err(Failed::TooLong(overflow.window))),
+            Err(error) if error.is::<LengthLimitError>() => Err(Failed::TooLarge),
+            Err(_) => Err(Failed::Broken),
+        };
+    }
+    let body = collected.unwrap_or_default();
+    Err(match status.as_u16() {
+        status if let Some(overflow) = overflow::in_answer(status, &body) => Failed::TooLong(overflow.window),
+        400 | 422 => refused_parameter(&body).map_or(Failed::Refused, Failed::Parameter),
+        408 | 425 | 429 | 500.. => Failed::Overloaded(wait),
+        _ => Failed::Refused,
+    })
+}
+
+/// `retry-after` in seconds, `retry-after-ms` first. A date is taken for no word at all.
+fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    let number = |name: &str| headers.get(name)?.to_str().ok()?.trim().parse::<f64>().ok().filter(|number| (0.0..1e9).contains(number));
+    let milliseconds = number("retry-after-ms").map(|number| Duration::from_secs_f64(number / 1e3));
+    milliseconds.or_else(|| number(RETRY_AFTER.as_str()).map(Duration::from_secs_f64))
+}
+
+/// The parameter that an error complains of.
+fn refused_parameter(body: &[u8]) -> Option<Parameter> {
+    let text = std::str::from_utf8(body).ok()?;
+    // OpenAI names the right parameter behind the wrong one.
+    let names = [
+        ("temperature", Parameter::Temperature),
+        ("max_completion_tokens", Parameter::MaxCompletionTokens),
+        ("max_tokens", Parameter::MaxTokens),
+    ];
+    names.into_iter().filter_map(|(name, parameter)| Some((text.find(name)?, parameter))).min_by_key(|(at, _)| *at).map(|(_, found)| found)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::{Cell, RefCell};
+
+    use super::*;
+
+    /// Outcomes of `answers`, one a try; the result, the tries, and the time it took.
+    async fn tried(answers: Vec<Result<u8, Failed>>) -> (Result<u8, Failed>, usize, Duration) {
+        let (left, tries, began) = (RefCell::new(answers), Cell::new(0), tokio::time::Instant::now());
+        let ask = || {
+            let next = left.borrow_mut().remove(0);
+            async {
+                match next {
+                    // What never comes.
+                    Err(Failed::Timeout) => std::future::pending().await,
+                    answer => answer,
+                }
+            }
+        };
+        let result = with_retry(Duration::from_secs(60), Duration::from_secs(20), ask, |_, _| tries.set(tries.get() + 1)).await;
+        (result, tries.get(), began.elapsed())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_may_pass_is_tried_once_more() {
+        assert_eq!(tried(vec![Ok(1)]).await, (Ok(1), 1, Duration::ZERO));
+        assert_eq!(tried(vec![Err(Failed::Overloaded(None)), Ok(2)]).await, (Ok(2), 2, BACK_OFF));
+        assert_eq!(tried(vec![Err(Failed::Unreachable), Err(Failed::Broken)]).await, (Err(Failed::Broken), 2, BACK_OFF));
+        assert_eq!(tried(vec![Err(Failed::Timeout), Ok(2)]).await, (Ok(2), 2, Duration::from_secs(61)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_upstream_says_how_long_to_wait() {
+        let wait = |seconds| Err(Failed::Overloaded(Some(Duration::from_secs(seconds))));
+        assert_eq!(tried(vec![wait(7), Ok(2)]).await, (Ok(2), 2, Duration::from_secs(7)));
+        assert_eq!(tried(vec![wait(21)]).await, (wait(21), 1, Duration::ZERO));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_will_not_pass_is_not_tried_again() {
+        for failed in [Failed::Refused, Failed::TooLarge, Failed::TooLong(None), Failed::Parameter(Parameter::Temperature)] {
+            assert_eq!(tried(vec![Err(failed.clone())]).await, (Err(failed), 1, Duration::ZERO));
+        }
+    }
+
+    #[test]
+    fn headers_and_parameters_are_read_with_care() {
+        let wait = |name: &'static str, value: &str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(name, value.parse().unwrap());
+            retry_after(&headers)
+        };
+        assert_eq!(wait("retry-after", "2"), Some(Duration::from_secs(2)));
+        assert_eq!(wait("retry-after-ms", "250"), Some(Duration::from_millis(250)));
+        for nonsense in ["-1", "NaN", "inf", "1e300", "Wed, 21 Oct 2015 07:28:00 GMT"] {
+            assert_eq!(wait("retry-after", nonsense), None, "{nonsense}");
+        }
+        let openai = br#"{"error":{"message":"Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead.","param":"max_tokens"}}"#;
+        assert_eq!(refused_parameter(openai), Some(Parameter::MaxTokens));
+        assert_eq!(refused_parameter(br#"{"error":"Unsupported value: 'temperature'"}"#), Some(Parameter::Temperature));
+        assert_eq!(refused_parameter(br#"{"error":"no such model"}"#), None);
+    }
+}
