@@ -13,6 +13,7 @@ RUN mkdir src \
     && rm -r src
 
 COPY src src
+COPY config/summarize.md config/summarize.md
 RUN cargo build --release --locked
 
 # The binary contains the dependencies, and most of their licences ask to come along.

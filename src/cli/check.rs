@@ -28,6 +28,9 @@ pub(super) fn run(flags: CheckFlags) -> anyhow::Result<ExitCode> {
                 writeln!(out, "policy {}", app::describe(policy))?;
                 if flags.explain {
                     explain(policy, config.upstream.discover_windows, &mut out)?;
+                    if policy.summarize().is_some() {
+                        summarizer(&config.summarizer, &mut out)?;
+                    }
                 }
             }
             Ok(ExitCode::SUCCESS)
@@ -77,6 +80,28 @@ fn explain(policy: &Policy, discovers: bool, out: &mut impl Write) -> std::io::R
         writeln!(out, "  step {}: {}", at + 1, step.options)?;
     }
     Ok(())
+}
+
+/// Who writes a policy's summaries, and what that may cost.
+fn summarizer(summarizer: &config::Summarizer, out: &mut impl Write) -> std::io::Result<()> {
+    let config::Summarizer { url, model, key, suffix, .. } = summarizer;
+    let key = match key {
+        config::Key::None if url.is_none() => "the request's own credentials",
+        config::Key::None => "no key",
+        config::Key::File(_) | config::Key::Value(_) => "a key of its own",
+    };
+    writeln!(
+        out,
+        "  summaries by {}, {}, with {key}, of {}",
+        url.as_deref().unwrap_or("the upstream itself"),
+        model.as_ref().map_or("the request's model".to_owned(), |model| format!("model {model}")),
+        if *suffix { "the client's own list, continued" } else { "a transcript" },
+    )?;
+    writeln!(
+        out,
+        "  {} at a time, {} for a tenant, {} calls a minute, for {} of the tokens forwarded; {:?} for a call",
+        summarizer.concurrency, summarizer.concurrency_per_tenant, summarizer.calls_per_minute, summarizer.max_share, summarizer.timeout
+    )
 }
 
 /// What is known of the policy's models before any request came.

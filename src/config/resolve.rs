@@ -17,6 +17,7 @@ use crate::core::draft::{Keep, Pin};
 use crate::core::models::Prices;
 use crate::core::policy::{Idle, Matcher, Mode, OnError, OnUnfit, Policy, Trigger, Window};
 use crate::core::size::Amount;
+use crate::core::strategy::Strategy;
 use crate::core::when::When;
 
 pub use super::raw::LogFormat;
@@ -338,6 +339,16 @@ impl Check<'_> {
         for (name, price) in raw.prices.iter().flat_map(|prices| [("cache_read", prices.cache_read), ("cache_write", prices.cache_write)]) {
             if !(0.0..=100.0).contains(&price) {
                 self.fail(&format!("{key}.prices.{name}"), format_args!("{price} is no multiple of a price"));
+            }
+        }
+        for (at, step) in ladder.iter().enumerate() {
+            if let (Strategy::Summarize(options), Some(ratio)) = (&step.strategy, trigger.ratio)
+                && options.prepare_at >= ratio
+                && options.wait.is_zero()
+            {
+                let what =
+                    format!("{} is not below the trigger at {ratio}, and nobody waits: no summary would ever be ready", options.prepare_at);
+                self.fail(&format!("{key}.ladder.{at}.summarize.prepare_at"), what);
             }
         }
         let mut policy = Policy {

@@ -56,6 +56,7 @@ impl Skipped {
 #[derive(Debug)]
 struct Flight {
     tenant: Digest,
+    prefixes: Vec<Digest>,
     over: watch::Receiver<()>,
 }
 
@@ -106,9 +107,12 @@ impl Bounds {
         self.failed.get(key).is_some_and(|until| Instant::now() < *until)
     }
 
-    /// Where to wait for a preparation that runs for this prefix or for a shorter one.
+    /// Where to wait for a preparation that runs for this prefix, a shorter one, or a longer one.
     pub(super) fn running(&self, wish: &Wish<'_>) -> Option<watch::Receiver<()>> {
-        let same = |(key, flight): (&Digest, &Flight)| (*key == wish.key || wish.prefixes.contains(key)).then(|| flight.over.clone());
+        let same = |(key, flight): (&Digest, &Flight)| {
+            let related = *key == wish.key || wish.prefixes.contains(key) || flight.prefixes.contains(&wish.key);
+            related.then(|| flight.over.clone())
+        };
         self.flights.iter().find_map(same)
     }
 
@@ -136,7 +140,7 @@ impl Bounds {
             breaker.not_before = Some(now + config.breaker_pause);
         }
         let (sender, over) = watch::channel(());
-        self.flights.insert(wish.key, Flight { tenant: wish.tenant, over });
+        self.flights.insert(wish.key, Flight { tenant: wish.tenant, prefixes: wish.prefixes.to_vec(), over });
         Ok(sender)
     }
 
@@ -292,7 +296,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_longer_prefix_waits_for_a_shorter_one() {
+    async fn of_one_conversation_one_summary_is_made_at_a_time() {
         let (config, mut bounds) = (config(), Bounds::default());
         let shorter = wish("shorter", "a");
         let sender = bounds.begin(&shorter, &config).unwrap();
@@ -300,6 +304,9 @@ mod tests {
         let longer = Wish { prefixes: &prefixes, ..wish("longer", "a") };
         let mut over = bounds.running(&longer).unwrap();
         bounds.ended(&shorter, Some(true), &config);
+        let _longer = bounds.begin(&longer, &config).unwrap();
+        assert!(bounds.running(&shorter).is_some(), "and the other way round");
+        bounds.ended(&longer, Some(true), &config);
         drop(sender);
         assert!(over.changed().await.is_err());
         assert!(bounds.running(&longer).is_none());

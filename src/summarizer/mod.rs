@@ -232,8 +232,6 @@ impl Claim {
     /// Makes the summary and keeps it.
     pub(crate) async fn run(mut self, upstream: &Upstream, ledger: &Ledger, options: &Options, occasion: &Occasion) {
         let summarizer = Arc::clone(&self.summarizer);
-        // Should this be dropped half-way, Baler stops, or whoever drove it is gone: no fault of the summariser's.
-        self.fine = None;
         let mut spent = Spent::default();
         let made = make(&summarizer, &self.due, upstream, options, occasion, &mut spent).await;
         summarizer.bounds().spent(occasion.tenant, spent.prompt_tokens + spent.completion_tokens);
@@ -285,23 +283,21 @@ async fn make(
     };
     let window = window(config, occasion, manner.model.as_deref());
     let prepared = prepare(config, due.clone(), options.clone(), occasion.clone(), manner.clone(), window).await?;
-    let Prepared { mut material, continued, key } = prepared;
+    let Prepared { material, continued, key } = prepared;
     let asking = Asking { summarizer, upstream, occasion, key };
 
     let of_continued = match continued {
-        Some(body) => asking.continued(&body, due.tokens, spent).await?,
+        Some(body) => asking.continued(body, due.tokens, spent).await?,
         None => None,
     };
-    let text = match of_continued {
-        Some(text) => text,
-        None => asking.folded(&mut material, manner, window, spent).await?,
+    let (text, material) = match of_continued {
+        Some(text) => (text, material),
+        None => asking.folded(material, manner, window, spent).await?,
     };
     let terms = Terms { max_tokens: due.max_tokens, stands_for: due.tokens, max_invented: options.max_invented };
     let (split, incremental, generation) = (material.split(), material.incremental, material.generation);
     let encoding = occasion.encoding();
-    // Off the event loop: what it is checked against may be long.
-    let checking = tokio::task::spawn_blocking(move || accept(text, &material.source, terms, encoding));
-    let accepted = match checking.await.map_err(|_| NoSummary::Impossible)? {
+    let accepted = match off_the_loop(move || accept(text, &material.source, terms, encoding)).await? {
         Ok(accepted) => accepted,
         Err((rejected, invented)) => {
             if rejected == Rejected::Invented {
@@ -334,7 +330,7 @@ async fn prepare(
     window: u64,
 ) -> Result<Prepared, NoSummary> {
     let config = config.clone();
-    let preparing = tokio::task::spawn_blocking(move || {
+    let preparing = off_the_loop(move || {
         let chat = Chat::parse(&occasion.body).map_err(|_| NoSummary::Impossible)?;
         let exchanges = group(&chat.messages).map_err(|_| NoSummary::Impossible)?;
         let material = Material::new(&chat.messages, &exchanges, &due, &options, &config.instructions, window, occasion.encoding());
@@ -350,7 +346,13 @@ async fn prepare(
         let key = key.map(|key| HeaderValue::try_from(format!("Bearer {}", key.trim()))).transpose().map_err(|_| NoSummary::Impossible)?;
         Ok(Prepared { material, continued, key })
     });
-    preparing.await.unwrap_or(Err(NoSummary::Impossible))
+    preparing.await?
+}
+
+/// Computes where no request waits for it: conversations are long.
+async fn off_the_loop<T: Send + 'static>(compute: impl FnOnce() -> T + Send + 'static) -> Result<T, NoSummary> {
+    // What panics in there is a defect, and no summary.
+    tokio::task::spawn_blocking(compute).await.map_err(|_| NoSummary::Impossible)
 }
 
 /// Whom to ask.
@@ -364,7 +366,7 @@ struct Asking<'a> {
 impl Asking<'_> {
     /// The summary behind the client's own list; `None` when the model goes on with the conversation instead, or has no
     /// room: then it is asked about a transcript.
-    async fn continued(&self, body: &str, counted: u64, spent: &mut Spent) -> Result<Option<String>, NoSummary> {
+    async fn continued(&self, body: String, counted: u64, spent: &mut Spent) -> Result<Option<String>, NoSummary> {
         match self.ask(body, counted, spent).await {
             Ok(answer) => Ok(answer.tagged.then_some(answer.text)),
             Err(NoSummary::Failed(Failed::TooLong(_) | Failed::Refused | Failed::Parameter(_)) | NoSummary::Rejected(Rejected::Empty)) => {
@@ -375,13 +377,28 @@ impl Asking<'_> {
     }
 
     /// The summary of all pieces, each updating that of those before it.
-    async fn folded(&self, material: &mut Material, mut manner: Manner, mut window: u64, spent: &mut Spent) -> Result<String, NoSummary> {
+    async fn folded(
+        &self,
+        mut material: Material,
+        mut manner: Manner,
+        mut window: u64,
+        spent: &mut Spent,
+    ) -> Result<(String, Material), NoSummary> {
         let (encoding, config) = (self.occasion.encoding(), &self.summarizer.config);
         let (mut overflows, mut adaptations) = (0, 0);
         loop {
-            let (piece, count) = material.piece(window).ok_or(NoSummary::Impossible)?;
-            let body = request(&manner, &config.instructions, material.task.as_deref(), material.previous.as_deref(), &piece);
-            let text = match self.ask(&body, encoding.count(&body), spent).await {
+            let (instructions, how) = (Arc::clone(&config.instructions), manner.clone());
+            let composed = off_the_loop(move || {
+                let composed = material.piece(window).map(|(piece, count)| {
+                    let body = request(&how, &instructions, material.task.as_deref(), material.previous.as_deref(), &piece);
+                    (encoding.count(&body), body, piece.last, count)
+                });
+                (composed, material)
+            });
+            let (composed, kept) = composed.await?;
+            material = kept;
+            let (tokens, body, last, count) = composed.ok_or(NoSummary::Impossible)?;
+            let text = match self.ask(body, tokens, spent).await {
                 Ok(answer) => answer.text,
                 Err(NoSummary::Failed(Failed::TooLong(told))) if overflows < MOST_OVERFLOWS => {
                     overflows += 1;
@@ -400,8 +417,8 @@ impl Asking<'_> {
                 }
                 Err(other) => return Err(other),
             };
-            if piece.last {
-                return Ok(text);
+            if last {
+                return Ok((text, material));
             }
             // What a fold leaves is prompt again: it must not outgrow what it may be.
             if encoding.count(&text) > manner.max_tokens {
@@ -412,12 +429,12 @@ impl Asking<'_> {
     }
 
     /// Asks, and reads the answer. `counted` are the prompt tokens, for those who do not report any.
-    async fn ask(&self, body: &str, counted: u64, spent: &mut Spent) -> Result<Answer, NoSummary> {
+    async fn ask(&self, body: String, counted: u64, spent: &mut Spent) -> Result<Answer, NoSummary> {
         let Summarizer { config, metrics, .. } = self.summarizer;
         if spent.calls >= MOST_CALLS {
             return Err(NoSummary::Impossible);
         }
-        let bytes = Bytes::copy_from_slice(body.as_bytes());
+        let bytes = Bytes::from(body);
         let ask = || {
             let (allowed, bytes) = (self.summarizer.bounds().call(config), bytes.clone());
             async move {
@@ -432,7 +449,7 @@ impl Asking<'_> {
         spent.prompt_tokens += usage.map_or(counted, |usage| usage.prompt_tokens);
         // What was refused or cut off was paid for as well.
         spent.completion_tokens += usage.map_or(0, |usage| usage.completion_tokens);
-        Answer::read(&answered).map_err(NoSummary::Rejected)
+        off_the_loop(move || Answer::read(&answered)).await?.map_err(NoSummary::Rejected)
     }
 
     async fn send(&self, body: Bytes) -> Result<Bytes, Failed> {

@@ -236,3 +236,71 @@ fn is_telling(word: &str) -> bool {
     // Small numbers count things, and lists.
     (digits > 0 && word.len() > 2) || word.contains('_') || path || hump
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+
+    fn read(content: &str, finish: &str) -> Result<Answer, Rejected> {
+        let body = json!({"choices": [{"message": {"content": content}, "finish_reason": finish}], "usage": {"prompt_tokens": 7}});
+        Answer::read(body.to_string().as_bytes())
+    }
+
+    #[test]
+    fn thinking_tags_and_fences_are_taken_off() {
+        for (written, text, tagged) in [
+            ("Plain.", "Plain.", false),
+            ("<summary>\nInside.\n</summary>", "Inside.", true),
+            ("Well: <summary>Inside.", "Inside.", true),
+            ("<think>Hm <summary>no</summary></think>\n<summary>Yes.</summary> Bye.", "Yes.", true),
+            ("```markdown\n## Goal\nx\n```", "## Goal\nx", false),
+        ] {
+            let answer = read(written, "stop").unwrap();
+            assert_eq!((answer.text.as_str(), answer.tagged), (text, tagged), "{written}");
+        }
+        let parts = br#"{"choices":[{"message":{"content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]}}]}"#;
+        assert_eq!(Answer::read(parts).unwrap().text, "ab");
+    }
+
+    #[test]
+    fn what_is_invented_is_counted() {
+        let source = "order o-1802 of 2026-03-02 in src/parser.rs, call get_order".to_owned();
+        let terms = Terms { max_tokens: 1_000, stands_for: 10_000, max_invented: 0.3 };
+        let check = |text: &str| accept(text.to_owned(), &source, terms, Encoding::O200K);
+        let fine =
+            check("Order O-1802 of 2026-03-02: get_order was called for src/parser.rs. 12 follow-up and/or no i.e. others.").unwrap();
+        assert!(fine.invented < 1e-9, "{}", fine.invented);
+        let some = check("O-1802, 2026-03-02, get_order, src/parser.rs; O-9999.").unwrap();
+        assert!((some.invented - 0.2).abs() < 1e-9, "{}", some.invented);
+        let (rejected, share) = check("O-9999, INV-123, /etc/passwd, get_order").unwrap_err();
+        assert_eq!(rejected, Rejected::Invented);
+        assert!((share - 0.75).abs() < 1e-9, "{share}");
+    }
+
+    #[test]
+    fn a_summary_must_be_short_and_save_something() {
+        let check = |max_tokens, stands_for| {
+            let terms = Terms { max_tokens, stands_for, max_invented: 1.0 };
+            accept("word ".repeat(100), "", terms, Encoding::O200K).map(|_| ()).map_err(|(rejected, _)| rejected)
+        };
+        assert_eq!(check(50, 10_000), Err(Rejected::TooLong));
+        assert_eq!(check(500, 140), Err(Rejected::NotSmaller));
+        assert_eq!(check(500, 150), Ok(()));
+    }
+
+    proptest! {
+        #[test]
+        fn no_answer_does_harm(bytes in proptest::collection::vec(any::<u8>(), 0..400), text in "(<\\||\\|>|</?(conversation_summary|system|summary)>|\\[/?INST\\]|\n(System|user):|[a-z ]|\u{202e}|é){0,60}") {
+            let _ = Answer::read(&bytes);
+            if let Ok(answer) = read(&text, "stop") {
+                for marker in ["<|", "|>", "[INST]", "[/INST]", "<system", "</conversation", "<conversation_", "\nSystem:", "\nuser:", "\u{202e}"] {
+                    prop_assert!(!answer.text.contains(marker), "{marker} in {}", answer.text);
+                }
+                prop_assert_eq!(&harmless(&answer.text), &answer.text, "once is enough");
+            }
+        }
+    }
+}

@@ -134,3 +134,54 @@ impl Files {
         lists.into_iter().flatten().collect::<Vec<_>>().join("\n")
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::config::{Sources, load};
+    use crate::core::chat::Chat;
+
+    /// The lists that a conversation with these calls leads to, by the usual rules.
+    fn told(calls: &[(&str, serde_json::Value)], most: usize) -> String {
+        let sources = Sources { ladder: Some(vec!["summarize".to_owned()]), ..Sources::default() };
+        let config = load(&sources).unwrap();
+        let (_, options) = config.policies[0].summarize().unwrap();
+        let calls: Vec<_> = calls
+            .iter()
+            .map(|(name, arguments)| {
+                let call = json!({"id": "c", "type": "function", "function": {"name": name, "arguments": arguments.to_string()}});
+                json!({"role": "assistant", "tool_calls": [call]})
+            })
+            .collect();
+        let body = json!({"messages": calls}).to_string();
+        let chat = Chat::parse(body.as_bytes()).unwrap();
+        files(&chat.messages, &options.artifacts).told(most)
+    }
+
+    #[test]
+    fn the_common_agents_calls_are_known() {
+        let patch = "*** Begin Patch\n*** Update File: src/d.rs\n@@\n+x\n*** Add File: e.md\n+y\n*** End Patch";
+        let calls = [
+            ("Read", json!({"file_path": "/a.rs"})),
+            ("read_file", json!({"path": "b.rs", "limit": 3})),
+            ("str_replace_editor", json!({"command": "view", "path": "c.rs"})),
+            ("str_replace_editor", json!({"command": "str_replace", "path": "b.rs", "old_str": "x"})),
+            ("apply_patch", json!({"input": patch})),
+            ("MultiEdit", json!({"file_path": "f.rs", "edits": []})),
+            ("read_many_files", json!({"paths": ["g.rs", "h.rs"]})),
+            ("Read", json!({"file_path": "f.rs"})),
+            ("bash", json!({"command": "cat z.rs"})),
+            ("get_weather", json!({"path": 7})),
+            ("search", json!({"query": "q"})),
+        ];
+        assert_eq!(
+            told(&calls, 100),
+            "## Files read\n/a.rs\nc.rs\ng.rs\nh.rs\n## Files changed\nb.rs\ne.md\nf.rs\nsrc/d.rs",
+            "what was changed is not told as read"
+        );
+        assert_eq!(told(&calls, 1), "## Files read\ng.rs\n(3 more)\n## Files changed\nf.rs\n(3 more)", "the ones touched last");
+        assert_eq!(told(&calls[8..], 100), "");
+    }
+}

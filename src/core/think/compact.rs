@@ -35,14 +35,20 @@ pub(super) fn compact(
     cancel.check()?;
     let before = size_of_edited(subject, edits);
     let (mut goal, mut keep) = (Goal { target: budget.target, room: budget.room, messages: None, turns: None }, policy.keep);
-    // Counts come down by the same share as tokens do, and a tail measured in tokens must not stand in their way.
-    let low = |limit: Option<u64>| limit.map(|limit| scale(limit, ratio(budget.target, budget.room)));
-    match reason {
-        Reason::Messages => (goal.messages, keep.tokens) = (low(policy.trigger.messages), 0),
-        Reason::Turns => (goal.turns, keep.tokens) = (low(policy.trigger.turns), 0),
-        // An expression may be about anything: it is met by making the list half as large at least.
-        Reason::When if before.tokens <= goal.target => goal.target = before.tokens / 2,
-        Reason::Ratio | Reason::Tokens | Reason::When | Reason::Idle | Reason::Overflow | Reason::Forced => {}
+    // Counts come down by the same share as tokens do, and a tail measured in tokens must not stand in their way. Whichever
+    // trigger is the reason, none of them is to fire for what is left.
+    let low = |limit: Option<u64>, count: u64| {
+        let reached = limit.filter(|limit| count >= *limit);
+        reached.map(|limit| scale(limit, ratio(budget.target, budget.room)))
+    };
+    goal.messages = low(policy.trigger.messages, before.messages);
+    goal.turns = low(policy.trigger.turns, before.turns);
+    if goal.messages.is_some() || goal.turns.is_some() {
+        keep.tokens = 0;
+    }
+    // An expression may be about anything: it is met by making the list half as large at least.
+    if reason == Reason::When && before.tokens <= goal.target {
+        goal.target = before.tokens / 2;
     }
     let mut draft = Draft::new(*subject, edits.to_vec(), &policy.pin, &keep, goal);
     let reports = descend(&policy.ladder, &mut draft, goal, circumstances.window, &circumstances.outside, cancel)?;
