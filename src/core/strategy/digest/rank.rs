@@ -22,6 +22,14 @@ const USED: f32 = 0.3;
 const SAID_AGAIN: f32 = 0.03;
 /// What a key is worth: its value counts.
 const KEY: f32 = 0.1;
+/// A key with so many digits is an id (`address1` is none).
+const ID_DIGITS: usize = 3;
+/// What the line of a call is worth beside its words: it says what was done.
+const CALL: f32 = 0.7;
+/// What a line is worth beside its words.
+const LINE: f32 = 0.02;
+/// What a line costs beside its text, in tokens: its blanks, its end, and the eye's way to one line more.
+const LINE_COST: f32 = 2.0;
 /// What it adds to a line's worth that the newest messages speak of its words.
 const ON_TOPIC: f32 = 0.08;
 /// Share of the budget that the user's words have before anything else.
@@ -194,6 +202,8 @@ impl<'t> Ranking<'t> {
                 let numbering = *plain && text.trim_start().as_ptr() == word.as_ptr() && word.bytes().all(|b| b.is_ascii_digit());
                 let key = match behind {
                     _ if numbering => true,
+                    // A map from ids: what stands there as a key is needed like a value.
+                    Some(b':') if word.bytes().filter(u8::is_ascii_digit).count() >= ID_DIGITS => false,
                     Some(b':') => !plain,
                     Some(b'=') => !plain || voice == Voice::Call,
                     _ => head,
@@ -263,7 +273,7 @@ impl<'t> Ranking<'t> {
     /// What taking a line would add.
     fn gain(&self, at: usize) -> f32 {
         let Some(line) = self.lines.get(at) else { return 0.0 };
-        let (mut value, mut topic) = (0.02, 0.0_f32);
+        let (mut value, mut topic) = (if line.voice == Voice::Call { CALL } else { LINE }, 0.0_f32);
         for word in line.words.iter().filter_map(|id| self.words.get(*id as usize)) {
             value += if word.said { word.value * SAID_AGAIN } else { word.value };
             topic += word.topic;
@@ -287,7 +297,7 @@ impl<'t> Ranking<'t> {
         let (mut gain, mut cost) = (0.0, 0.0);
         for at in self.chain(at) {
             gain += self.gain(at);
-            cost += self.lines.get(at).map_or(0.0, |line| self.shown(line).len() as f32 / 3.5 + 1.0);
+            cost += self.lines.get(at).map_or(0.0, |line| self.shown(line).len() as f32 / 3.5 + LINE_COST);
         }
         gain / cost.max(1.0)
     }

@@ -41,14 +41,14 @@ pub(super) fn shape(word: &str) -> f32 {
     match () {
         () if is_time(word) => 0.5,
         () if digits > 0 && letters > 0 => 3.0,
-        () if digits > 0 && joins > 0 => 2.5,
+        () if digits > 0 && joins > 0 => 3.0,
         () if digits >= 3 => 2.0,
         () if digits > 0 => 0.5,
         () if joins > 0 => 2.5,
         () if hump => 2.5,
         () if upper > 0 => 1.0,
-        () if letters >= 5 => 0.4,
-        () => 0.15,
+        () if letters >= 5 => 0.25,
+        () => 0.1,
     }
 }
 
