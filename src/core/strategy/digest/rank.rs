@@ -9,7 +9,7 @@ use std::cmp::Ordering;
 use std::collections::{BTreeMap, BinaryHeap, HashMap, HashSet};
 
 use super::extract::{ALSO, Extract, Heading};
-use super::words::{is_name, shape, words_of};
+use super::words::{is_name, parts_of, shape, words_of};
 use crate::core::size::scale;
 use crate::core::text::tells_of_failure;
 use crate::core::tokens::Encoding;
@@ -26,6 +26,10 @@ const KEY: f32 = 0.1;
 const ID_DIGITS: usize = 3;
 /// What the line of a call is worth beside its words: it says what was done.
 const CALL: f32 = 0.7;
+/// The same for a short command: it is likely to be run again as it is.
+const COMMAND: f32 = 2.0;
+/// The longest line of a call that is such a command (bytes).
+const COMMAND_BYTES: usize = 90;
 /// What a line is worth beside its words.
 const LINE: f32 = 0.02;
 /// What a line costs beside its text, in tokens: its blanks, its end, and the eye's way to one line more.
@@ -136,6 +140,8 @@ struct Ranking<'t> {
     lines: Vec<Line<'t>>,
     words: Vec<Word>,
     spelled: Vec<&'t str>,
+    /// The words that each word contains whole: who says the one says the others.
+    within: Vec<Vec<u32>>,
     taken: Vec<bool>,
     /// Words told by name alone, by the line that opens their entry.
     names: BTreeMap<usize, Vec<&'t str>>,
@@ -240,7 +246,9 @@ impl<'t> Ranking<'t> {
                 bare: blanks == 1 && !plain && text.ends_with(':'),
             });
         }
+        let inside = |word: &&'t str| parts_of(word).filter_map(|part| index.get(part).copied()).collect();
         let mut ranking = Ranking {
+            within: spelled.iter().map(inside).collect(),
             taken: vec![false; ranked.len()],
             lines: ranked,
             words,
@@ -273,7 +281,12 @@ impl<'t> Ranking<'t> {
     /// What taking a line would add.
     fn gain(&self, at: usize) -> f32 {
         let Some(line) = self.lines.get(at) else { return 0.0 };
-        let (mut value, mut topic) = (if line.voice == Voice::Call { CALL } else { LINE }, 0.0_f32);
+        let own = match line.voice {
+            Voice::Call if is_command(line.text) => COMMAND,
+            Voice::Call => CALL,
+            _ => LINE,
+        };
+        let (mut value, mut topic) = (own, 0.0_f32);
         for word in line.words.iter().filter_map(|id| self.words.get(*id as usize)) {
             value += if word.said { word.value * SAID_AGAIN } else { word.value };
             topic += word.topic;
@@ -350,7 +363,7 @@ impl<'t> Ranking<'t> {
         }
         best.sort_by(|a, b| b.0.total_cmp(&a.0).then(b.1.cmp(&a.1)).then(a.2.cmp(&b.2)));
         for (_, entry, id) in best {
-            let (Some(word), Some(text)) = (self.words.get_mut(id as usize), self.spelled.get(id as usize)) else { continue };
+            let (Some(word), Some(text)) = (self.words.get(id as usize), self.spelled.get(id as usize)) else { continue };
             if word.said {
                 continue;
             }
@@ -365,7 +378,7 @@ impl<'t> Ranking<'t> {
                 continue;
             }
             left -= cost;
-            word.said = true;
+            say(id, &mut self.words, &self.within);
             self.names.entry(entry).or_default().push(text);
             if !self.taken.get(entry).copied().unwrap_or(true) {
                 self.take(entry);
@@ -387,9 +400,7 @@ impl<'t> Ranking<'t> {
             *taken = true;
             self.headings.extend(line.heading.map(|heading| (heading.name, heading.columns)));
             for id in &line.words {
-                if let Some(word) = self.words.get_mut(*id as usize) {
-                    word.said = true;
-                }
+                say(*id, &mut self.words, &self.within);
             }
         }
     }
@@ -410,6 +421,22 @@ impl<'t> Ranking<'t> {
         }
         told
     }
+}
+
+/// Takes note that a word is said, and what it contains.
+fn say(id: u32, words: &mut [Word], within: &[Vec<u32>]) {
+    let inside = within.get(id as usize).into_iter().flatten();
+    for id in std::iter::once(&id).chain(inside) {
+        if let Some(word) = words.get_mut(*id as usize) {
+            word.said = true;
+        }
+    }
+}
+
+/// Whether the line of a call is a short command: one argument that needs no key.
+fn is_command(head: &str) -> bool {
+    let first = head.split_once('(').and_then(|(_, said)| said.split_once(' '));
+    head.len() <= COMMAND_BYTES && first.is_some_and(|(first, _)| !first.contains('='))
 }
 
 fn voice_of(head: &str) -> Voice {
