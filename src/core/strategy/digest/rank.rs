@@ -22,6 +22,8 @@ const USED: f32 = 0.3;
 const SAID_AGAIN: f32 = 0.03;
 /// What a key is worth: its value counts.
 const KEY: f32 = 0.1;
+/// What the first word of a line is worth at most: its capital is grammar.
+const FIRST: f32 = 0.25;
 /// A key with so many digits is an id (`address1` is none).
 const ID_DIGITS: usize = 3;
 /// What the line of a call is worth beside its words: it says what was done.
@@ -220,7 +222,11 @@ impl<'t> Ranking<'t> {
                     u32::try_from(words.len() - 1).unwrap_or(u32::MAX)
                 });
                 if let Some(word_) = words.get_mut(id as usize) {
-                    word_.value = word_.value.max(if key { KEY } else { shape(word) });
+                    word_.value = word_.value.max(match shape(word) {
+                        _ if key => KEY,
+                        worth if *plain && own.is_empty() && only_begins_large(word) => worth.min(FIRST),
+                        worth => worth,
+                    });
                 }
                 if !own.contains(&id) {
                     own.push(id);
@@ -431,6 +437,10 @@ fn say(id: u32, words: &mut [Word], within: &[Vec<u32>]) {
             word.said = true;
         }
     }
+}
+
+fn only_begins_large(word: &str) -> bool {
+    word.chars().skip(1).all(char::is_lowercase)
 }
 
 /// Whether the line of a call is a short command: one argument that needs no key.
