@@ -9,7 +9,7 @@ use std::cmp::Ordering;
 use std::collections::{BTreeMap, BinaryHeap, HashMap, HashSet};
 
 use super::extract::{ALSO, Extract, Heading};
-use super::words::{is_name, shape, words_of};
+use super::words::{is_name, parts_of, shape, words_of};
 use crate::core::size::scale;
 use crate::core::text::tells_of_failure;
 use crate::core::tokens::Encoding;
@@ -22,6 +22,20 @@ const USED: f32 = 0.3;
 const SAID_AGAIN: f32 = 0.03;
 /// What a key is worth: its value counts.
 const KEY: f32 = 0.1;
+/// What the first word of a line is worth at most: its capital is grammar.
+const FIRST: f32 = 0.25;
+/// A key with so many digits is an id (`address1` is none).
+const ID_DIGITS: usize = 3;
+/// What the line of a call is worth beside its words: it says what was done.
+const CALL: f32 = 0.7;
+/// The same for a short command: it is likely to be run again as it is.
+const COMMAND: f32 = 2.0;
+/// The longest line of a call that is such a command (bytes).
+const COMMAND_BYTES: usize = 90;
+/// What a line is worth beside its words.
+const LINE: f32 = 0.02;
+/// What a line costs beside its text, in tokens: its blanks, its end, and the eye's way to one line more.
+const LINE_COST: f32 = 2.0;
 /// What it adds to a line's worth that the newest messages speak of its words.
 const ON_TOPIC: f32 = 0.08;
 /// Share of the budget that the user's words have before anything else.
@@ -128,6 +142,8 @@ struct Ranking<'t> {
     lines: Vec<Line<'t>>,
     words: Vec<Word>,
     spelled: Vec<&'t str>,
+    /// The words that each word contains whole: who says the one says the others.
+    within: Vec<Vec<u32>>,
     taken: Vec<bool>,
     /// Words told by name alone, by the line that opens their entry.
     names: BTreeMap<usize, Vec<&'t str>>,
@@ -194,6 +210,8 @@ impl<'t> Ranking<'t> {
                 let numbering = *plain && text.trim_start().as_ptr() == word.as_ptr() && word.bytes().all(|b| b.is_ascii_digit());
                 let key = match behind {
                     _ if numbering => true,
+                    // A map from ids: what stands there as a key is needed like a value.
+                    Some(b':') if word.bytes().filter(u8::is_ascii_digit).count() >= ID_DIGITS => false,
                     Some(b':') => !plain,
                     Some(b'=') => !plain || voice == Voice::Call,
                     _ => head,
@@ -204,7 +222,11 @@ impl<'t> Ranking<'t> {
                     u32::try_from(words.len() - 1).unwrap_or(u32::MAX)
                 });
                 if let Some(word_) = words.get_mut(id as usize) {
-                    word_.value = word_.value.max(if key { KEY } else { shape(word) });
+                    word_.value = word_.value.max(match shape(word) {
+                        _ if key => KEY,
+                        worth if *plain && own.is_empty() && only_begins_large(word) => worth.min(FIRST),
+                        worth => worth,
+                    });
                 }
                 if !own.contains(&id) {
                     own.push(id);
@@ -230,7 +252,9 @@ impl<'t> Ranking<'t> {
                 bare: blanks == 1 && !plain && text.ends_with(':'),
             });
         }
+        let inside = |word: &&'t str| parts_of(word).filter_map(|part| index.get(part).copied()).collect();
         let mut ranking = Ranking {
+            within: spelled.iter().map(inside).collect(),
             taken: vec![false; ranked.len()],
             lines: ranked,
             words,
@@ -263,7 +287,12 @@ impl<'t> Ranking<'t> {
     /// What taking a line would add.
     fn gain(&self, at: usize) -> f32 {
         let Some(line) = self.lines.get(at) else { return 0.0 };
-        let (mut value, mut topic) = (0.02, 0.0_f32);
+        let own = match line.voice {
+            Voice::Call if is_command(line.text) => COMMAND,
+            Voice::Call => CALL,
+            _ => LINE,
+        };
+        let (mut value, mut topic) = (own, 0.0_f32);
         for word in line.words.iter().filter_map(|id| self.words.get(*id as usize)) {
             value += if word.said { word.value * SAID_AGAIN } else { word.value };
             topic += word.topic;
@@ -287,7 +316,7 @@ impl<'t> Ranking<'t> {
         let (mut gain, mut cost) = (0.0, 0.0);
         for at in self.chain(at) {
             gain += self.gain(at);
-            cost += self.lines.get(at).map_or(0.0, |line| self.shown(line).len() as f32 / 3.5 + 1.0);
+            cost += self.lines.get(at).map_or(0.0, |line| self.shown(line).len() as f32 / 3.5 + LINE_COST);
         }
         gain / cost.max(1.0)
     }
@@ -340,7 +369,7 @@ impl<'t> Ranking<'t> {
         }
         best.sort_by(|a, b| b.0.total_cmp(&a.0).then(b.1.cmp(&a.1)).then(a.2.cmp(&b.2)));
         for (_, entry, id) in best {
-            let (Some(word), Some(text)) = (self.words.get_mut(id as usize), self.spelled.get(id as usize)) else { continue };
+            let (Some(word), Some(text)) = (self.words.get(id as usize), self.spelled.get(id as usize)) else { continue };
             if word.said {
                 continue;
             }
@@ -355,7 +384,7 @@ impl<'t> Ranking<'t> {
                 continue;
             }
             left -= cost;
-            word.said = true;
+            say(id, &mut self.words, &self.within);
             self.names.entry(entry).or_default().push(text);
             if !self.taken.get(entry).copied().unwrap_or(true) {
                 self.take(entry);
@@ -377,9 +406,7 @@ impl<'t> Ranking<'t> {
             *taken = true;
             self.headings.extend(line.heading.map(|heading| (heading.name, heading.columns)));
             for id in &line.words {
-                if let Some(word) = self.words.get_mut(*id as usize) {
-                    word.said = true;
-                }
+                say(*id, &mut self.words, &self.within);
             }
         }
     }
@@ -400,6 +427,26 @@ impl<'t> Ranking<'t> {
         }
         told
     }
+}
+
+/// Takes note that a word is said, and what it contains.
+fn say(id: u32, words: &mut [Word], within: &[Vec<u32>]) {
+    let inside = within.get(id as usize).into_iter().flatten();
+    for id in std::iter::once(&id).chain(inside) {
+        if let Some(word) = words.get_mut(*id as usize) {
+            word.said = true;
+        }
+    }
+}
+
+fn only_begins_large(word: &str) -> bool {
+    word.chars().skip(1).all(char::is_lowercase)
+}
+
+/// Whether the line of a call is a short command: one argument that needs no key.
+fn is_command(head: &str) -> bool {
+    let first = head.split_once('(').and_then(|(_, said)| said.split_once(' '));
+    head.len() <= COMMAND_BYTES && first.is_some_and(|(first, _)| !first.contains('='))
 }
 
 fn voice_of(head: &str) -> Voice {

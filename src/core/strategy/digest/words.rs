@@ -14,6 +14,13 @@ pub(in crate::core) fn words_of(text: &str) -> impl Iterator<Item = &str> {
         .filter(|word| word.len() >= 2 && word.len() <= LONGEST_WORD)
 }
 
+/// The names that stand whole at the beginning or at the end of a path or a dotted name.
+pub(super) fn parts_of(word: &str) -> impl Iterator<Item = &str> {
+    let behind = word.match_indices(['/', '.']).filter_map(|(at, cut)| word.get(at + cut.len()..));
+    let before = word.match_indices(['/', '.']).filter_map(|(at, _)| word.get(..at));
+    behind.chain(before).filter(|part| part.len() >= 2)
+}
+
 /// Whether a word is a name of something in code or in a file system.
 pub(super) fn is_name(word: &str) -> bool {
     let mut before = ' ';
@@ -41,14 +48,14 @@ pub(super) fn shape(word: &str) -> f32 {
     match () {
         () if is_time(word) => 0.5,
         () if digits > 0 && letters > 0 => 3.0,
-        () if digits > 0 && joins > 0 => 2.5,
+        () if digits > 0 && joins > 0 => 3.0,
         () if digits >= 3 => 2.0,
         () if digits > 0 => 0.5,
         () if joins > 0 => 2.5,
         () if hump => 2.5,
         () if upper > 0 => 1.0,
-        () if letters >= 5 => 0.4,
-        () => 0.15,
+        () if letters >= 5 => 0.25,
+        () => 0.1,
     }
 }
 
