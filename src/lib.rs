@@ -2,6 +2,7 @@
 //! context window.
 pub mod admin;
 pub mod app;
+pub mod background;
 pub mod cli;
 pub mod config;
 pub mod core;

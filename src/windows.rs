@@ -20,9 +20,8 @@ use std::time::{Duration, Instant};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::http::{HeaderMap, StatusCode};
 use hyper::{Method, Request};
-use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 
+use crate::background::Background;
 use crate::core::digest::Digest;
 use crate::core::discovery::{self, Listing};
 use crate::observe::{Metrics, discovery_ended, unknown_model, unknown_models_are_many};
@@ -36,8 +35,6 @@ const PACE: Duration = Duration::from_secs(10);
 const FIRST_RETRY: Duration = Duration::from_secs(30);
 /// For one call, connecting and the answer's last byte included.
 const DEADLINE: Duration = Duration::from_secs(10);
-/// For a running call to end once Baler stops.
-const CLOSING: Duration = Duration::from_secs(1);
 /// The longest answer; the largest public list has less than a tenth of it.
 const MAX_BYTES: usize = 4 << 20;
 /// Models whose window is kept; later ones are not.
@@ -61,8 +58,8 @@ pub struct Windows {
     /// Names of unknown models that were told.
     told: Mutex<HashSet<String>>,
     metrics: Arc<Metrics>,
-    tasks: TaskTracker,
-    stop: CancellationToken,
+    /// Those who ask.
+    pub background: Background,
 }
 
 /// A context length, and when the upstream said so.
@@ -216,8 +213,7 @@ impl Windows {
             heard: AtomicBool::new(false),
             told: Mutex::default(),
             metrics,
-            tasks: TaskTracker::new(),
-            stop: CancellationToken::new(),
+            background: Background::default(),
         }
     }
 
@@ -237,23 +233,10 @@ impl Windows {
     pub fn claim(self: &Arc<Self>, model: Option<&str>, tenant: Digest) -> Option<Claim> {
         let now = Instant::now();
         let fresh = || self.figure(model).is_some_and(|figure| now.saturating_duration_since(figure.since) < LIFETIME);
-        if !self.discovers || self.stop.is_cancelled() || fresh() || !locked(&self.schedule).claim(&tenant, now) {
+        if !self.discovers || self.background.is_closing() || fresh() || !locked(&self.schedule).claim(&tenant, now) {
             return None;
         }
         Some(Claim { windows: Arc::clone(self), tenant, outcome: Outcome::Stopped })
-    }
-
-    /// Runs a task that ends with Baler at the latest: nobody waits for what it learns then.
-    pub fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
-        let stop = self.stop.clone();
-        self.tasks.spawn(async move { stop.run_until_cancelled(task).await });
-    }
-
-    /// Ends what runs, and waits until it has; not for ever, as a thread may be busy with something else.
-    pub async fn close(&self) {
-        self.stop.cancel();
-        self.tasks.close();
-        let _ = tokio::time::timeout(CLOSING, self.tasks.wait()).await;
     }
 
     /// Says once of a model that nobody knows which window it is given. A client chooses names: they are bounded in length

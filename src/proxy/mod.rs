@@ -112,7 +112,7 @@ impl Proxy {
 
     /// Ends what runs beside requests, and waits until it has.
     pub async fn close(&self) {
-        tokio::join!(self.windows.close(), self.summarizer.close());
+        tokio::join!(self.windows.background.close(), self.summarizer.background.close());
     }
 
     /// Sees to it that the summary that is due is made, beside the request. Who wants to can wait for its end.
@@ -128,7 +128,7 @@ impl Proxy {
             Err(running) => return Some(running),
         };
         let (over, proxy, occasion) = (claim.over(), Arc::clone(self), Arc::clone(occasion));
-        self.summarizer.spawn(async move {
+        self.summarizer.background.spawn(async move {
             let options = proxy.config.policies.get(policy).and_then(Policy::summarize);
             if let (Some(upstream), Some((_, options))) = (proxy.upstreams.get(worker), options) {
                 claim.run(upstream, &proxy.ledger, options, &occasion).await;
@@ -150,7 +150,7 @@ impl Proxy {
             let credentials = headers.iter().filter(|(name, _)| CREDENTIALS.contains(&name.as_str()));
             let credentials: HeaderMap = credentials.map(|(name, value)| (name.clone(), value.clone())).collect();
             let proxy = Arc::clone(self);
-            self.windows.spawn(async move {
+            self.windows.background.spawn(async move {
                 if let Some(upstream) = proxy.upstreams.get(worker) {
                     claim.ask(upstream, credentials).await;
                 }

@@ -9,16 +9,14 @@ mod bounds;
 mod call;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use bytes::Bytes;
 use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use hyper::{Method, Request, Uri};
 use tokio::sync::watch;
 use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 
+use crate::background::Background;
 use crate::config::{self, Key};
 use crate::core::chat::{Chat, group};
 use crate::core::digest::Digest;
@@ -36,8 +34,6 @@ pub(crate) use bounds::Skipped;
 use bounds::{Bounds, Wish};
 use call::{Failed, Parameter};
 
-/// For running calls to end once Baler stops.
-const CLOSING: Duration = Duration::from_secs(1);
 /// Questions for one summary at most, folds and second thoughts included.
 const MOST_CALLS: u64 = 64;
 /// Times that a summariser may find a piece too long before it is given up.
@@ -53,8 +49,8 @@ pub struct Summarizer {
     identity: String,
     metrics: Arc<Metrics>,
     bounds: Mutex<Bounds>,
-    tasks: TaskTracker,
-    stop: CancellationToken,
+    /// Those who ask.
+    pub background: Background,
 }
 
 /// The request that a summary is made for.
@@ -128,7 +124,7 @@ impl Summarizer {
     #[must_use]
     pub fn new(config: config::Summarizer, upstream: &str, metrics: Arc<Metrics>) -> Self {
         let identity = format!("{} {}", config.url.as_deref().unwrap_or(upstream), config.model.as_deref().unwrap_or_default());
-        Summarizer { config, identity, metrics, bounds: Mutex::default(), tasks: TaskTracker::new(), stop: CancellationToken::new() }
+        Summarizer { config, identity, metrics, bounds: Mutex::default(), background: Background::default() }
     }
 
     /// Digest of what summaries depend on beside the policy and the messages: another summariser's are others.
@@ -180,7 +176,7 @@ impl Summarizer {
     }
 
     fn try_claim(self: &Arc<Self>, due: &Due, occasion: &Occasion, ledger: &Ledger) -> Result<Result<Claim, watch::Receiver<()>>, Skipped> {
-        if self.stop.is_cancelled() {
+        if self.background.is_closing() {
             return Err(Skipped::Stopping);
         }
         let own: &[u8] = if self.config.url.is_none() { &occasion.tenant.0 } else { b"" };
@@ -207,19 +203,6 @@ impl Summarizer {
         drop(bounds);
         self.metrics.summaries_running.inc();
         Ok(Ok(Claim { summarizer: Arc::clone(self), due: due.clone(), tenant: occasion.tenant, asked, fine: Some(false), over }))
-    }
-
-    /// Runs a preparation beside everything else; it ends with Baler at the latest.
-    pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
-        let stop = self.stop.clone();
-        self.tasks.spawn(async move { stop.run_until_cancelled(task).await });
-    }
-
-    /// Ends what runs, and waits until it has; not for ever, as a thread may be busy with something else.
-    pub async fn close(&self) {
-        self.stop.cancel();
-        self.tasks.close();
-        let _ = tokio::time::timeout(CLOSING, self.tasks.wait()).await;
     }
 }
 

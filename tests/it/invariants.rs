@@ -271,7 +271,8 @@ proptest! {
         let cut = first.plan.compaction.as_ref().is_some_and(|compaction| compaction.reports.iter().any(|report| report.strategy == OVERSIZE && report.acted()));
         // A list that still triggers because of what must stay is the hard case; it is not left out.
         let second = Core::default().ask(&first.sent, &policy);
-        if cut {
+        // What did not fit may lose more: the second walk meets at its earlier points what the first one came to at its end.
+        if cut || !first.plan.fits {
             prop_assert!(second.counted[1].tokens <= first.counted[1].tokens);
         } else {
             prop_assert_eq!(second.sent, first.sent);

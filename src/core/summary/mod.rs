@@ -207,3 +207,27 @@ pub fn chain(measures: &[Measure], seed: &Digest) -> Vec<Digest> {
     }
     digests
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::config::{Sources, load};
+
+    #[test]
+    fn what_stays_and_how_long_a_summary_may_be_go_by_the_window() {
+        let sources = Sources { ladder: Some(vec!["summarize".to_owned()]), ..Sources::default() };
+        let policy = load(&sources).unwrap().policies.remove(0);
+        let (_, options) = policy.summarize().unwrap();
+        for (window, reserve, keep, summary) in [
+            (1_000_000, 16_384, 20_000, 4_096),
+            (128_000, 16_384, 20_000, 4_096),
+            (64_000, 16_000, 10_000, 4_096),
+            (32_000, 8_000, 5_000, 3_000),
+            (8_192, 2_048, 2_000, 768),
+            (4_096, 1_024, 1_024, 384),
+        ] {
+            let budget = policy.budget(window);
+            assert_eq!(window - budget.room, reserve, "{window}");
+            assert_eq!((options.keep_tokens(window, budget.target), options.summary_tokens(budget.target)), (keep, summary), "{window}");
+        }
+    }
+}
