@@ -15,6 +15,7 @@ mod thinking;
 
 use std::convert::Infallible;
 use std::io;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -62,6 +63,9 @@ const CREDENTIALS: [&str; 10] = [
     "x-forwarded-user",
     "cookie",
 ];
+
+/// A request has its upstream for itself for so long, or until it is answered, before a summary is asked for.
+const HEAD_START: Duration = Duration::from_secs(1);
 
 /// The body of an answer: the upstream's, or one of our own.
 pub type Body = Either<Filtered, Full<Bytes>>;
@@ -337,7 +341,7 @@ async fn inspect(proxy: &Arc<Proxy>, context: &mut Context, parts: Parts, body: 
     // 5 to 8. View, replay, estimate, decide, compact.
     let on_error = policy.on_error;
     let spare = question.clone();
-    let mut waited_for_others = Duration::ZERO;
+    let (mut waited_for_others, mut summary) = (Duration::ZERO, None);
     let mut pieces = match thinking::ask(proxy, context.worker, question).await {
         Ok(Thought { finding, body: edited, refused, due, waited }) => {
             waited_for_others = waited;
@@ -346,10 +350,12 @@ async fn inspect(proxy: &Arc<Proxy>, context: &mut Context, parts: Parts, body: 
             }
             forwarded(Some(&finding));
             context.finding = Some(finding);
-            if let (Some(due), Some(occasion)) = (due, &spare.occasion) {
-                proxy.prepare(context.worker, at, &due, occasion);
-            }
+            summary = due.zip(spare.occasion.clone());
             if refused {
+                // The next request may fit with it.
+                if let Some((due, occasion)) = summary {
+                    proxy.prepare(context.worker, at, &due, &occasion);
+                }
                 return Err(Refusal::Unfit);
             }
             edited.unwrap_or(original)
@@ -371,8 +377,30 @@ async fn inspect(proxy: &Arc<Proxy>, context: &mut Context, parts: Parts, body: 
 
     // 9. Send.
     let again = Again { policy, head: head.clone(), sent: pieces.clone(), question: spare };
-    let answered = send(proxy, context, outbound::with_body(head, pieces)).await?;
+    let answered = send_first(proxy, context, outbound::with_body(head, pieces), at, summary).await?;
     answer_or_rescue(proxy, context, again, answered).await
+}
+
+/// Sends a request, and behind it has the summary made that is due: an upstream that answers one at a time would let the
+/// request wait for it, and one with a prompt cache has read by then what the summary may begin with.
+async fn send_first(
+    proxy: &Arc<Proxy>,
+    context: &mut Context,
+    request: Request<Outgoing>,
+    policy: usize,
+    summary: Option<(Due, Arc<Occasion>)>,
+) -> Result<Begun, Refusal> {
+    let worker = context.worker;
+    let Some((due, occasion)) = summary else { return send(proxy, context, request).await };
+    let mut sending = pin!(send(proxy, context, request));
+    let early = tokio::time::timeout(HEAD_START, &mut sending).await.ok();
+    if !matches!(early, Some(Err(_))) {
+        proxy.prepare(worker, policy, &due, &occasion);
+    }
+    match early {
+        Some(answered) => answered,
+        None => sending.await,
+    }
 }
 
 /// 10. Looks whether the upstream refused the request as too long, and makes the best of it.

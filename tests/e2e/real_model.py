@@ -10,61 +10,39 @@ turns in which Baler compacts.
 import re
 import sys
 
+import conversation
 import openai
 from checks import Checks
-from notes import SYSTEM, user_text
-from openai import OpenAI
 
 BALER, SERVER = sys.argv[1:3]
 MODEL = "smollm2"
 WINDOW = 4096
 RESERVE = 512
 TURNS = 40
-REPLY_TOKENS = 24
 # All of a turn's prompt is in the cache for the next one; but where a reply begins with white space, the last token of
 # the prompt may merge with it once it is history.
 SLACK_TOKENS = 4
-# A turn takes two seconds, on a busy machine a minute.
-TIMEOUT_SECONDS = 240
 
 check = Checks("real model")
 
 
-def converse(base_url, after_turn):
-    """Holds the conversation; calls `after_turn(turn, headers, usage)`. Every third turn is streamed."""
-    client = OpenAI(base_url=base_url, api_key="sk-marigold-real", max_retries=0, timeout=TIMEOUT_SECONDS)
-    messages = [{"role": "system", "content": SYSTEM}]
-    for turn in range(TURNS):
-        messages.append({"role": "user", "content": user_text(turn)})
-        ask = {"model": MODEL, "messages": messages, "max_tokens": REPLY_TOKENS, "temperature": 0}
-        if turn % 3 == 2:
-            response = client.chat.completions.with_raw_response.create(**ask, stream=True, stream_options={"include_usage": True})
-            chunks = list(response.parse())
-            text, usage = "".join(choice.delta.content or "" for chunk in chunks for choice in chunk.choices), chunks[-1].usage
-        else:
-            response = client.chat.completions.with_raw_response.create(**ask)
-            answer = response.parse()
-            text, usage = answer.choices[0].message.content, answer.usage
-        messages.append({"role": "assistant", "content": text})
-        after_turn(turn + 1, response.headers, usage)
+def converse(base_url):
+    return conversation.turns(base_url, "sk-marigold-real", MODEL, TURNS)
 
 
 # (action, prompt tokens, cached tokens, Baler's estimate) of every turn through Baler.
 turns = []
 
 
-def through_baler(turn, headers, usage):
-    estimate = int(re.search(r"after=(\d+)", headers["x-baler-tokens"])[1])
-    row = (headers["x-baler-action"].split(";")[0], usage.prompt_tokens, usage.prompt_tokens_details.cached_tokens, estimate)
-    turns.append(row)
-    action, prompt, cached, estimate = row
-    print(f"     {turn:4} {action:9} {prompt:6} {cached:6} {estimate:8} {prompt / WINDOW:6.0%}", flush=True)
-
-
 @check
 def forty_turns_through_baler_without_an_error():
     print(f"     {'turn':4} {'action':9} {'prompt':>6} {'cached':>6} {'estimate':>8} {'window':>6}")
-    converse(BALER, through_baler)
+    for turn in converse(BALER):
+        estimate = int(re.search(r"after=(\d+)", turn.headers["x-baler-tokens"])[1])
+        row = (turn.action, turn.usage.prompt_tokens, turn.usage.prompt_tokens_details.cached_tokens, estimate)
+        turns.append(row)
+        action, prompt, cached, estimate = row
+        print(f"     {turn.number:4} {action:9} {prompt:6} {cached:6} {estimate:8} {prompt / WINDOW:6.0%}", flush=True)
     assert len(turns) == TURNS
 
 
@@ -104,13 +82,14 @@ died_at = None
 @check
 def the_same_conversation_fails_without_baler():
     global died_at
-    done = []
+    done = 0
     try:
-        converse(SERVER, lambda *_: done.append(1))
+        for turn in converse(SERVER):
+            done = turn.number
     except openai.BadRequestError as error:
-        died_at = len(done) + 1
+        died_at = done + 1
         assert error.type == "exceed_context_size_error", error
-    assert died_at is not None, f"{len(done)} turns without an error: the conversation is too short to prove anything"
+    assert died_at is not None, f"{done} turns without an error: the conversation is too short to prove anything"
 
 
 code = check.run()

@@ -9,47 +9,27 @@ import statistics
 import sys
 import urllib.request
 
+import conversation
 from checks import Checks
-from notes import SYSTEM, user_text
-from openai import OpenAI
 
 BALER, ADMIN, CONTEXT = sys.argv[1], sys.argv[2], int(sys.argv[3])
 # The policy of this name says 131,072 tokens; no table knows the model.
 MODEL = "overclaimed"
 TURNS = 60
-REPLY_TOKENS = 24
-TIMEOUT_SECONDS = 240
 
 check = Checks("rescue")
 # (action, prompt tokens as the server reported them, Baler's estimate, Baler's window) of every turn.
 turns = []
 
 
-def converse():
-    client = OpenAI(base_url=BALER, api_key="sk-marigold-rescue", max_retries=0, timeout=TIMEOUT_SECONDS)
-    messages = [{"role": "system", "content": SYSTEM}]
-    for turn in range(TURNS):
-        messages.append({"role": "user", "content": user_text(turn)})
-        ask = {"model": MODEL, "messages": messages, "max_tokens": REPLY_TOKENS, "temperature": 0}
-        if turn % 3 == 2:
-            response = client.chat.completions.with_raw_response.create(**ask, stream=True, stream_options={"include_usage": True})
-            chunks = list(response.parse())
-            text, usage = "".join(choice.delta.content or "" for chunk in chunks for choice in chunk.choices), chunks[-1].usage
-        else:
-            response = client.chat.completions.with_raw_response.create(**ask)
-            answer = response.parse()
-            text, usage = answer.choices[0].message.content, answer.usage
-        messages.append({"role": "assistant", "content": text})
-        estimate, window = (int(re.search(rf"{name}=(\d+)", response.headers["x-baler-tokens"])[1]) for name in ("after", "window"))
-        row = (response.headers["x-baler-action"].split(";")[0], usage.prompt_tokens, estimate, window)
-        turns.append(row)
-        print(f"     {turn + 1:4} {row[0]:9} {row[1]:6} {row[2]:8} {row[3]:7}", flush=True)
-
-
 @check
 def sixty_turns_without_an_error():
     print(f"     {'turn':4} {'action':9} {'prompt':>6} {'estimate':>8} {'window':>7}")
-    converse()
+    for turn in conversation.turns(BALER, "sk-marigold-rescue", MODEL, TURNS):
+        estimate, window = (int(re.search(rf"{name}=(\d+)", turn.headers["x-baler-tokens"])[1]) for name in ("after", "window"))
+        row = (turn.action, turn.usage.prompt_tokens, estimate, window)
+        turns.append(row)
+        print(f"     {turn.number:4} {row[0]:9} {row[1]:6} {row[2]:8} {row[3]:7}", flush=True)
     assert len(turns) == TURNS
 
 

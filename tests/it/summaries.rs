@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use tokio::sync::Notify;
@@ -209,6 +210,28 @@ async fn inside_a_turn_its_beginning_has_a_section_of_its_own() {
     let answer = baler.chat(&request(&run)).await;
     assert_eq!(answer.header("x-baler-action"), "compacted; strategies=\"summarize\"");
     assert_eq!(baler.metric("baler_strategy_counts_total{count=\"split_turn\",strategy=\"summarize\"}").await, 1.0);
+}
+
+#[tokio::test]
+async fn the_request_goes_before_the_summary_that_it_is_the_occasion_for() {
+    // An upstream that answers one after the other would let the request wait for the summary.
+    let upstream = Upstream::start().await;
+    let baler = Arc::new(Baler::start(&policy(""), upstream.address).await);
+    let asking = {
+        let baler = Arc::clone(&baler);
+        tokio::spawn(async move { baler.chat(&request(&turns(14))).await })
+    };
+    let mut chat = upstream.next().await;
+    let arrived = Instant::now();
+    assert!(!is_for_summary(&chat.body));
+    // It takes its time; so long it need not stand back.
+    let mut summary = upstream.next().await;
+    assert!(is_for_summary(&summary.body));
+    assert!(arrived.elapsed() >= Duration::from_millis(900), "{:?}", arrived.elapsed());
+    summary.send(&completion(SUMMARY, "stop")).await;
+    made(&baler, 1).await;
+    chat.send(&said()).await;
+    assert_eq!(asking.await.unwrap().action(), "none");
 }
 
 #[tokio::test]
