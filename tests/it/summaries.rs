@@ -532,6 +532,19 @@ async fn who_is_willing_to_wait_gets_the_summary_at_once() {
 }
 
 #[tokio::test]
+async fn a_summary_that_is_ready_serves_also_who_wants_it_before_the_trigger() {
+    let (upstream_address, log) = upstream(|_| completion(SUMMARY, "stop")).await;
+    // The tail that the policy keeps is long, and is no part of the summary.
+    let toml = policy("").replace("keep = { tokens = 0, exchanges = 1 }", "keep = { tokens = 20000, turns = 1 }");
+    let baler = Baler::start(&toml, upstream_address).await;
+    baler.chat(&request(&turns(14))).await;
+    made(&baler, 1).await;
+    let answer = baler.chat_with(&request(&turns(15)), "x-baler-mode: force\r\n").await;
+    assert!(answer.header("x-baler-action").starts_with("compacted; strategies=\"summarize"), "{}", answer.head);
+    assert!(content(&last_sent(&log)[2]).contains("Done: parts were read."));
+}
+
+#[tokio::test]
 async fn without_a_wait_the_rest_of_the_ladder_acts_and_the_summary_takes_over_later() {
     let (upstream_address, log) = upstream(|_| completion(SUMMARY, "stop")).await;
     let baler = Baler::start(&policy(""), upstream_address).await;

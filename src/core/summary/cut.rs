@@ -29,16 +29,17 @@ pub struct Due {
 }
 
 /// The number of messages in front of the part of `draft` that stays: a boundary between exchanges, behind all that
-/// earlier compactions took away. `None` when that leaves nothing new.
+/// earlier compactions took away and before the tail, which no step may touch. `None` when that leaves nothing new.
 #[must_use]
 pub fn cut(draft: &Draft<'_>, recent: &Recent, keep_tokens: u64, older_than: usize) -> Option<usize> {
     let floor = floor(draft);
     let messages = draft.subject().messages.len();
+    let tail = draft.standing(Standing::Tail).first().map_or(messages, |exchange| exchange.first);
     let (turns, least) = (recent.turns.unwrap_or(0), recent.messages.unwrap_or(0));
     let (mut cut, mut kept_tokens, mut kept_turns, mut kept_messages) = (messages, 0, 0, 0);
     for exchange in draft.subject().exchanges.iter().rev() {
         let enough = kept_tokens >= keep_tokens && kept_turns >= turns && kept_messages >= least.max(1);
-        if enough && cut + older_than <= messages {
+        if enough && cut <= tail && cut + older_than <= messages {
             break;
         }
         if exchange.end <= floor {
@@ -71,9 +72,8 @@ pub(in crate::core) fn next(
     growth: u64,
     summaries: &Summaries<'_>,
 ) -> Option<Due> {
-    let tail: u64 = draft.standing(Standing::Tail).iter().map(|exchange| draft.tokens_in(exchange)).sum();
     // What will stay then is partly still to come.
-    let keep = options.keep_tokens(budget.window, budget.target).max(tail).saturating_sub(growth);
+    let keep = options.keep_tokens(budget.window, budget.target).saturating_sub(growth);
     let covered = cut(draft, &options.keep, keep, older_than)?;
     let floor = floor(draft);
     // Tokens that a summary of these messages would stand for.
