@@ -23,7 +23,7 @@ use crate::core::policy::{Policy, Reason};
 use crate::core::render::{assemble, render, validate};
 use crate::core::size::{Size, scale};
 use crate::core::strategy::{Asked, Outside, Report, Stopped};
-use crate::core::summary::{self, Due, Options, Summaries};
+use crate::core::summary::{Due, Options, Summaries};
 use crate::core::think::{Circumstances, Lookup, Moment, Seeds, compact_to, think};
 use crate::core::tokens::{Encoding, Measure, count_fixed};
 use crate::core::when::Request;
@@ -116,9 +116,9 @@ fn compacted(body: &str, config: &Config, named: Option<&Policy>, flags: &Compac
     let before = size_of_edited(&subject, &vec![Edit::Keep; measures.len()]);
     let seed = Digest::of(b"baler compact");
     let run = |may_ask: bool| {
-        let chain = by_hand.filter(|_| policy.summarize().is_some()).map(|_| summary::chain(&measures, &seed));
         let state = |prefix: &Digest| by_hand.and_then(|by_hand| by_hand.summarizer.state(&by_hand.ledger, prefix));
-        let summaries = chain.as_deref().map(|chain| Summaries { chain, state: &state, may_ask });
+        let summarizes = by_hand.is_some() && policy.summarize().is_some();
+        let summaries = summarizes.then(|| Summaries::new(&measures, seed, &state, may_ask));
         let circumstances = Circumstances {
             window: policy.window_for(model),
             prices: policy.prices_for(model),

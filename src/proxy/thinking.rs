@@ -16,7 +16,7 @@ use crate::core::draft::Subject;
 use crate::core::policy::{Mode, OnUnfit, Policy};
 use crate::core::render::{Piece, render, validate};
 use crate::core::strategy::{Answer, Asked, Outside, Stopped};
-use crate::core::summary::{self, Due, Summaries};
+use crate::core::summary::{Due, Summaries};
 use crate::core::think::{Circumstances, Known, Learned, Lookup, Moment, Plan, Prior, Seeds, assess, think};
 use crate::core::tokens::{Encoding, Measure};
 use crate::core::when;
@@ -223,12 +223,11 @@ fn answer(proxy: &Proxy, question: &Question, cancel: &Cancel) -> Result<Conclus
     let fixed_tokens = proxy.ledger.fixed_tokens(&outline, encoding);
     clock.lap(Phase::Measure);
 
-    let chain = question.occasion.as_ref().filter(|_| !question.sent).map(|_| {
-        let seed = proxy.summarizer.seed(&question.tenant, &proxy.upstream_identity, &policy.identity);
-        summary::chain(&measures, &seed)
-    });
     let state = |prefix: &Digest| proxy.summarizer.state(&proxy.ledger, prefix);
-    let summaries = chain.as_deref().map(|chain| Summaries { chain, state: &state, may_ask: question.may_ask });
+    let summaries = question.occasion.as_ref().map(|_| {
+        let seed = proxy.summarizer.seed(&question.tenant, &policy.identity);
+        Summaries::new(&measures, seed, &state, question.may_ask)
+    });
     let circumstances = Circumstances {
         window,
         prices: policy.prices_for(model),

@@ -45,8 +45,8 @@ const MOST_ADAPTATIONS: u32 = 2;
 #[derive(Debug)]
 pub struct Summarizer {
     config: config::Summarizer,
-    /// What the summariser's address is called in digests.
-    identity: String,
+    /// Digest of who is asked, and of what.
+    identity: Digest,
     metrics: Arc<Metrics>,
     bounds: Mutex<Bounds>,
     /// Those who ask.
@@ -123,16 +123,17 @@ impl Summarizer {
     /// Asks nobody yet. `upstream` is what the upstream is called in digests.
     #[must_use]
     pub fn new(config: config::Summarizer, upstream: &str, metrics: Arc<Metrics>) -> Self {
-        let identity = format!("{} {}", config.url.as_deref().unwrap_or(upstream), config.model.as_deref().unwrap_or_default());
+        let style: &[u8] = if config.suffix { b"suffix" } else { b"transcript" };
+        let (url, model) = (config.url.as_deref().unwrap_or(upstream), config.model.as_deref().unwrap_or_default());
+        let identity =
+            Digest::of_parts(&[b"summary", upstream.as_bytes(), url.as_bytes(), model.as_bytes(), style, config.instructions.as_bytes()]);
         Summarizer { config, identity, metrics, bounds: Mutex::default(), background: Background::default() }
     }
 
-    /// Digest of what summaries depend on beside the policy and the messages: another summariser's are others.
+    /// The first link of the keys of summaries: for whom, and under which policy. Another summariser's are others.
     #[must_use]
-    pub fn seed(&self, tenant: &Digest, upstream: &str, policy: &Digest) -> Digest {
-        let style: &[u8] = if self.config.suffix { b"suffix" } else { b"transcript" };
-        let instructions = Digest::of(self.config.instructions.as_bytes());
-        Digest::of_parts(&[b"summary", &tenant.0, upstream.as_bytes(), &policy.0, self.identity.as_bytes(), style, &instructions.0])
+    pub fn seed(&self, tenant: &Digest, policy: &Digest) -> Digest {
+        Digest::of_parts(&[&self.identity.0, &tenant.0, &policy.0])
     }
 
     fn bounds(&self) -> MutexGuard<'_, Bounds> {
@@ -181,7 +182,7 @@ impl Summarizer {
         }
         let own: &[u8] = if self.config.url.is_none() { &occasion.tenant.0 } else { b"" };
         let model = self.config.model.as_deref().or(occasion.model.as_deref()).unwrap_or_default();
-        let asked = Digest::of_parts(&[self.identity.as_bytes(), model.as_bytes(), own]);
+        let asked = Digest::of_parts(&[&self.identity.0, model.as_bytes(), own]);
         let earlier = due.earlier.as_ref().map_or(0, |(_, summary)| summary.tokens);
         let wish = Wish {
             key: due.key,
@@ -296,12 +297,11 @@ async fn make(
 
 /// The context length of whoever is asked, in our tokens.
 fn window(config: &config::Summarizer, occasion: &Occasion, model: Option<&str>) -> u64 {
-    let known = config.window.or_else(|| {
-        let other = config.url.is_some() || config.model.is_some();
-        if other { model.and_then(models::known).map(|known| known.window) } else { None }
-    });
-    let factor = if config.url.is_some() || config.model.is_some() { 1.0 } else { occasion.factor.max(1.0) };
-    scale(known.unwrap_or(occasion.window), 1.0 / factor)
+    if config.url.is_none() && config.model.is_none() {
+        return scale(config.window.unwrap_or(occasion.window), 1.0 / occasion.factor.max(1.0));
+    }
+    let known = || model.and_then(models::known).map(|known| known.window);
+    config.window.or_else(known).unwrap_or(occasion.window)
 }
 
 async fn prepare(

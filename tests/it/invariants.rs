@@ -13,7 +13,7 @@ use baler::core::policy::Policy;
 use baler::core::render::{assemble, render, validate};
 use baler::core::size::Size;
 use baler::core::strategy::{OVERSIZE, Outside};
-use baler::core::summary::{self, Spent, State, Summaries, Summary};
+use baler::core::summary::{Spent, State, Summaries, Summary};
 use baler::core::think::{Circumstances, Lookup, Moment, Plan, Seeds, think};
 use baler::core::tokens::{Encoding, Measure, count_fixed};
 use baler::core::when::Request;
@@ -68,7 +68,6 @@ impl Core {
             family: policy.family_for(None),
         };
         let request = Request::default();
-        let chain = summary::chain(&measures, &Digest::of(b"summary"));
         let state = |prefix: &Digest| match prefix.0[0].wrapping_add(self.summaries?) % 4 {
             0 => Some(State::Ready(Arc::new(Summary {
                 text: format!("What was said up to here, {prefix:?}.").into(),
@@ -82,7 +81,7 @@ impl Core {
             2 if prefix.0[1].is_multiple_of(4) => Some(State::Failed),
             _ => None,
         };
-        let summaries = self.summaries.map(|_| Summaries { chain: &chain, state: &state, may_ask: false });
+        let summaries = self.summaries.map(|_| Summaries::new(&measures, Digest::of(b"summary"), &state, false));
         let circumstances = Circumstances {
             window: policy.window_for(None),
             prices: self.prices,

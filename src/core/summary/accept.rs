@@ -10,7 +10,6 @@ use serde_json::Value;
 use crate::core::size::{ratio, scale};
 use crate::core::strategy::words_of;
 use crate::core::tokens::Encoding;
-use crate::core::usage::Usage;
 
 /// A summary must save at least this share of what it stands for.
 const LEAST_SAVING: f64 = 0.3;
@@ -24,8 +23,6 @@ const REFUSAL_BYTES: usize = 600;
 pub struct Answer {
     /// What the model wrote.
     pub text: String,
-    /// What it cost, when it says so.
-    pub usage: Option<Usage>,
     /// Whether the summary stood inside the tags it was asked for.
     pub tagged: bool,
 }
@@ -53,18 +50,6 @@ pub enum Rejected {
 }
 
 impl Rejected {
-    /// All of them, for metrics.
-    pub const ALL: [Rejected; 8] = [
-        Rejected::NotAnAnswer,
-        Rejected::Empty,
-        Rejected::CutOff,
-        Rejected::Refused,
-        Rejected::TooLong,
-        Rejected::NotSmaller,
-        Rejected::Invented,
-        Rejected::Untagged,
-    ];
-
     /// Label value.
     #[must_use]
     pub fn as_str(self) -> &'static str {
@@ -151,7 +136,7 @@ impl Answer {
         if is_refusal(&text) {
             return Err(Rejected::Refused);
         }
-        Ok(Answer { text, usage: Usage::find(body), tagged })
+        Ok(Answer { text, tagged })
     }
 }
 

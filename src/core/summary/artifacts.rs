@@ -57,8 +57,7 @@ pub(in crate::core) fn files(messages: &[Message<'_>], artifacts: &[Artifact]) -
 }
 
 /// The files that a call with these arguments touches by this rule.
-#[must_use]
-pub fn touched(rule: &Artifact, arguments: &Json) -> Vec<String> {
+fn touched(rule: &Artifact, arguments: &Json) -> Vec<String> {
     if !rule.when.iter().all(|(key, wanted)| matches!(at(arguments, key), Some(Json::String(value)) if value == wanted)) {
         return Vec::new();
     }

@@ -30,8 +30,7 @@ pub struct Due {
 
 /// The number of messages in front of the part of `draft` that stays: a boundary between exchanges, behind all that
 /// earlier compactions took away and before the tail, which no step may touch. `None` when that leaves nothing new.
-#[must_use]
-pub fn cut(draft: &Draft<'_>, recent: &Recent, keep_tokens: u64, older_than: usize) -> Option<usize> {
+fn cut(draft: &Draft<'_>, recent: &Recent, keep_tokens: u64, older_than: usize) -> Option<usize> {
     let floor = floor(draft);
     let messages = draft.subject().messages.len();
     let tail = draft.standing(Standing::Tail).first().map_or(messages, |exchange| exchange.first);
@@ -106,10 +105,10 @@ pub(in crate::core) fn next(
         return None;
     }
     Some(Due {
-        key: *summaries.chain.get(covered)?,
+        key: *summaries.chain().get(covered)?,
         covered,
         earlier,
-        prefixes: summaries.chain.get(..covered)?.to_vec(),
+        prefixes: summaries.chain().get(..covered)?.to_vec(),
         edits: (0..covered).map(|at| draft.edit(at).clone()).collect(),
         tokens: stands_for,
         max_tokens: options.summary_tokens(budget.target),

@@ -20,6 +20,7 @@ mod fold;
 mod prompt;
 mod transcript;
 
+use std::cell::OnceCell;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,8 +31,8 @@ use super::tokens::Measure;
 
 pub use accept::{Accepted, Answer, Rejected, Terms, accept};
 pub(in crate::core) use artifacts::files;
-pub use artifacts::{Artifact, Touch, touched};
-pub use cut::{Due, cut};
+pub use artifacts::{Artifact, Touch};
+pub use cut::Due;
 pub(in crate::core) use cut::{floor, next};
 pub use fold::{Material, Piece};
 pub use prompt::{Limit, Manner, PROMPT, continued, request};
@@ -171,31 +172,41 @@ pub enum State {
 
 /// The summaries of one conversation's prefixes.
 pub struct Summaries<'a> {
-    /// Entry `i` is the digest of the first `i` messages.
-    pub chain: &'a [Digest],
-    /// What is known of a prefix.
-    pub state: &'a dyn Fn(&Digest) -> Option<State>,
+    measures: &'a [Measure],
+    seed: Digest,
+    /// Made when it is first looked at: most requests are far from needing a summary.
+    chain: OnceCell<Vec<Digest>>,
+    state: &'a dyn Fn(&Digest) -> Option<State>,
     /// Whether a step may stop to ask for a summary that is not ready.
     pub may_ask: bool,
 }
 
-impl Summaries<'_> {
+impl<'a> Summaries<'a> {
+    /// The summaries of a conversation whose keys start from `seed`; `state` says what is known of each.
+    #[must_use]
+    pub fn new(measures: &'a [Measure], seed: Digest, state: &'a dyn Fn(&Digest) -> Option<State>, may_ask: bool) -> Self {
+        Summaries { measures, seed, chain: OnceCell::new(), state, may_ask }
+    }
+
+    /// The keys: entry `i` is the digest of the first `i` messages, instructions left out.
+    fn chain(&self) -> &[Digest] {
+        self.chain.get_or_init(|| chain(self.measures, &self.seed))
+    }
+
     /// What is known of the summary of the first messages.
     #[must_use]
     pub fn of(&self, messages: usize) -> Option<State> {
-        (self.state)(self.chain.get(messages)?)
+        (self.state)(self.chain().get(messages)?)
     }
 }
 
 impl fmt::Debug for Summaries<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Summaries").field("chain", &self.chain.len()).field("may_ask", &self.may_ask).finish_non_exhaustive()
+        f.debug_struct("Summaries").field("messages", &self.measures.len()).field("may_ask", &self.may_ask).finish_non_exhaustive()
     }
 }
 
-/// The keys of summaries: entry `i` is the digest of the first `i` messages, instructions left out.
-#[must_use]
-pub fn chain(measures: &[Measure], seed: &Digest) -> Vec<Digest> {
+fn chain(measures: &[Measure], seed: &Digest) -> Vec<Digest> {
     let mut chain = Chain::new(seed);
     let mut digests = Vec::with_capacity(measures.len() + 1);
     digests.push(chain.digest());
