@@ -292,19 +292,6 @@ async fn inspect(proxy: &Arc<Proxy>, context: &mut Context, parts: Parts, body: 
     let injects = policy.inject_usage && policy.mode == Mode::Enforce && wish != Wish::Observe;
     let mut head = outbound::head(proxy.upstream(context)?, parts)?;
     let summarize = policy.summarize().filter(|_| policy.mode == Mode::Enforce && wish != Wish::Observe && opted_out.is_none());
-    if let Some((_, options)) = summarize {
-        let credentials = head.headers.iter().filter(|(name, _)| CREDENTIALS.contains(&name.as_str()));
-        question.may_ask = !options.wait.is_zero();
-        question.occasion = Some(Arc::new(Occasion {
-            body: body.clone(),
-            uri: head.uri.clone(),
-            credentials: credentials.map(|(name, value)| (name.clone(), value.clone())).collect(),
-            model: question.model.clone(),
-            tenant,
-            window: learned.window.map_or(window, |learned| learned.min(window)),
-            factor: learned.factor,
-        }));
-    }
     let forwarded = |finding: Option<&Finding>| {
         if let (Some(_), Some([_, after])) = (summarize, finding.and_then(|finding| finding.sizes)) {
             proxy.summarizer.forwarded(tenant, after.tokens);
@@ -339,6 +326,19 @@ async fn inspect(proxy: &Arc<Proxy>, context: &mut Context, parts: Parts, body: 
     }
 
     // 5 to 8. View, replay, estimate, decide, compact.
+    if let Some((_, options)) = summarize {
+        let credentials = head.headers.iter().filter(|(name, _)| CREDENTIALS.contains(&name.as_str()));
+        question.may_ask = !options.wait.is_zero();
+        question.occasion = Some(Arc::new(Occasion {
+            body: body.clone(),
+            uri: head.uri.clone(),
+            credentials: credentials.map(|(name, value)| (name.clone(), value.clone())).collect(),
+            model: question.model.clone(),
+            tenant,
+            window: learned.window.map_or(window, |learned| learned.min(window)),
+            factor: learned.factor,
+        }));
+    }
     let on_error = policy.on_error;
     let spare = question.clone();
     let (mut waited_for_others, mut summary) = (Duration::ZERO, None);
