@@ -166,3 +166,30 @@ fn the_schema_is_fresh_and_knows_every_key() {
         assert!(kept.contains(&format!("\"{}\"", key.rsplit('.').next().unwrap())), "{key}");
     }
 }
+
+#[test]
+fn what_is_wrong_with_a_summariser_is_said_at_its_place() {
+    let ladder = |step: &str| format!("[[policy]]\nladder = [{step}]\n");
+    for (toml, key) in [
+        ("[summarizer]\nurl = \"ftp://x\"".to_owned(), "summarizer.url"),
+        ("[summarizer]\nurl = \"http://127.0.0.1:4141/v1\"".to_owned(), "summarizer.url"),
+        ("[summarizer]\nstyle = \"suffix\"\nmodel = \"m\"".to_owned(), "summarizer.style"),
+        ("[summarizer]\napi_key_env = \"NOT_SET\"".to_owned(), "summarizer.api_key_env"),
+        ("[summarizer]\napi_key_file = \"/no/such/file\"".to_owned(), "summarizer.api_key_file"),
+        ("[summarizer]\nprompt_file = \"/no/such/file\"".to_owned(), "summarizer.prompt_file"),
+        ("[summarizer]\nparameters = { messages = [] }".to_owned(), "summarizer.parameters.messages"),
+        ("[summarizer]\nheaders = { \"a b\" = \"c\" }".to_owned(), "summarizer.headers.a b"),
+        ("[summarizer]\nmax_share = 0.0".to_owned(), "summarizer.max_share"),
+        ("[summarizer]\ntimeout = \"soon\"".to_owned(), "summarizer.timeout"),
+        (ladder("{ summarize = { prepare_at = 0.8 } }"), "policy.0.ladder.0.summarize.prepare_at"),
+        (ladder("{ summarize = { wait = \"later\" } }"), "policy.0.ladder.0.summarize.wait"),
+        (ladder("{ summarize = { max_invented = 2.0 } }"), "policy.0.ladder.0.summarize.max_invented"),
+        (ladder("\"summarize\", \"summarize\""), "policy.0.ladder"),
+    ] {
+        let problems = read(&toml, &[], &[]).unwrap_err();
+        assert!(problems.iter().any(|problem| problem.key == key), "{toml}: {problems:?}");
+    }
+    let config = read("[summarizer]\napi_key_env = \"SUMMARY_KEY\"", &[("SUMMARY_KEY", "sk-secret")], &[]).unwrap();
+    assert!(!format!("{config:?}").contains("sk-secret"), "a key is not for logs");
+    read(&ladder("{ summarize = { prepare_at = 0.9, wait = \"5s\" } }"), &[], &[]).unwrap();
+}

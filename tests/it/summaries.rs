@@ -134,6 +134,7 @@ async fn a_summary_is_prepared_before_it_is_needed_and_nobody_waits_for_it() {
     assert!(summary.starts_with("<conversation_summary>\n") && summary.ends_with("\n</conversation_summary>"), "{summary}");
     assert!(summary.contains("ticket MX-4711.\n## Progress\nDone: parts were read.") && !summary.contains("<summary>"), "{summary}");
     assert!(summary.contains("## Files read\nsrc/part_0.rs\nsrc/part_1.rs\n"), "{summary}");
+    assert!(summary.contains("## Extract of the same messages\n"), "what a digest would keep: {summary}");
     assert_eq!(sent[3..], all[all.len() - (sent.len() - 3)..], "the tail stays");
     let own: f64 = answer.header("server-timing").split("dur=").nth(1).unwrap().parse().unwrap();
     assert!(own < 500.0, "{own}");
@@ -644,4 +645,15 @@ async fn the_summary_is_whose_message_the_policy_says() {
     assert_eq!(sent["role"], "developer");
     assert!(!sent["content"].as_str().unwrap().contains("## Files read"), "no room for anything beside it");
     assert_eq!(baler.chat(&request(&turns(18))).await.action(), "replayed");
+}
+
+#[tokio::test]
+async fn turns_or_messages_say_what_is_not_summarised() {
+    for (keep, first_kept) in [("turns = 4", "Now part 14."), ("messages = 7", "call_15"), ("messages = 3, turns = 2", "Now part 16.")] {
+        let (upstream_address, log) = upstream(|_| completion(SUMMARY, "stop")).await;
+        let baler = Baler::start(&policy(&format!("wait = \"15s\", facts = 0.0, keep = {{ {keep} }}")), upstream_address).await;
+        let answer = baler.chat(&request(&turns(17))).await;
+        assert_eq!(answer.header("x-baler-action"), "compacted; strategies=\"summarize\"", "{keep}");
+        assert!(last_sent(&log)[3].contains(first_kept), "{keep}: {}", last_sent(&log)[3]);
+    }
 }
