@@ -17,12 +17,15 @@ pub struct Table<'j> {
 }
 
 impl<'j> Table<'j> {
-    /// The table that `items` make; `None` when they are too few or too unlike.
+    /// The table that `items` make; `None` when it is not worth its head, or when they are too unlike.
     #[must_use]
     pub fn of(items: &'j [Json]) -> Option<Self> {
-        if items.len() < LEAST_ROWS {
-            return None;
-        }
+        if items.len() < LEAST_ROWS { None } else { Table::of_any(items) }
+    }
+
+    /// The same of any number of rows.
+    #[must_use]
+    pub fn of_any(items: &'j [Json]) -> Option<Self> {
         let mut table = Table { columns: Vec::new(), rows: Vec::with_capacity(items.len()) };
         for item in items {
             let Json::Object(members) = item else { return None };
@@ -105,6 +108,9 @@ impl<'j> Table<'j> {
 
     /// The value that every row has in a column.
     fn common(&self, column: usize) -> Option<&'j Json> {
+        if self.rows.len() < LEAST_ROWS {
+            return None;
+        }
         let mut cells = self.rows.iter().map(|row| row.get(column).copied().flatten());
         let first = cells.next()??;
         cells.all(|cell| cell == Some(first)).then_some(first)

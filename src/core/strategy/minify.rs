@@ -45,7 +45,7 @@ pub(super) fn apply(options: Minify, scope: &Scope, draft: &mut Draft<'_>) -> u6
 }
 
 /// The text in fewer bytes, when there is such a form.
-fn shorter(options: Minify, text: &str) -> Option<String> {
+pub(super) fn shorter(options: Minify, text: &str) -> Option<String> {
     let new = match shortest(text) {
         Some(json) if options.json => json,
         Some(_) => return None,

@@ -3,7 +3,8 @@
 //!
 //! This is no step that a policy names: it is what keeps an agent alive that has just read a huge file.
 
-use super::digest::{kept_texts, shortened};
+use super::digest::{Context, context_beside, shortened};
+use super::minify::{Minify, shorter};
 use super::rewrite::{with_arguments, with_content};
 use crate::core::chat::{Kind, Message, Role};
 use crate::core::draft::{Draft, Goal, Standing, text_of};
@@ -28,20 +29,24 @@ const LEAST_TOKENS: u64 = 64;
 const TRIES: usize = 4;
 /// Of what the head leaves of the target, the share that a tail gets which is too much (percent); older messages need
 /// the rest.
-const TAIL_PERCENT: u64 = 66;
+const TAIL_PERCENT: u64 = 50;
 
-/// Cuts a tail that with the head alone exceeds the room, before anything else is made smaller.
+/// Cuts a tail that with the head alone exceeds the room, or leaves older messages nothing of it, before anything else is
+/// made smaller.
 pub(super) fn apply_first(draft: &mut Draft<'_>, goal: Goal) -> u64 {
-    let (mut head, mut tail) = (draft.subject().fixed_tokens, 0);
+    let (mut head, mut tail, mut older) = (draft.subject().fixed_tokens, 0, 0);
     for (exchange, standing) in draft.remaining() {
         match standing {
             Standing::Head => head += draft.tokens_in(&exchange),
             Standing::Tail => tail += draft.tokens_in(&exchange),
-            Standing::Span | Standing::Condensed => {}
+            Standing::Span | Standing::Condensed => older += draft.tokens_in(&exchange),
         }
     }
-    let share = goal.target.saturating_sub(head) * TAIL_PERCENT / 100;
-    if head + tail <= goal.room {
+    let left = goal.target.saturating_sub(head);
+    let share = left * TAIL_PERCENT / 100;
+    // What the room has above the target is there for the newest; where that is nothing, older messages keep their share.
+    let due = older.min(left - share).saturating_sub(goal.room.saturating_sub(goal.target));
+    if head + tail + due <= goal.room {
         return 0;
     }
     let before = draft.size().tokens;
@@ -112,11 +117,11 @@ fn apply(draft: &mut Draft<'_>, over: u64) -> u64 {
     if results.iter().all(|(tokens, _)| *tokens <= limit) {
         return 0;
     }
-    let (kept, recent) = kept_texts(draft, &draft.standing(Standing::Tail));
+    let context = context_beside(draft, &draft.standing(Standing::Tail));
     let mut replaced = 0;
     for (tokens, at) in results {
         if tokens > limit
-            && let Some(new) = cut(draft, at, limit, &kept, &recent)
+            && let Some(new) = cut(draft, at, limit, &context)
         {
             replaced += u64::from(draft.replace(at, new));
         }
@@ -125,7 +130,7 @@ fn apply(draft: &mut Draft<'_>, over: u64) -> u64 {
 }
 
 /// The result at `at`, cut to about `limit` tokens; `None` when its content is no text.
-fn cut(draft: &Draft<'_>, at: usize, limit: u64, kept: &[String], recent: &[String]) -> Option<Replacement> {
+fn cut(draft: &Draft<'_>, at: usize, limit: u64, context: &Context) -> Option<Replacement> {
     let encoding = draft.subject().encoding;
     let raw = draft.raw(at);
     let message = Message::parse(raw).ok()?;
@@ -135,10 +140,18 @@ fn cut(draft: &Draft<'_>, at: usize, limit: u64, kept: &[String], recent: &[Stri
     if text.is_empty() || (text.contains(MARK) && tokens <= limit.saturating_mul(2)) {
         return None;
     }
+    // What says all of it in fewer tokens comes before any cut.
+    if let Some(whole) = shorter(Minify { json: true, text: true }, &text) {
+        let whole = format!("[… blanks and noise {MARK}; it had {tokens} tokens …]\n{whole}");
+        let new = Replacement::new(with_content(&message, &whole)?, encoding)?;
+        if new.tokens <= limit {
+            return Some(new);
+        }
+    }
     let mut room = limit.saturating_sub(LEAST_TOKENS / 2);
     for _ in 0..TRIES {
         let mark = |removed, all| format!("[… {removed} of {all} lines {MARK}; it had {tokens} tokens …]");
-        let Some(short) = shortened(&text, (kept, recent), room, encoding, mark) else { break };
+        let Some(short) = shortened(&text, context, room, encoding, mark) else { break };
         let new = Replacement::new(with_content(&message, &short)?, encoding)?;
         if new.tokens <= limit {
             return Some(new);

@@ -17,23 +17,18 @@
 //! to the last line with one blank that ends with a colon, or to the entry. A digest can thus be read back and extended.
 
 use std::borrow::Cow;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
-use super::words::{TELLING, shape, words_of};
+use super::result::{Said, answered, inline};
 use crate::core::chat::{Call, Exchange, Kind, Message, Role};
 use crate::core::draft::text_of;
 use crate::core::json::Json;
-use crate::core::notation::{Table, write_cell};
 use crate::core::text::{pieces, without_noise};
 
 /// The longest line, roughly (bytes): long ones are cut into pieces that stay or go on their own.
-const LINE_BYTES: usize = 240;
+pub(super) const LINE_BYTES: usize = 240;
 /// An argument up to this length stands in the call's own line (bytes).
 const ARGUMENT_BYTES: usize = 160;
-/// A text from this length on is more than a label (bytes).
-const PROSE_BYTES: usize = 32;
-/// An object or list up to this length is one line (bytes).
-const INLINE_BYTES: usize = 120;
 
 /// Begins the line above an argument that has lines of its own.
 pub(super) const ARGUMENT: &str = "with ";
@@ -57,30 +52,27 @@ impl Extract {
     pub(super) fn read_back(body: &str) -> Vec<Self> {
         let mut above: HashMap<&str, &str> = HashMap::new();
         let line = |line| {
-            let columns = Heading::of(line).map(|heading| match heading.columns {
-                AGAIN => above.get(heading.name).copied().unwrap_or(AGAIN),
-                columns => {
-                    above.insert(heading.name, columns);
-                    columns
+            let text = match Heading::of(line) {
+                Some(heading) if heading.columns == AGAIN => [heading.counted, above.get(heading.name).copied().unwrap_or(AGAIN)].concat(),
+                heading => {
+                    above.extend(heading.map(|heading| (heading.name, heading.columns)));
+                    line.to_owned()
                 }
-            });
-            let text = match columns {
-                Some(columns) if line.ends_with(AGAIN) => [line.strip_suffix(AGAIN).unwrap_or(line), columns].concat(),
-                _ => line.to_owned(),
             };
             Extract { text, plain: false, argument: false }
         };
         body.lines().map(line).collect()
     }
 
-    fn push(out: &mut Vec<Extract>, text: String, plain: bool, argument: bool) {
+    /// Appends a line.
+    pub(super) fn push(out: &mut Vec<Extract>, text: String, plain: bool, argument: bool) {
         let text = if text.contains(['\n', '\r']) { text.replace(['\n', '\r'], " ") } else { text };
         out.push(Extract { text, plain, argument });
     }
 }
 
 /// Columns that are those of the last table of the same name.
-const AGAIN: &str = "{as above}:";
+const AGAIN: &str = ":";
 
 /// The head of a table: ` items: [2]{sku,count}:`.
 #[derive(Debug, Clone, Copy)]
@@ -96,14 +88,24 @@ pub(super) struct Heading<'t> {
 impl<'t> Heading<'t> {
     /// The head in a line, if it is one.
     pub(super) fn of(line: &'t str) -> Option<Self> {
-        let (name, rest) = line.strip_suffix("}:")?.split_once('[')?;
-        let (count, _) = rest.split_once("]{")?;
+        let (name, rest) = line.split_once('[')?;
+        let (count, columns) = rest.split_once(']')?;
+        if columns != AGAIN && !(columns.starts_with('{') && columns.ends_with("}:")) {
+            return None;
+        }
         let (counted, columns) = line.split_at_checked(name.len() + count.len() + 2)?;
         (line.starts_with(' ') && !count.is_empty() && count.bytes().all(|b| b.is_ascii_digit())).then_some(Heading {
             counted,
             name,
             columns,
         })
+    }
+
+    /// The names of the cells of a row; columns in which all rows say the same are not among them.
+    pub(super) fn cells(&self) -> impl Iterator<Item = &'t str> {
+        // What stands before an opening bracket is a group.
+        let leaf = |part: &&str| !part.is_empty() && !part.contains('=');
+        self.columns.split([',', '}']).filter_map(|part| part.rsplit('{').next()).filter(leaf)
     }
 
     /// The line when the last table of this name had the same columns.
@@ -175,7 +177,8 @@ fn is_only_numbered(line: &str) -> bool {
     line.starts_with([' ', '\t']) && number.bytes().all(|b| b.is_ascii_digit() || b == b':' || b == b'-' || b == b'|')
 }
 
-fn for_each_line(text: &str, line: &mut impl FnMut(&str)) {
+/// The lines of a text, without terminal noise, long ones in pieces.
+pub(super) fn for_each_line(text: &str, line: &mut impl FnMut(&str)) {
     let numbered = text.lines().nth(1).is_some();
     for long in without_noise(text).lines().filter(|line| !(line.trim().is_empty() || (numbered && is_only_numbered(line)))) {
         for piece in pieces(long, LINE_BYTES) {
@@ -249,304 +252,4 @@ fn opening(text: &str) -> (&str, &str) {
     }
     let first = pieces(line, ARGUMENT_BYTES).next().unwrap_or_default();
     (first.trim_end(), text.get(first.len()..).unwrap_or_default())
-}
-
-fn answered(result: &Message<'_>, arguments: Option<&str>, said: &mut Option<Said>, out: &mut Vec<Extract>) {
-    let asked = match arguments.and_then(Json::parse) {
-        Some(Json::Object(members)) => members,
-        _ => Vec::new(),
-    };
-    text_of(result).iter().for_each(|text| result_lines(text, &asked, said, out));
-}
-
-/// Appends the lines of a tool result to a call with these arguments.
-pub(super) fn result_lines(text: &str, asked: &[(String, Json)], said: &mut Option<Said>, out: &mut Vec<Extract>) {
-    match Json::parse(text) {
-        Some(json) if is_empty(&json) => json_lines("", &json, out),
-        Some(mut json) => {
-            without_echo(&mut json, asked);
-            let json = match said.as_mut() {
-                Some(said) => essence("", json, said),
-                None => json,
-            };
-            if !is_empty(&json) {
-                json_lines("", &json, out);
-            }
-        }
-        None => for_each_line(text, &mut |line| Extract::push(out, format!(" {line}"), true, false)),
-    }
-}
-
-/// Takes away what only repeats the call's arguments, or the key above it; from a list of objects, what does so in all of them.
-fn without_echo(value: &mut Json, asked: &[(String, Json)]) {
-    let echoes = |(key, value): &(String, Json)| value.is_scalar() && asked.iter().any(|(k, v)| k == key && v == value);
-    match value {
-        Json::Object(members) => {
-            members.retain(|member| !echoes(member));
-            for (key, value) in members {
-                // A map from ids to what has these ids.
-                if let Json::Object(inner) = value {
-                    inner.retain(|(_, value)| !matches!(value, Json::String(text) if text == key));
-                }
-                without_echo(value, asked);
-            }
-        }
-        Json::List(items) => {
-            let has = |item: &Json, wanted: &(String, Json)| matches!(item, Json::Object(members) if members.contains(wanted));
-            let in_all: Vec<(String, Json)> = asked.iter().filter(|member| items.iter().all(|item| has(item, member))).cloned().collect();
-            items.iter_mut().for_each(|item| without_echo(item, &in_all));
-        }
-        _ => {}
-    }
-}
-
-/// Values that were said with their key: newer ones first, so that what is told last is told in full.
-#[derive(Debug, Default)]
-pub(super) struct Said(HashSet<String>);
-
-impl Said {
-    /// Whether this is said for the first time.
-    fn first(&mut self, key: &str, value: &Json) -> bool {
-        self.0.insert(format!("{key}\0{value}"))
-    }
-
-    /// Takes note of all that a text says that stays as it is.
-    pub(super) fn note(&mut self, text: &str) {
-        if let Some(json) = Json::parse(text) {
-            essence("", json, self);
-        }
-    }
-}
-
-/// A value without the members that say little (small numbers, times of day, plain words) or were said before.
-fn essence(key: &str, value: Json, said: &mut Said) -> Json {
-    match value {
-        Json::Object(members) => Json::Object(
-            members
-                .into_iter()
-                .filter_map(|(key, value)| {
-                    if value.is_scalar() {
-                        return (worth(&value) && said.first(&key, &value)).then_some((key, value));
-                    }
-                    let value = essence(&key, value, said);
-                    (!is_empty(&value)).then_some((key, value))
-                })
-                .collect(),
-        ),
-        Json::List(items) => Json::List(columns(items.into_iter().filter(|item| said.first(key, item)).collect())),
-        scalar => scalar,
-    }
-}
-
-/// The same for a list: of its objects, members go or stay in all of them together, so that rows stay alike.
-fn columns(items: Vec<Json>) -> Vec<Json> {
-    let mut tally = Tally::new();
-    items.iter().for_each(|item| look("", item, &mut tally));
-    items.into_iter().map(|item| strip("", item, &tally)).collect()
-}
-
-/// Per path of a member: in how many objects its value says something, and in how many it stands.
-type Tally = HashMap<String, (usize, usize)>;
-
-fn look(prefix: &str, item: &Json, tally: &mut Tally) {
-    let Json::Object(members) = item else { return };
-    for (key, value) in members {
-        let path = format!("{prefix}.{key}");
-        match value {
-            Json::Object(_) => look(&path, value, tally),
-            Json::List(_) => {}
-            scalar => {
-                let (telling, all) = tally.entry(path).or_default();
-                *telling += usize::from(worth(scalar));
-                *all += 1;
-            }
-        }
-    }
-}
-
-fn strip(prefix: &str, item: Json, tally: &Tally) -> Json {
-    match item {
-        Json::Object(members) => {
-            let kept = members.into_iter().filter_map(|(key, value)| {
-                let path = format!("{prefix}.{key}");
-                if tally.get(&path).is_some_and(|(telling, all)| telling * 2 < *all) {
-                    return None;
-                }
-                let value = strip(&path, value, tally);
-                (!is_empty(&value)).then_some((key, value))
-            });
-            Json::Object(kept.collect())
-        }
-        Json::List(items) => Json::List(columns(items)),
-        scalar => scalar,
-    }
-}
-
-fn is_empty(value: &Json) -> bool {
-    match value {
-        Json::Object(members) => members.is_empty(),
-        Json::List(items) => items.is_empty(),
-        _ => false,
-    }
-}
-
-fn worth(scalar: &Json) -> bool {
-    match scalar {
-        Json::Null | Json::Bool(_) => false,
-        // Prose is ranked by its lines.
-        Json::String(text) if text.len() > PROSE_BYTES => true,
-        scalar => {
-            let mut text = String::new();
-            write_cell(scalar, &mut text);
-            words_of(&text).map(shape).fold(0.0, f32::max) >= TELLING
-        }
-    }
-}
-
-/// A value on one line, with as few marks as can be read.
-fn inline(value: &Json, out: &mut String) {
-    let separated = |at: usize, out: &mut String| {
-        if at > 0 {
-            out.push_str(", ");
-        }
-    };
-    match value {
-        Json::List(items) if let Some(table) = Table::of(items) => {
-            out.push('[');
-            out.push_str(table.columns_head().trim_end());
-            for (at, row) in table.rows().enumerate() {
-                out.push_str(if at > 0 { "; " } else { " " });
-                out.push_str(&row);
-            }
-            out.push(']');
-        }
-        Json::List(items) => {
-            out.push('[');
-            for (at, item) in items.iter().enumerate() {
-                separated(at, out);
-                inline(item, out);
-            }
-            out.push(']');
-        }
-        Json::Object(members) => {
-            out.push('{');
-            for (at, (key, value)) in members.iter().enumerate() {
-                separated(at, out);
-                out.push_str(key);
-                out.push_str(": ");
-                inline(value, out);
-            }
-            out.push('}');
-        }
-        scalar => write_cell(scalar, out),
-    }
-}
-
-/// A lower bound of the bytes that [`inline`] takes, which stops counting at `limit`.
-fn inline_bytes(value: &Json, limit: usize) -> usize {
-    let mut sum = 2;
-    match value {
-        Json::String(text) => text.len(),
-        Json::Number(text) => text.len(),
-        Json::Null | Json::Bool(_) => 4,
-        Json::List(items) => {
-            for item in items {
-                sum += 2 + inline_bytes(item, limit);
-                if sum > limit {
-                    break;
-                }
-            }
-            sum
-        }
-        Json::Object(members) => {
-            for (key, value) in members {
-                sum += 4 + key.len() + inline_bytes(value, limit);
-                if sum > limit {
-                    break;
-                }
-            }
-            sum
-        }
-    }
-}
-
-/// Appends the lines of a JSON value that stands at `path` of a result.
-fn json_lines(path: &str, value: &Json, out: &mut Vec<Extract>) {
-    let named = |text: &str| if path.is_empty() { format!(" {text}") } else { format!(" {path}: {text}") };
-    if inline_bytes(value, INLINE_BYTES) <= INLINE_BYTES {
-        let mut text = String::new();
-        inline(value, &mut text);
-        Extract::push(out, named(&text), false, false);
-        return;
-    }
-    match value {
-        Json::String(text) => {
-            Extract::push(out, format!(" {path}:"), false, false);
-            for_each_line(text, &mut |line| Extract::push(out, format!("  {line}"), true, false));
-        }
-        Json::List(items) => {
-            let rows = Table::of(items).map(|table| (table.head(), table.rows().collect::<Vec<_>>()));
-            match rows {
-                Some((head, rows)) if rows.iter().all(|row| row.len() <= 2 * LINE_BYTES) => {
-                    Extract::push(out, named(&head), false, false);
-                    rows.into_iter().for_each(|row| Extract::push(out, format!("  {row}"), false, false));
-                }
-                _ => list_lines(path, items, out),
-            }
-        }
-        Json::Object(members) => object_lines(path, members, out),
-        scalar => Extract::push(out, named(&scalar.to_string()), false, false),
-    }
-}
-
-fn list_lines(path: &str, items: &[Json], out: &mut Vec<Extract>) {
-    let scalars = items.iter().all(Json::is_scalar);
-    let mut line = String::new();
-    for (at, item) in items.iter().enumerate() {
-        if !scalars {
-            json_lines(&format!("{path}[{at}]"), item, out);
-            continue;
-        }
-        if line.is_empty() {
-            line = format!(" {path}[{at}]: ");
-        } else {
-            line.push_str(", ");
-        }
-        inline(item, &mut line);
-        if line.len() >= INLINE_BYTES {
-            Extract::push(out, std::mem::take(&mut line), false, false);
-        }
-    }
-    if !line.is_empty() {
-        Extract::push(out, line, false, false);
-    }
-}
-
-/// Small members of an object share lines, larger ones have their own.
-fn object_lines(path: &str, members: &[(String, Json)], out: &mut Vec<Extract>) {
-    let mut line = String::new();
-    let flush = |line: &mut String, out: &mut Vec<Extract>| {
-        if !line.is_empty() {
-            Extract::push(out, std::mem::take(line), false, false);
-        }
-    };
-    for (key, value) in members {
-        if inline_bytes(value, INLINE_BYTES) > INLINE_BYTES / 2 {
-            flush(&mut line, out);
-            json_lines(&if path.is_empty() { key.clone() } else { format!("{path}.{key}") }, value, out);
-            continue;
-        }
-        if line.is_empty() {
-            line = if path.is_empty() { " ".to_owned() } else { format!(" {path}: ") };
-        } else {
-            line.push_str(", ");
-        }
-        line.push_str(key);
-        line.push_str(": ");
-        inline(value, &mut line);
-        if line.len() >= INLINE_BYTES {
-            flush(&mut line, out);
-        }
-    }
-    flush(&mut line, out);
 }

@@ -4,11 +4,16 @@
 
 mod extract;
 mod rank;
+mod result;
+mod weigh;
 mod words;
 
 use std::borrow::Cow;
 
 use self::extract::Extract;
+use self::rank::{Choice, choose_within};
+use self::result::{Said, result_lines};
+pub(super) use self::weigh::Context;
 pub(in crate::core) use self::words::words_of;
 use super::Done;
 use super::scope::Scope;
@@ -29,6 +34,10 @@ const LEAST_SHARE: u64 = 8;
 const RECENT: usize = 3;
 /// Lines from which on there is something to choose.
 const LEAST_LINES: usize = 8;
+/// The same for lines of JSON, of which each is a value with its key: what is no line of its own is cut off amidst.
+const LEAST_MEMBERS: usize = 3;
+/// What may stay unused of the target.
+const SLACK_TOKENS: u64 = 4;
 /// Tries to meet the target.
 const TRIES: usize = 4;
 
@@ -68,8 +77,7 @@ pub(super) fn apply(scope: &Scope, draft: &mut Draft<'_>, goal: Goal) -> Done {
 
     let condensed: Vec<Exchange> =
         draft.subject().exchanges.iter().filter(|exchange| span.contains(exchange) || old.contains(exchange)).copied().collect();
-    let (kept, recent) = kept_texts(draft, &condensed);
-    match filled(&lines, &rank::Context { kept: &kept, recent: &recent }, budget, mark, draft) {
+    match filled(&lines, &context_beside(draft, &condensed), budget, mark, draft) {
         Some((new, shown)) if new.tokens < aged + digested => {
             let details = vec![("lines", lines.len() as u64), ("lines_shown", shown as u64)];
             draft.condense(&condensed, vec![new]);
@@ -94,14 +102,14 @@ pub(super) fn facts(draft: &Draft<'_>, exchanges: &[Exchange], condensed: &[Exch
         entries.push(lines);
     }
     let lines: Vec<Extract> = entries.into_iter().rev().flatten().collect();
-    let (mut kept, recent) = kept_texts(draft, condensed);
-    kept.extend(said.iter().map(|text| (*text).to_owned()));
-    rank::choose(&lines, &rank::Context { kept: &kept, recent: &recent }, budget, draft.subject().encoding).join("\n")
+    let mut context = context_beside(draft, condensed);
+    context.kept.extend(said.iter().map(|text| (*text).to_owned()));
+    Choice::of(&lines, &context, budget, draft.subject().encoding).told().join("\n")
 }
 
 /// What the results that stay say already.
-fn noted(draft: &Draft<'_>) -> extract::Said {
-    let mut said = extract::Said::default();
+fn noted(draft: &Draft<'_>) -> Said {
+    let mut said = Said::default();
     for exchange in draft.standing(Standing::Tail) {
         for message in (exchange.first..exchange.end).filter_map(|at| Message::parse(draft.raw(at)).ok()) {
             text_of(&message).iter().for_each(|text| said.note(text));
@@ -111,46 +119,53 @@ fn noted(draft: &Draft<'_>) -> extract::Said {
 }
 
 /// The digest of `lines` that fills `budget`, and the number of its lines.
-fn filled(
-    lines: &[Extract],
-    context: &rank::Context<'_>,
-    budget: u64,
-    mark: Option<&str>,
-    draft: &Draft<'_>,
-) -> Option<(Replacement, usize)> {
+fn filled(lines: &[Extract], context: &Context, budget: u64, mark: Option<&str>, draft: &Draft<'_>) -> Option<(Replacement, usize)> {
     let encoding = draft.subject().encoding;
-    let frame = Tag::Digest.message("", mark, encoding)?.tokens;
-    let mut room = budget.checked_sub(frame)?;
+    let mut room = budget.checked_sub(Tag::Digest.message("", mark, encoding)?.tokens)?;
+    let mut choice = Choice::of(lines, context, room, encoding);
+    let mut best = None;
     for _ in 0..TRIES {
-        let body = rank::choose(lines, context, room, encoding);
+        let body = choice.told();
         if body.is_empty() {
-            return None;
+            break;
         }
         let new = Tag::Digest.message(&body.join("\n"), mark, encoding)?;
-        if new.tokens <= budget {
-            return Some((new, body.len()));
+        match (budget.checked_sub(new.tokens), new.tokens.checked_sub(budget).and_then(|over| room.checked_sub(over))) {
+            // Lines take less together than the sum of what they take alone, as a rule.
+            (Some(left), _) => {
+                best = Some((new, body.len()));
+                if left < SLACK_TOKENS || !choice.extend(left) {
+                    break;
+                }
+            }
+            (None, Some(less)) if best.is_none() => {
+                room = less;
+                choice = Choice::of(lines, context, room, encoding);
+            }
+            _ => break,
         }
-        room = room.checked_sub(new.tokens - budget)?;
     }
-    None
+    best
 }
 
-/// The texts that stay, and the newest of them.
-pub(super) fn kept_texts(draft: &Draft<'_>, condensed: &[Exchange]) -> (Vec<String>, Vec<String>) {
-    let (mut kept, mut recent) = (Vec::new(), Vec::new());
+/// The texts that stay when `condensed` go.
+pub(super) fn context_beside(draft: &Draft<'_>, condensed: &[Exchange]) -> Context {
+    let mut context = Context::default();
     let stay: Vec<Exchange> = draft.remaining().map(|(exchange, _)| exchange).filter(|exchange| !condensed.contains(exchange)).collect();
     for (age, exchange) in stay.iter().rev().enumerate() {
         let raws = (exchange.first..exchange.end).flat_map(|at| draft.raws(at));
         for message in raws.filter_map(|raw| Message::parse(raw).ok()) {
             let arguments = message.calls.iter().filter_map(|call| serde_json::from_str::<String>(call.arguments?).ok());
-            let texts: Vec<String> = text_of(&message).into_iter().map(Cow::into_owned).chain(arguments).collect();
+            let (said, texts) = (context.calls.len(), text_of(&message).into_iter().map(Cow::into_owned));
+            context.calls.extend(arguments);
+            let texts: Vec<String> = texts.chain(context.calls.iter().skip(said).cloned()).collect();
             if age < RECENT {
-                recent.extend(texts.iter().cloned());
+                context.recent.extend(texts.iter().cloned());
             }
-            kept.extend(texts);
+            context.kept.extend(texts);
         }
     }
-    (kept, recent)
+    context
 }
 
 /// A text cut to about `budget` tokens by the same care: its beginning, its end, and in between what says most. `mark`,
@@ -158,16 +173,17 @@ pub(super) fn kept_texts(draft: &Draft<'_>, condensed: &[Exchange]) -> (Vec<Stri
 /// from.
 pub(super) fn shortened(
     text: &str,
-    (kept, recent): (&[String], &[String]),
+    context: &Context,
     budget: u64,
     encoding: Encoding,
     mark: impl FnOnce(usize, usize) -> String,
 ) -> Option<String> {
     let mut lines = Vec::new();
-    extract::result_lines(text, &[], &mut None, &mut lines);
-    let taken = rank::choose_within(&lines, &rank::Context { kept, recent }, budget, encoding);
+    result_lines(text, &[], &mut None, &mut lines);
+    let taken = choose_within(&lines, context, budget, encoding);
     let left_out = taken.iter().filter(|taken| !**taken).count();
-    if lines.len() < LEAST_LINES || left_out == lines.len() {
+    let least = if lines.iter().all(|line| line.plain) { LEAST_LINES } else { LEAST_MEMBERS };
+    if lines.len() < least || left_out == lines.len() {
         return None;
     }
     let (mut out, mut gap, mut mark): (Vec<String>, bool, _) = (Vec::new(), false, Some(mark));

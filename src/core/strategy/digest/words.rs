@@ -8,9 +8,9 @@ pub(super) const TELLING: f32 = 0.75;
 
 /// The words of a text: runs of letters, digits and what joins them in names, paths, dates and numbers.
 pub(in crate::core) fn words_of(text: &str) -> impl Iterator<Item = &str> {
-    let joins = |c: char| matches!(c, '_' | '.' | '/' | '#' | '@' | ':' | '-');
-    text.split(move |c: char| !(c.is_alphanumeric() || joins(c)))
-        .map(move |word| word.trim_end_matches(joins).trim_start_matches([':', '-', '#', '.']))
+    const JOINS: [char; 6] = ['.', '/', '#', '@', ':', '-'];
+    text.split(|c: char| !(c.is_alphanumeric() || c == '_' || JOINS.contains(&c)))
+        .map(|word| word.trim_end_matches(JOINS).trim_start_matches([':', '-', '#', '.']))
         .filter(|word| word.len() >= 2 && word.len() <= LONGEST_WORD)
 }
 
@@ -47,6 +47,7 @@ pub(super) fn shape(word: &str) -> f32 {
     let letters = lower + upper;
     match () {
         () if is_time(word) => 0.5,
+        () if word.contains('/') && letters >= 3 => 3.5,
         () if digits > 0 && letters > 0 => 3.0,
         () if digits > 0 && joins > 0 => 3.0,
         () if digits >= 3 => 2.0,
