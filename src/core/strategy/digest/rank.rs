@@ -33,7 +33,7 @@ const ON_TOPIC: f32 = 0.08;
 /// Share of the budget that the user's words have before anything else.
 const USER: f64 = 0.05;
 /// Share of the budget that names may take which no line says.
-const NAMES: f64 = 0.4;
+const NAMES: f64 = 0.45;
 /// The same for a name that stands alone.
 const NAME_ON_TOPIC: f32 = 0.3;
 /// What the line of names costs beside them.
@@ -42,6 +42,8 @@ const ALSO_TOKENS: u64 = 3;
 const LEAST_NAME_TOKENS: u64 = 4;
 /// Bytes that are a token, about.
 const BYTES_PER_TOKEN: f32 = 3.5;
+/// One in so many of the budget is the most that a line may cost before there are others.
+const MOST_SHARE: u64 = 3;
 /// Share of the budget that each end of a shortened text gets.
 const EDGE: f64 = 0.2;
 
@@ -189,6 +191,11 @@ impl<'t> Choice<'t> {
             let chain: Vec<usize> = self.chain(best.line).collect();
             let cost: u64 =
                 chain.iter().filter_map(|at| self.of.lines.get(*at)).map(|line| self.encoding.count(&self.shown(line)) + 1).sum();
+            // One line of prose or code alone is no digest.
+            let plain = self.of.lines.get(best.line).is_some_and(|line| line.plain && line.voice != Voice::Call);
+            if plain && cost * MOST_SHARE > budget && !to_the_brim {
+                continue;
+            }
             if cost > left {
                 if !to_the_brim || left < 8 {
                     break;

@@ -14,7 +14,7 @@ const OLDEST: f32 = 0.4;
 /// What each further mention adds to a word's worth, and each call that says it once more.
 const USED: f32 = 0.3;
 /// Times worth more: a value under a key that calls take values of.
-const ASKED: f32 = 3.0;
+const ASKED: f32 = 4.0;
 /// What a key is worth: its value counts.
 const KEY: f32 = 0.1;
 /// What the first word of a line is worth at most: its capital is grammar.

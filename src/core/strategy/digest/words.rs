@@ -47,7 +47,7 @@ pub(super) fn shape(word: &str) -> f32 {
     let letters = lower + upper;
     match () {
         () if is_time(word) => 0.5,
-        () if word.contains('/') && letters >= 3 => 3.5,
+        () if is_path(word) && letters >= 3 => 3.5,
         () if digits > 0 && letters > 0 => 3.0,
         () if digits > 0 && joins > 0 => 3.0,
         () if digits >= 3 => 2.0,
@@ -62,4 +62,10 @@ pub(super) fn shape(word: &str) -> f32 {
 
 fn is_time(word: &str) -> bool {
     word.len() >= 4 && word.contains(':') && word.bytes().all(|b| b.is_ascii_digit() || b":.-+TZ".contains(&b))
+}
+
+/// Whether a word names a file or a place below others: neither `and/or` nor the `/p` of a closing tag.
+fn is_path(word: &str) -> bool {
+    let slashes = word.bytes().filter(|b| *b == b'/').count();
+    slashes >= 2 || (slashes == 1 && !word.starts_with('/') && word.contains('.'))
 }
