@@ -27,8 +27,8 @@ const HEAD_PERCENT: usize = 60;
 const LEAST_TOKENS: u64 = 64;
 /// Tries to meet a result's share; each takes what the last one was over off again.
 const TRIES: usize = 4;
-/// Of what the head leaves of the target, the share that a tail gets which is too much (percent); older messages need
-/// the rest.
+/// Of what the head leaves of the target, the share that a tail gets which is too much (percent), where older messages
+/// need the rest.
 const TAIL_PERCENT: u64 = 50;
 
 /// Cuts a tail that with the head alone exceeds the room, or leaves older messages nothing of it, before anything else is
@@ -43,15 +43,15 @@ pub(super) fn apply_first(draft: &mut Draft<'_>, goal: Goal) -> u64 {
         }
     }
     let left = goal.target.saturating_sub(head);
-    let share = left * TAIL_PERCENT / 100;
+    let others = older.min(left - left * TAIL_PERCENT / 100);
     // What the room has above the target is there for the newest; where that is nothing, older messages keep their share.
-    let due = older.min(left - share).saturating_sub(goal.room.saturating_sub(goal.target));
+    let due = others.saturating_sub(goal.room.saturating_sub(goal.target));
     if head + tail + due <= goal.room {
         return 0;
     }
-    let before = draft.size().tokens;
-    let replaced = apply(draft, tail.saturating_sub(share));
-    replaced + cut_arguments(draft, tail.saturating_sub(share).saturating_sub(before - draft.size().tokens))
+    let (before, over) = (draft.size().tokens, tail.saturating_sub(left - others));
+    let replaced = apply(draft, over);
+    replaced + cut_arguments(draft, over.saturating_sub(before - draft.size().tokens))
 }
 
 /// Cuts what is left over the room when every step has run.

@@ -69,3 +69,22 @@ fn is_path(word: &str) -> bool {
     let slashes = word.bytes().filter(|b| *b == b'/').count();
     slashes >= 2 || (slashes == 1 && !word.starts_with('/') && word.contains('.'))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_whole_names() {
+        let words: Vec<&str> = words_of("def __init__(self, a_): # see lib/x.py:12, O-17.").collect();
+        assert_eq!(words, ["def", "__init__", "self", "a_", "see", "lib/x.py:12", "O-17"]);
+    }
+
+    #[test]
+    fn a_path_is_worth_more_than_what_only_has_a_slash() {
+        for path in ["src/main.rs", "/etc/hosts", "a/b/c"] {
+            assert!(is_path(path) && shape(path) >= shape("and/or"), "{path}");
+        }
+        assert!(!is_path("/output") && !is_path("and/or") && shape("and/or") < shape("src/main.rs"));
+    }
+}
