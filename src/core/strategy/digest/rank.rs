@@ -124,6 +124,7 @@ impl<'t> Choice<'t> {
         self.spend(budget) < budget
     }
 
+    /// Spends about so many tokens on lines and on names; what is left of them.
     fn spend(&mut self, budget: u64) -> u64 {
         let for_names = scale(budget, NAMES);
         let left = self.fill(budget - for_names, false, None);
@@ -173,6 +174,8 @@ impl<'t> Choice<'t> {
         gain / cost.max(1.0)
     }
 
+    /// Spends about `budget` tokens on lines, best first, of one voice if `only` says which; what is left of it. To the brim
+    /// means that dearer lines are passed over for cheaper ones at the end.
     fn fill(&mut self, budget: u64, to_the_brim: bool, only: Option<Voice>) -> u64 {
         let mut left = budget;
         let mut heap: BinaryHeap<Candidate> = (0..self.of.lines.len())
@@ -233,7 +236,7 @@ impl<'t> Choice<'t> {
 
     /// Spends about `budget` tokens on names that no line says; what is left of it.
     fn name(&mut self, budget: u64) -> u64 {
-        let mut left = budget;
+        let (mut left, mut named) = (budget, HashSet::new());
         for (entry, id) in self.nameable() {
             let Some(text) = self.of.spelled.get(id as usize).filter(|_| self.of.words.get(id as usize).is_some_and(|word| !word.said))
             else {
@@ -253,12 +256,15 @@ impl<'t> Choice<'t> {
             self.take(entry);
             say(id, &mut self.of.words, &self.of.within);
             let inside = self.of.within.get(id as usize).map_or(&[][..], Vec::as_slice);
-            let named = self.names.entry(entry).or_default();
+            let names = self.names.entry(entry).or_default();
             // What a longer name contains it tells as well.
-            for part in named.extract_if(.., |name| inside.contains(name)) {
-                left += self.of.spelled.get(part as usize).map_or(0, |text| self.encoding.count(text));
+            if inside.iter().any(|part| named.contains(part)) {
+                for part in names.extract_if(.., |name| inside.contains(name)) {
+                    left += self.of.spelled.get(part as usize).map_or(0, |text| self.encoding.count(text));
+                }
             }
-            named.push(id);
+            names.push(id);
+            named.insert(id);
         }
         left
     }
