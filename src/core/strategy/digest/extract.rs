@@ -72,7 +72,7 @@ impl Extract {
 }
 
 /// Columns that are those of the last table of the same name.
-const AGAIN: &str = ":";
+const AGAIN: &str = "{}:";
 
 /// The head of a table: ` items: [2]{sku,count}:`.
 #[derive(Debug, Clone, Copy)]
@@ -88,11 +88,8 @@ pub(super) struct Heading<'t> {
 impl<'t> Heading<'t> {
     /// The head in a line, if it is one.
     pub(super) fn of(line: &'t str) -> Option<Self> {
-        let (name, rest) = line.split_once('[')?;
-        let (count, columns) = rest.split_once(']')?;
-        if columns != AGAIN && !(columns.starts_with('{') && columns.ends_with("}:")) {
-            return None;
-        }
+        let (name, rest) = line.strip_suffix("}:")?.split_once('[')?;
+        let (count, _) = rest.split_once("]{")?;
         let (counted, columns) = line.split_at_checked(name.len() + count.len() + 2)?;
         (line.starts_with(' ') && !count.is_empty() && count.bytes().all(|b| b.is_ascii_digit())).then_some(Heading {
             counted,
@@ -105,7 +102,7 @@ impl<'t> Heading<'t> {
     pub(super) fn cells(&self) -> impl Iterator<Item = &'t str> {
         // What stands before an opening bracket is a group.
         let leaf = |part: &&str| !part.is_empty() && !part.contains('=');
-        self.columns.split([',', '}']).filter_map(|part| part.rsplit('{').next()).filter(leaf)
+        self.columns.trim_end_matches(':').split([',', '}']).filter_map(|part| part.rsplit('{').next()).filter(leaf)
     }
 
     /// The line when the last table of this name had the same columns.
@@ -252,4 +249,18 @@ fn opening(text: &str) -> (&str, &str) {
     }
     let first = pieces(line, ARGUMENT_BYTES).next().unwrap_or_default();
     (first.trim_end(), text.get(first.len()..).unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_without_columns_is_read_back_with_those_above_and_a_list_of_texts_is_no_table() {
+        let body = "→ stock()\n [2]{sku,count}:\n  A-1,3\n→ stock()\n [1]{}:\n  B-9,1\n→ notes()\n [0]:\n  a long text\n → [3]:";
+        let lines: Vec<String> = Extract::read_back(body).into_iter().map(|line| line.text).collect();
+        assert_eq!(lines.join("\n"), body.replace("[1]{}:", "[1]{sku,count}:"));
+        let cells: Vec<&str> = Heading::of(" f: [2]{id,name{first,last},kind=guest}:").unwrap().cells().collect();
+        assert_eq!(cells, ["id", "first", "last"]);
+    }
 }

@@ -15,7 +15,7 @@ const PROSE_BYTES: usize = 32;
 /// An object or list up to this length is one line (bytes).
 const INLINE_BYTES: usize = 120;
 
-/// Appends the lines of a result to a call with these arguments.
+/// Appends the lines of a message with the result of a call with these arguments.
 pub(super) fn answered(result: &Message<'_>, arguments: Option<&str>, said: &mut Option<Said>, out: &mut Vec<Extract>) {
     let asked = match arguments.and_then(Json::parse) {
         Some(Json::Object(members)) => members,
@@ -243,7 +243,9 @@ fn has_rows(value: &Json) -> bool {
 /// Appends the lines of a JSON value that stands at `path` of a result.
 fn json_lines(path: &str, value: &Json, out: &mut Vec<Extract>) {
     let named = |text: &str| if path.is_empty() { format!(" {text}") } else { format!(" {path}: {text}") };
-    if inline_bytes(value, INLINE_BYTES) <= INLINE_BYTES && !has_rows(value) {
+    let table = if let Json::List(items) = value { Table::of_any(items) } else { None };
+    let short = inline_bytes(value, INLINE_BYTES) <= INLINE_BYTES;
+    if short && !(table.is_some() && has_rows(value)) {
         let mut text = String::new();
         inline(value, &mut text);
         Extract::push(out, named(&text), false, false);
@@ -255,7 +257,7 @@ fn json_lines(path: &str, value: &Json, out: &mut Vec<Extract>) {
             for_each_line(text, &mut |line| Extract::push(out, format!("  {line}"), true, false));
         }
         Json::List(items) => {
-            let rows = Table::of_any(items).map(|table| (table.head(), table.rows().collect::<Vec<_>>()));
+            let rows = table.map(|table| (table.head(), table.rows().collect::<Vec<_>>()));
             match rows {
                 Some((head, rows)) if rows.iter().all(|row| row.len() <= 2 * LINE_BYTES) => {
                     Extract::push(out, named(&head), false, false);
