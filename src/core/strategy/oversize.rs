@@ -1,5 +1,5 @@
-//! The rule for newest results that alone are too much: where head and tail exceed the room, tool results in the tail
-//! are cut with the digest's care: beginning, end and what says most in between; the cut is marked.
+//! The rule for newest results that alone are too much: where head and tail exceed the room, tool results in the tail lose
+//! blanks and noise, or are cut with the digest's care: beginning, end and what says most in between; the cut is marked.
 //!
 //! This is no step that a policy names: it is what keeps an agent alive that has just read a huge file.
 
@@ -31,7 +31,7 @@ const TRIES: usize = 4;
 /// need the rest.
 const TAIL_PERCENT: u64 = 50;
 
-/// Cuts a tail that with the head alone exceeds the room, or leaves older messages nothing of it, before anything else is
+/// Cuts a tail that with the head alone exceeds the room, or leaves older messages less than their share of it, before anything else is
 /// made smaller.
 pub(super) fn apply_first(draft: &mut Draft<'_>, goal: Goal) -> u64 {
     let (mut head, mut tail, mut older) = (draft.subject().fixed_tokens, 0, 0);

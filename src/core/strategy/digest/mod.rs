@@ -103,7 +103,7 @@ pub(super) fn facts(draft: &Draft<'_>, exchanges: &[Exchange], condensed: &[Exch
     }
     let lines: Vec<Extract> = entries.into_iter().rev().flatten().collect();
     let mut context = context_beside(draft, condensed);
-    context.kept.extend(said.iter().map(|text| (*text).to_owned()));
+    context.said.extend(said.iter().map(|text| (*text).to_owned()));
     Choice::of(&lines, &context, budget, draft.subject().encoding).told().join("\n")
 }
 
@@ -130,19 +130,18 @@ fn filled(lines: &[Extract], context: &Context, budget: u64, mark: Option<&str>,
             break;
         }
         let new = Tag::Digest.message(&body.join("\n"), mark, encoding)?;
-        match (budget.checked_sub(new.tokens), new.tokens.checked_sub(budget).and_then(|over| room.checked_sub(over))) {
-            // Lines take less together than the sum of what they take alone, as a rule.
-            (Some(left), _) => {
-                best = Some((new, body.len()));
-                if left < SLACK_TOKENS || !choice.extend(left) {
-                    break;
-                }
+        let tokens = new.tokens;
+        // Lines take less together than the sum of what they take alone, as a rule.
+        if tokens <= budget {
+            best = Some((new, body.len()));
+            if budget - tokens < SLACK_TOKENS || !choice.extend(budget - tokens) {
+                break;
             }
-            (None, Some(less)) if best.is_none() => {
-                room = less;
-                choice = Choice::of(lines, context, room, encoding);
-            }
-            _ => break,
+        } else if best.is_some() {
+            break;
+        } else {
+            room = room.checked_sub(tokens - budget)?;
+            choice = Choice::of(lines, context, room, encoding);
         }
     }
     best
@@ -156,13 +155,12 @@ pub(super) fn context_beside(draft: &Draft<'_>, condensed: &[Exchange]) -> Conte
         let raws = (exchange.first..exchange.end).flat_map(|at| draft.raws(at));
         for message in raws.filter_map(|raw| Message::parse(raw).ok()) {
             let arguments = message.calls.iter().filter_map(|call| serde_json::from_str::<String>(call.arguments?).ok());
-            let (said, texts) = (context.calls.len(), text_of(&message).into_iter().map(Cow::into_owned));
-            context.calls.extend(arguments);
-            let texts: Vec<String> = texts.chain(context.calls.iter().skip(said).cloned()).collect();
+            let (arguments, texts): (Vec<String>, Vec<Cow<'_, str>>) = (arguments.collect(), text_of(&message));
             if age < RECENT {
-                context.recent.extend(texts.iter().cloned());
+                context.recent.extend(texts.iter().map(|text| text.clone().into_owned()).chain(arguments.iter().cloned()));
             }
-            context.kept.extend(texts);
+            context.said.extend(texts.into_iter().map(Cow::into_owned));
+            context.calls.extend(arguments);
         }
     }
     context

@@ -85,12 +85,12 @@ pub(super) struct Word {
 /// The text that stays beside the digest.
 #[derive(Debug, Default)]
 pub(in crate::core::strategy) struct Context {
-    /// All of it.
-    pub kept: Vec<String>,
-    /// The newest part of it: what the conversation is about now.
-    pub recent: Vec<String>,
-    /// The arguments of calls in it.
+    /// What its messages say.
+    pub said: Vec<String>,
+    /// The arguments of its calls.
     pub calls: Vec<String>,
+    /// The newest of both: what the conversation is about now.
+    pub recent: Vec<String>,
 }
 
 /// The lines of a full digest and their words.
@@ -238,7 +238,7 @@ impl<'t> Reader<'t> {
     }
 
     fn weighed(mut self, context: &Context) -> Weighed<'t> {
-        for text in &context.kept {
+        for text in context.said.iter().chain(&context.calls) {
             self.for_known(text, |_, word| word.said = true);
         }
         let mut asked = std::mem::take(&mut self.asked);
