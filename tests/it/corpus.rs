@@ -17,7 +17,7 @@ fn folder() -> PathBuf {
 }
 
 /// Name, body and tokens of each transcript.
-fn corpus() -> Vec<(String, String, u64)> {
+pub fn corpus() -> Vec<(String, String, u64)> {
     let files = std::fs::read_dir(folder()).unwrap().map(|entry| entry.unwrap().path());
     let mut all: Vec<_> = files
         .filter(|path| path.extension().is_some_and(|extension| extension == "json"))

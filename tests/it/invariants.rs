@@ -49,6 +49,11 @@ impl Core {
         Core { prices, ..Core::default() }
     }
 
+    /// One for which some prefixes have a summary.
+    pub fn with_summaries(summaries: Option<u8>) -> Self {
+        Core { summaries, ..Core::default() }
+    }
+
     pub fn ask(&self, body: &str, policy: &Policy) -> Outcome {
         self.ask_with(body, policy, false)
     }

@@ -20,6 +20,7 @@ mod configuration;
 mod corpus;
 mod counting;
 mod errors;
+mod fingerprints;
 mod generated;
 mod invariants;
 mod ladder;

@@ -12,7 +12,7 @@ use crate::invariants::{Core, check, policy_of};
 use crate::support::messages_of;
 
 /// The conversations of a file, each a list of raw messages; `None`, loudly, where the file is not.
-fn conversations(name: &str) -> Option<Vec<Vec<String>>> {
+pub fn conversations(name: &str) -> Option<Vec<Vec<String>>> {
     let file = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../shared/traces").join(name);
     match std::fs::read_to_string(&file) {
         Ok(text) => Some(text.lines().map(|line| messages_of(line.as_bytes())).collect()),
@@ -23,12 +23,12 @@ fn conversations(name: &str) -> Option<Vec<Vec<String>>> {
     }
 }
 
-fn body(messages: &[String]) -> String {
+pub fn body(messages: &[String]) -> String {
     format!(r#"{{"model":"gpt-4o","messages":[{}]}}"#, messages.join(","))
 }
 
 /// Lengths of a conversation at which a request was made.
-fn request_points(messages: &[String]) -> Vec<usize> {
+pub fn request_points(messages: &[String]) -> Vec<usize> {
     let asks = |at: &usize| messages[*at].contains(r#""role": "assistant""#) || messages[*at].contains(r#""role":"assistant""#);
     (1..messages.len()).filter(asks).chain([messages.len()]).collect()
 }
