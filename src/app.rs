@@ -9,13 +9,16 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use crate::admin::{self, Readiness};
+use crate::admin;
+use crate::admin::Readiness;
 use crate::config::Config;
 use crate::core::policy::{Policy, Window};
 use crate::core::tokens::Encoding;
 use crate::observe::Metrics;
-use crate::proxy::{self, Proxy};
-use crate::server::{self, Bounds, Worker};
+use crate::proxy;
+use crate::proxy::Proxy;
+use crate::server;
+use crate::server::{Bounds, Worker};
 
 /// The two sockets, bound before anything else, so that a port that is taken is noticed first.
 #[derive(Debug)]
@@ -33,9 +36,14 @@ impl Listeners {
     /// With the address that could not be bound.
     pub async fn bind(config: &Config) -> io::Result<Self> {
         let bind = async |address: SocketAddr, key: &str| {
-            TcpListener::bind(address).await.map_err(|error| io::Error::new(error.kind(), format!("{key} {address}: {error}")))
+            TcpListener::bind(address)
+                .await
+                .map_err(|error| io::Error::new(error.kind(), format!("{key} {address}: {error}")))
         };
-        Ok(Listeners { data: bind(config.listen, "listen.address").await?, admin: bind(config.admin, "admin.address").await? })
+        Ok(Listeners {
+            data: bind(config.listen, "listen.address").await?,
+            admin: bind(config.admin, "admin.address").await?,
+        })
     }
 }
 
@@ -48,7 +56,11 @@ const ADMIN_DRAIN: Duration = Duration::from_millis(500);
 ///
 /// # Errors
 /// When Baler could not be put together.
-pub async fn run(config: Config, listeners: Listeners, stop: CancellationToken) -> anyhow::Result<()> {
+pub async fn run(
+    config: Config,
+    listeners: Listeners,
+    stop: CancellationToken,
+) -> anyhow::Result<()> {
     let metrics = Arc::new(Metrics::new()?);
     let readiness = Arc::new(Readiness::default());
     announce(&config, &listeners);
@@ -65,14 +77,30 @@ pub async fn run(config: Config, listeners: Listeners, stop: CancellationToken) 
     let stop_admin = CancellationToken::new();
     let admin = {
         let readiness = Arc::clone(&readiness);
-        let handle = move |request| admin::handle(Arc::clone(&readiness), Arc::clone(&metrics), request);
-        let worker = Worker::here(handle, Bounds { drain_timeout: ADMIN_DRAIN, ..bounds });
-        tokio::spawn(server::serve(listeners.admin, vec![worker], ADMIN_CONNECTIONS, stop_admin.clone()))
+        let handle =
+            move |request| admin::handle(Arc::clone(&readiness), Arc::clone(&metrics), request);
+        let worker = Worker::here(
+            handle,
+            Bounds {
+                drain_timeout: ADMIN_DRAIN,
+                ..bounds
+            },
+        );
+        tokio::spawn(server::serve(
+            listeners.admin,
+            vec![worker],
+            ADMIN_CONNECTIONS,
+            stop_admin.clone(),
+        ))
     };
     let workers: std::io::Result<Vec<Worker>> = (0..count)
         .map(|at| {
             let proxy = Arc::clone(&proxy);
-            Worker::thread(&format!("worker-{at}"), move |request| proxy::handle(Arc::clone(&proxy), at, request), bounds)
+            Worker::thread(
+                &format!("worker-{at}"),
+                move |request| proxy::handle(Arc::clone(&proxy), at, request),
+                bounds,
+            )
         })
         .collect();
     load.await?;
@@ -86,7 +114,10 @@ pub async fn run(config: Config, listeners: Listeners, stop: CancellationToken) 
             proxy.close().await;
         }
     };
-    let (drained, ()) = tokio::join!(server::serve(listeners.data, workers?, bounds.connections, stop), stopping);
+    let (drained, ()) = tokio::join!(
+        server::serve(listeners.data, workers?, bounds.connections, stop),
+        stopping
+    );
     if drained {
         info!("drained: every request was finished");
     } else {
@@ -120,18 +151,45 @@ pub fn describe(policy: &Policy) -> String {
         Window::Tokens(tokens) => tokens.to_string(),
     };
     let mut trigger: Vec<String> = Vec::new();
-    trigger.extend(policy.trigger.ratio.map(|ratio| format!("{:.0} %", ratio * 100.0)));
-    trigger.extend(policy.trigger.tokens.map(|tokens| format!("{tokens} tokens")));
-    trigger.extend(policy.trigger.messages.map(|messages| format!("{messages} messages")));
+    trigger.extend(
+        policy
+            .trigger
+            .ratio
+            .map(|ratio| format!("{:.0} %", ratio * 100.0)),
+    );
+    trigger.extend(
+        policy
+            .trigger
+            .tokens
+            .map(|tokens| format!("{tokens} tokens")),
+    );
+    trigger.extend(
+        policy
+            .trigger
+            .messages
+            .map(|messages| format!("{messages} messages")),
+    );
     trigger.extend(policy.trigger.turns.map(|turns| format!("{turns} turns")));
     trigger.extend(policy.when.as_ref().map(|_| "its expression".to_owned()));
-    let ladder: Vec<&str> = policy.ladder.iter().map(|step| step.strategy.name()).collect();
+    let ladder: Vec<&str> = policy
+        .ladder
+        .iter()
+        .map(|step| step.strategy.name())
+        .collect();
     format!(
         "{}: mode {}, window {window}, reserve {}, acts at {}, ladder {}",
         policy.name,
         policy.mode.as_str(),
         policy.reserve,
-        if trigger.is_empty() { "overflow".to_owned() } else { trigger.join(" or ") },
-        if ladder.is_empty() { "empty".to_owned() } else { ladder.join(" > ") },
+        if trigger.is_empty() {
+            "overflow".to_owned()
+        } else {
+            trigger.join(" or ")
+        },
+        if ladder.is_empty() {
+            "empty".to_owned()
+        } else {
+            ladder.join(" > ")
+        },
     )
 }

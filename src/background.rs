@@ -19,7 +19,8 @@ impl Background {
     /// Runs a task that ends with Baler at the latest: what it finds out then is of no use any more.
     pub fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
         let stop = self.stop.clone();
-        self.tasks.spawn(async move { stop.run_until_cancelled(task).await });
+        self.tasks
+            .spawn(async move { stop.run_until_cancelled(task).await });
     }
 
     /// Whether Baler stops: nothing is worth beginning.

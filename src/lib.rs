@@ -14,4 +14,3 @@ pub mod server;
 pub mod summarizer;
 pub mod upstream;
 pub mod webhook;
-pub mod windows;

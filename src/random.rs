@@ -11,7 +11,9 @@ pub(crate) fn bytes<const N: usize>() -> [u8; N] {
     if getrandom::fill(&mut bytes).is_err() {
         use std::hash::{BuildHasher, RandomState};
         for chunk in bytes.chunks_mut(8) {
-            let word = RandomState::new().hash_one(std::time::Instant::now()).to_le_bytes();
+            let word = RandomState::new()
+                .hash_one(std::time::Instant::now())
+                .to_le_bytes();
             chunk.copy_from_slice(word.get(..chunk.len()).unwrap_or_default());
         }
     }
@@ -22,6 +24,14 @@ pub(crate) fn bytes<const N: usize>() -> [u8; N] {
 #[must_use]
 pub(crate) fn id() -> String {
     static FIRST: OnceLock<(u64, AtomicU64)> = OnceLock::new();
-    let (process, next) = FIRST.get_or_init(|| (u64::from_le_bytes(bytes()), AtomicU64::new(u64::from_le_bytes(bytes()))));
-    format!("{process:016x}{:016x}", next.fetch_add(1, Ordering::Relaxed))
+    let (process, next) = FIRST.get_or_init(|| {
+        (
+            u64::from_le_bytes(bytes()),
+            AtomicU64::new(u64::from_le_bytes(bytes())),
+        )
+    });
+    format!(
+        "{process:016x}{:016x}",
+        next.fetch_add(1, Ordering::Relaxed)
+    )
 }

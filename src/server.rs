@@ -24,7 +24,7 @@ use tower::ServiceBuilder;
 use tower_http::catch_panic::CatchPanicLayer;
 use tracing::{debug, warn};
 
-use crate::proxy::Refusal;
+use crate::proxy::ProxyError;
 
 /// Bounds of a listener.
 #[derive(Debug, Clone, Copy)]
@@ -102,12 +102,17 @@ impl Worker {
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
         let (worker, work) = Worker::parts(handle, bounds);
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(BLOCKING_THREADS).build()?;
-        std::thread::Builder::new().name(name.to_owned()).spawn(move || {
-            runtime.block_on(work);
-            // What the drain timeout cut off must not hold the thread.
-            runtime.shutdown_background();
-        })?;
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .max_blocking_threads(BLOCKING_THREADS)
+            .build()?;
+        std::thread::Builder::new()
+            .name(name.to_owned())
+            .spawn(move || {
+                runtime.block_on(work);
+                // What the drain timeout cut off must not hold the thread.
+                runtime.shutdown_background();
+            })?;
         Ok(worker)
     }
 
@@ -124,12 +129,23 @@ impl Worker {
         let work = async move {
             let _ = done.send(work(connections, handle, bounds).await);
         };
-        (Worker { queue, busy: Arc::default(), drained }, work)
+        (
+            Worker {
+                queue,
+                busy: Arc::default(),
+                drained,
+            },
+            work,
+        )
     }
 }
 
 /// Serves connections until the queue is closed, then lets running requests finish. Says whether all did in time.
-async fn work<H, F, B>(mut connections: mpsc::UnboundedReceiver<Accepted>, handle: H, bounds: Bounds) -> bool
+async fn work<H, F, B>(
+    mut connections: mpsc::UnboundedReceiver<Accepted>,
+    handle: H,
+    bounds: Bounds,
+) -> bool
 where
     H: Fn(Request<Incoming>) -> F + Clone + Send + Sync + 'static,
     F: Future<Output = Result<Response<B>, Infallible>> + Send + 'static,
@@ -137,7 +153,11 @@ where
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
     let mut http = auto::Builder::new(TokioExecutor::new());
-    http.http1().timer(TokioTimer::new()).header_read_timeout(bounds.header_timeout).preserve_header_case(true).auto_date_header(false);
+    http.http1()
+        .timer(TokioTimer::new())
+        .header_read_timeout(bounds.header_timeout)
+        .preserve_header_case(true)
+        .auto_date_header(false);
     http.http2()
         .timer(TokioTimer::new())
         .max_concurrent_streams(MAX_STREAMS)
@@ -145,8 +165,11 @@ where
         .adaptive_window(true)
         .auto_date_header(false);
     // A panic outside of guarded thinking costs its request a 500, not the connection.
-    let service =
-        TowerToHyperService::new(ServiceBuilder::new().layer(CatchPanicLayer::custom(after_panic)).service(tower::service_fn(handle)));
+    let service = TowerToHyperService::new(
+        ServiceBuilder::new()
+            .layer(CatchPanicLayer::custom(after_panic))
+            .service(tower::service_fn(handle)),
+    );
     let graceful = GracefulShutdown::new();
 
     while let Some(Accepted { stream, place }) = connections.recv().await {
@@ -157,7 +180,10 @@ where
                 continue;
             }
         };
-        let connection = graceful.watch(http.serve_connection(TokioIo::new(stream), service.clone()).into_owned());
+        let connection = graceful.watch(
+            http.serve_connection(TokioIo::new(stream), service.clone())
+                .into_owned(),
+        );
         tokio::spawn(async move {
             if let Err(error) = connection.await {
                 debug!(%error, "connection ended");
@@ -165,16 +191,23 @@ where
             drop(place);
         });
     }
-    tokio::time::timeout(bounds.drain_timeout, graceful.shutdown()).await.is_ok()
+    tokio::time::timeout(bounds.drain_timeout, graceful.shutdown())
+        .await
+        .is_ok()
 }
 
 fn after_panic(_: Box<dyn std::any::Any + Send>) -> Response<http_body_util::Full<bytes::Bytes>> {
-    Refusal::Internal.response()
+    ProxyError::Internal.response()
 }
 
 /// Accepts on `listener` and hands each connection to the least busy worker, until `stop` is cancelled; then nothing is
 /// accepted any more and the workers drain. Returns whether every running request was finished in time.
-pub async fn serve(listener: TcpListener, workers: Vec<Worker>, connections: usize, stop: CancellationToken) -> bool {
+pub async fn serve(
+    listener: TcpListener,
+    workers: Vec<Worker>,
+    connections: usize,
+    stop: CancellationToken,
+) -> bool {
     let permits = Arc::new(Semaphore::new(connections.min(Semaphore::MAX_PERMITS)));
     loop {
         let accepted = tokio::select! {
@@ -183,9 +216,15 @@ pub async fn serve(listener: TcpListener, workers: Vec<Worker>, connections: usi
         };
         match accepted {
             Ok((stream, permit)) => {
-                if let Some(worker) = workers.iter().min_by_key(|worker| worker.busy.load(Ordering::Relaxed)) {
+                if let Some(worker) = workers
+                    .iter()
+                    .min_by_key(|worker| worker.busy.load(Ordering::Relaxed))
+                {
                     worker.busy.fetch_add(1, Ordering::Relaxed);
-                    let place = Place { _permit: permit, busy: Arc::clone(&worker.busy) };
+                    let place = Place {
+                        _permit: permit,
+                        busy: Arc::clone(&worker.busy),
+                    };
                     let _ = worker.queue.send(Accepted { stream, place });
                 }
             }
@@ -204,8 +243,14 @@ pub async fn serve(listener: TcpListener, workers: Vec<Worker>, connections: usi
     all
 }
 
-async fn accept(listener: &TcpListener, permits: &Arc<Semaphore>) -> io::Result<(std::net::TcpStream, OwnedSemaphorePermit)> {
-    let permit = Arc::clone(permits).acquire_owned().await.map_err(io::Error::other)?;
+async fn accept(
+    listener: &TcpListener,
+    permits: &Arc<Semaphore>,
+) -> io::Result<(std::net::TcpStream, OwnedSemaphorePermit)> {
+    let permit = Arc::clone(permits)
+        .acquire_owned()
+        .await
+        .map_err(io::Error::other)?;
     let (stream, _) = listener.accept().await?;
     stream.set_nodelay(true)?;
     Ok((stream.into_std()?, permit))

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::core::policy::Webhook;
-use crate::core::strategy::{Answer, Question};
+use crate::core::strategy::{WebhookAnswer, WebhookRequest};
 use crate::observe::Metrics;
 use crate::upstream::Upstream;
 
@@ -38,31 +38,64 @@ pub async fn ask(
     webhook: &Webhook,
     policy: &str,
     model: Option<&str>,
-    question: &Question,
+    question: &WebhookRequest,
     metrics: &Metrics,
-) -> Answer {
+) -> WebhookAnswer {
     let began = Instant::now();
     let asked = async {
-        let messages = question.messages.iter().map(|raw| serde_json::from_str(raw)).collect::<Result<_, _>>().map_err(|_| "error")?;
-        let asked = Asked { policy, model, tokens: question.tokens, target_tokens: question.target_tokens, messages };
+        let messages = question
+            .messages
+            .iter()
+            .map(|raw| serde_json::from_str(raw))
+            .collect::<Result<_, _>>()
+            .map_err(|_| "error")?;
+        let asked = Asked {
+            policy,
+            model,
+            tokens: question.tokens,
+            target_tokens: question.target_tokens,
+            messages,
+        };
         let body = Bytes::from(serde_json::to_vec(&asked).map_err(|_| "error")?);
-        let response = upstream.post(&webhook.url, body).await.map_err(|_| "unreachable")?;
+        let response = upstream
+            .post(&webhook.url, body)
+            .await
+            .map_err(|_| "unreachable")?;
         if !response.status().is_success() {
             return Err("status");
         }
-        let body = Limited::new(response.into_body(), webhook.max_bytes).collect().await;
+        let body = Limited::new(response.into_body(), webhook.max_bytes)
+            .collect()
+            .await;
         body.map(http_body_util::Collected::to_bytes)
-            .map_err(|error| if error.is::<http_body_util::LengthLimitError>() { "too_large" } else { "broken" })
+            .map_err(|error| {
+                if error.is::<http_body_util::LengthLimitError>() {
+                    "too_large"
+                } else {
+                    "broken"
+                }
+            })
     };
     let answered = match tokio::time::timeout(webhook.timeout, asked).await {
         Ok(Ok(body)) => match serde_json::from_slice::<Answered<'_>>(&body) {
-            Ok(answered) => Ok(answered.messages.into_iter().map(|raw| raw.get().to_owned()).collect()),
+            Ok(answered) => Ok(answered
+                .messages
+                .into_iter()
+                .map(|raw| raw.get().to_owned())
+                .collect()),
             Err(_) => Err("not_messages"),
         },
         Ok(Err(outcome)) => Err(outcome),
         Err(_) => Err("timeout"),
     };
-    metrics.webhook_seconds.observe(began.elapsed().as_secs_f64());
-    metrics.webhook_calls.with_label_values(&[answered.as_ref().map_or_else(|outcome| *outcome, |_: &Vec<String>| "answered")]).inc();
-    answered.map_or(Answer::Failed, Answer::Messages)
+    metrics
+        .webhook_seconds
+        .observe(began.elapsed().as_secs_f64());
+    metrics
+        .webhook_calls
+        .with_label_values(&[answered
+            .as_ref()
+            .map_or_else(|outcome| *outcome, |_: &Vec<String>| "answered")])
+        .inc();
+    answered.map_or(WebhookAnswer::Failed, WebhookAnswer::Messages)
 }

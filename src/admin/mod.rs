@@ -41,24 +41,47 @@ pub async fn handle(
 ) -> Result<Response<Full<Bytes>>, Infallible> {
     const TEXT: &str = "text/plain; charset=utf-8";
     let (status, kind, body) = match (request.method(), request.uri().path()) {
-        (&Method::GET | &Method::HEAD, "/livez") => (StatusCode::OK, TEXT, Bytes::from_static(b"ok\n")),
-        (&Method::GET | &Method::HEAD, "/readyz") if readiness.is_ready() => (StatusCode::OK, TEXT, Bytes::from_static(b"ok\n")),
-        (&Method::GET | &Method::HEAD, "/readyz") => (StatusCode::SERVICE_UNAVAILABLE, TEXT, Bytes::from_static(b"not ready\n")),
-        (&Method::GET | &Method::HEAD, "/metrics") => {
-            (StatusCode::OK, "text/plain; version=0.0.4; charset=utf-8", Bytes::from(metrics.render()))
+        (&Method::GET | &Method::HEAD, "/livez") => {
+            (StatusCode::OK, TEXT, Bytes::from_static(b"ok\n"))
         }
-        (&Method::GET | &Method::HEAD, "/version") => (StatusCode::OK, "application/json", Bytes::from(version())),
-        (&Method::GET | &Method::HEAD, _) => {
-            (StatusCode::NOT_FOUND, TEXT, Bytes::from_static(b"not found; there is /livez, /readyz, /metrics and /version\n"))
+        (&Method::GET | &Method::HEAD, "/readyz") if readiness.is_ready() => {
+            (StatusCode::OK, TEXT, Bytes::from_static(b"ok\n"))
         }
-        _ => (StatusCode::METHOD_NOT_ALLOWED, TEXT, Bytes::from_static(b"read-only\n")),
+        (&Method::GET | &Method::HEAD, "/readyz") => (
+            StatusCode::SERVICE_UNAVAILABLE,
+            TEXT,
+            Bytes::from_static(b"not ready\n"),
+        ),
+        (&Method::GET | &Method::HEAD, "/metrics") => (
+            StatusCode::OK,
+            "text/plain; version=0.0.4; charset=utf-8",
+            Bytes::from(metrics.render()),
+        ),
+        (&Method::GET | &Method::HEAD, "/version") => {
+            (StatusCode::OK, "application/json", Bytes::from(version()))
+        }
+        (&Method::GET | &Method::HEAD, _) => (
+            StatusCode::NOT_FOUND,
+            TEXT,
+            Bytes::from_static(b"not found; there is /livez, /readyz, /metrics and /version\n"),
+        ),
+        _ => (
+            StatusCode::METHOD_NOT_ALLOWED,
+            TEXT,
+            Bytes::from_static(b"read-only\n"),
+        ),
     };
     let mut response = Response::new(Full::from(body));
     *response.status_mut() = status;
-    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+    response
+        .headers_mut()
+        .insert(CONTENT_TYPE, HeaderValue::from_static(kind));
     Ok(response)
 }
 
 fn version() -> String {
-    format!("{}\n", serde_json::json!({ "name": env!("CARGO_PKG_NAME"), "version": env!("CARGO_PKG_VERSION") }))
+    format!(
+        "{}\n",
+        serde_json::json!({ "name": env!("CARGO_PKG_NAME"), "version": env!("CARGO_PKG_VERSION") })
+    )
 }

@@ -119,7 +119,10 @@ impl ServeFlags {
         Sources {
             file: self.config,
             env: environment(),
-            flags: flags.into_iter().filter_map(|(key, value)| Some((key, value?))).collect(),
+            flags: flags
+                .into_iter()
+                .filter_map(|(key, value)| Some((key, value?)))
+                .collect(),
             ladder: None,
         }
     }
@@ -127,7 +130,9 @@ impl ServeFlags {
 
 /// The environment, as far as it is text.
 fn environment() -> std::collections::BTreeMap<String, String> {
-    std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?))).collect()
+    std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+        .collect()
 }
 
 /// Runs the command that was typed.

@@ -7,8 +7,9 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use super::{EXIT_CONFIG, ServeFlags, complain};
-use crate::app::{self, Listeners};
+use crate::app;
+use crate::app::Listeners;
+use crate::cli::{EXIT_CONFIG, ServeFlags, complain};
 use crate::{config, observe};
 
 pub(super) fn run(flags: ServeFlags) -> anyhow::Result<ExitCode> {
@@ -21,7 +22,9 @@ pub(super) fn run(flags: ServeFlags) -> anyhow::Result<ExitCode> {
     };
     observe::init_logging(config.log_format, &config.log_level);
     // Accepts, probes and signals; requests have threads of their own.
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
     runtime.block_on(async {
         let listeners = Listeners::bind(&config).await.context("cannot listen")?;
         let stop = CancellationToken::new();
@@ -37,7 +40,10 @@ pub(super) fn run(flags: ServeFlags) -> anyhow::Result<ExitCode> {
 
 /// The first SIGTERM or SIGINT asks to stop, a second one does not wait.
 fn stop_on_signals(stop: CancellationToken) -> anyhow::Result<tokio::task::JoinHandle<()>> {
-    let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    let (mut terminate, mut interrupt) = (
+        signal(SignalKind::terminate())?,
+        signal(SignalKind::interrupt())?,
+    );
     Ok(tokio::spawn(async move {
         let mut next = async || {
             tokio::select! {

@@ -47,7 +47,9 @@ pub struct Problem {
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.key, self.what)?;
-        self.source.as_ref().map_or(Ok(()), |source| write!(f, " ({source})"))
+        self.source
+            .as_ref()
+            .map_or(Ok(()), |source| write!(f, " ({source})"))
     }
 }
 
@@ -60,8 +62,14 @@ pub struct Problems(pub Vec<Problem>);
 /// has a Service called `baler` or `baler-something`.
 fn is_foreign(name: &str) -> bool {
     let rest = name.strip_prefix("BALER").unwrap_or(name);
-    let numbered_port = rest.split("_PORT_").skip(1).any(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
-    let of_a_service = rest.ends_with("_SERVICE_HOST") || rest.ends_with("_PORT") || rest.contains("_SERVICE_PORT") || numbered_port;
+    let numbered_port = rest
+        .split("_PORT_")
+        .skip(1)
+        .any(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
+    let of_a_service = rest.ends_with("_SERVICE_HOST")
+        || rest.ends_with("_PORT")
+        || rest.contains("_SERVICE_PORT")
+        || numbered_port;
     rest == "_CONFIG" || (of_a_service && !rest.contains("__"))
 }
 
@@ -72,20 +80,34 @@ fn is_foreign(name: &str) -> bool {
 pub fn load(sources: &Sources) -> Result<Config, Problems> {
     let mut problems = Vec::new();
     let mut figment = Figment::new();
-    if let Some(url) = sources.env.get("OPENAI_BASE_URL").filter(|url| !url.is_empty()) {
+    if let Some(url) = sources
+        .env
+        .get("OPENAI_BASE_URL")
+        .filter(|url| !url.is_empty())
+    {
         figment = figment.merge(Serialized::default("upstream.url", url));
     }
     if let Some(file) = &sources.file {
         figment = figment.merge(read_file(file, &mut problems));
     }
-    for (name, value) in sources.env.iter().filter(|(name, _)| name.starts_with("BALER_") && !is_foreign(name)) {
-        match name.strip_prefix("BALER_").map(|rest| rest.to_ascii_lowercase().replace("__", ".")) {
+    for (name, value) in sources
+        .env
+        .iter()
+        .filter(|(name, _)| name.starts_with("BALER_") && !is_foreign(name))
+    {
+        match name
+            .strip_prefix("BALER_")
+            .map(|rest| rest.to_ascii_lowercase().replace("__", "."))
+        {
             Some(key) if key.contains('.') && !key.split('.').any(str::is_empty) => {
                 figment = figment.merge(Serialized::default(&key, parsed(value)));
             }
             _ => problems.push(Problem {
                 key: name.clone(),
-                what: format!("no such variable; sections and keys are joined by two underscores: {}", nearest_variable(name)),
+                what: format!(
+                    "no such variable; sections and keys are joined by two underscores: {}",
+                    nearest_variable(name)
+                ),
                 source: Some("environment".to_owned()),
             }),
         }
@@ -109,15 +131,24 @@ pub fn load(sources: &Sources) -> Result<Config, Problems> {
                         hint(nearest(name, step::STEPS.iter().copied())),
                         step::STEPS.join(", ")
                     );
-                    problems.push(Problem { key: "--ladder".to_owned(), what, source: None });
+                    problems.push(Problem {
+                        key: "--ladder".to_owned(),
+                        what,
+                        source: None,
+                    });
                 }
                 step
             })
             .collect();
-        written.policy.iter_mut().for_each(|policy| policy.ladder.clone_from(&steps));
+        written
+            .policy
+            .iter_mut()
+            .for_each(|policy| policy.ladder.clone_from(&steps));
     }
     let config = resolved(&written, sources, &mut problems);
-    config.filter(|_| problems.is_empty()).ok_or(Problems(problems))
+    config
+        .filter(|_| problems.is_empty())
+        .ok_or(Problems(problems))
 }
 
 /// Checks and resolves what was written in code.
@@ -138,16 +169,24 @@ fn resolved(written: &raw::Raw, sources: &Sources, problems: &mut Vec<Problem>) 
 
 /// A variable's value: numbers, booleans and lists as in the file, anything else a string.
 fn parsed(text: &str) -> Value {
-    text.parse().unwrap_or_else(|never: std::convert::Infallible| match never {})
+    text.parse()
+        .unwrap_or_else(|never: std::convert::Infallible| match never {})
 }
 
 fn read_file(file: &Path, problems: &mut Vec<Problem>) -> Figment {
-    let fail = |what: String| Problem { key: file.display().to_string(), what, source: None };
+    let fail = |what: String| Problem {
+        key: file.display().to_string(),
+        what,
+        source: None,
+    };
     match std::fs::read_to_string(file) {
         Ok(text) => {
             let figment = Figment::from(Toml::string(&text));
             if let Err(error) = merged(&figment) {
-                problems.push(fail(format!("not valid TOML: {}", error.to_string().trim())));
+                problems.push(fail(format!(
+                    "not valid TOML: {}",
+                    error.to_string().trim()
+                )));
                 return Figment::new();
             }
             figment
@@ -161,7 +200,10 @@ fn read_file(file: &Path, problems: &mut Vec<Problem>) -> Figment {
 
 /// A figment's merged data; an error tells what could not be read.
 fn merged(figment: &Figment) -> Result<Dict, Box<figment::Error>> {
-    Ok(figment.data()?.remove(&Profile::Default).unwrap_or_default())
+    Ok(figment
+        .data()?
+        .remove(&Profile::Default)
+        .unwrap_or_default())
 }
 
 /// Takes the written configuration out of the merged data. What does not fit is reported, taken away, and the rest read
@@ -170,7 +212,11 @@ fn extract(figment: &Figment, sources: &Sources, problems: &mut Vec<Problem>) ->
     let mut data = match merged(figment) {
         Ok(dict) => Value::from(dict),
         Err(error) => {
-            problems.push(Problem { key: error.path.join("."), what: error.kind.to_string(), source: None });
+            problems.push(Problem {
+                key: error.path.join("."),
+                what: error.kind.to_string(),
+                source: None,
+            });
             return raw::Raw::default();
         }
     };
@@ -199,22 +245,46 @@ fn explain(error: &figment::Error, data: &Value) -> (String, Option<String>) {
         Kind::UnknownField(name, known) => {
             let last = (error.path.last() != Some(name)).then(|| name.clone());
             let path: Vec<String> = error.path.iter().cloned().chain(last.clone()).collect();
-            let value =
-                find(data, &path).map(show).filter(|value| !value.is_empty()).map(|value| format!(" = {value}")).unwrap_or_default();
-            (format!("unknown key{value}{}; known here: {}", hint(nearest(name, known.iter().copied())), known.join(", ")), last)
+            let value = find(data, &path)
+                .map(show)
+                .filter(|value| !value.is_empty())
+                .map(|value| format!(" = {value}"))
+                .unwrap_or_default();
+            (
+                format!(
+                    "unknown key{value}{}; known here: {}",
+                    hint(nearest(name, known.iter().copied())),
+                    known.join(", ")
+                ),
+                last,
+            )
         }
-        Kind::UnknownVariant(name, known) => {
-            (format!("unknown value \"{name}\"{}; one of {}", hint(nearest(name, known.iter().copied())), known.join(", ")), None)
-        }
+        Kind::UnknownVariant(name, known) => (
+            format!(
+                "unknown value \"{name}\"{}; one of {}",
+                hint(nearest(name, known.iter().copied())),
+                known.join(", ")
+            ),
+            None,
+        ),
         kind => {
             let value = find(data, &error.path).map(show).unwrap_or_default();
-            (if value.is_empty() { kind.to_string() } else { format!("{kind}, got {value}") }, None)
+            (
+                if value.is_empty() {
+                    kind.to_string()
+                } else {
+                    format!("{kind}, got {value}")
+                },
+                None,
+            )
         }
     }
 }
 
 fn hint(nearest: Option<&str>) -> String {
-    nearest.map(|name| format!(", did you mean \"{name}\"?")).unwrap_or_default()
+    nearest
+        .map(|name| format!(", did you mean \"{name}\"?"))
+        .unwrap_or_default()
 }
 
 /// The known name that a wrong one most likely meant.
@@ -228,9 +298,14 @@ fn nearest<'n>(name: &str, known: impl Iterator<Item = &'n str>) -> Option<&'n s
 
 fn nearest_variable(name: &str) -> String {
     let keys = raw::key_paths();
-    let variables: Vec<String> = keys.iter().map(|key| format!("BALER_{}", key.to_ascii_uppercase().replace('.', "__"))).collect();
-    nearest(name, variables.iter().map(String::as_str))
-        .map_or_else(|| "for example BALER_UPSTREAM__URL".to_owned(), |near| format!("did you mean {near}?"))
+    let variables: Vec<String> = keys
+        .iter()
+        .map(|key| format!("BALER_{}", key.to_ascii_uppercase().replace('.', "__")))
+        .collect();
+    nearest(name, variables.iter().map(String::as_str)).map_or_else(
+        || "for example BALER_UPSTREAM__URL".to_owned(),
+        |near| format!("did you mean {near}?"),
+    )
 }
 
 fn find<'v>(value: &'v Value, path: &[String]) -> Option<&'v Value> {
@@ -243,7 +318,9 @@ fn find<'v>(value: &'v Value, path: &[String]) -> Option<&'v Value> {
 
 /// Takes the value at `path` away; the nearest one above it that exists when there is none.
 fn remove(data: &mut Value, path: &[String]) -> bool {
-    let Some((last, above)) = path.split_last() else { return false };
+    let Some((last, above)) = path.split_last() else {
+        return false;
+    };
     let mut value = &mut *data;
     for part in above {
         value = match value {
@@ -251,17 +328,23 @@ fn remove(data: &mut Value, path: &[String]) -> bool {
                 Some(value) => value,
                 None => return false,
             },
-            Value::Array(_, list) => match part.parse::<usize>().ok().and_then(|at| list.get_mut(at)) {
-                Some(value) => value,
-                None => return remove(data, above),
-            },
+            Value::Array(_, list) => {
+                match part.parse::<usize>().ok().and_then(|at| list.get_mut(at)) {
+                    Some(value) => value,
+                    None => return remove(data, above),
+                }
+            }
             _ => return remove(data, above),
         };
     }
     let removed = match value {
         Value::Dict(_, dict) => dict.remove(last).is_some(),
         // A list item is made harmless and not taken out, so that the indexes of the others stay what the operator counts.
-        Value::Array(_, list) => last.parse::<usize>().ok().and_then(|at| list.get_mut(at)).is_some_and(make_harmless),
+        Value::Array(_, list) => last
+            .parse::<usize>()
+            .ok()
+            .and_then(|at| list.get_mut(at))
+            .is_some_and(make_harmless),
         _ => false,
     };
     removed || remove(data, above)
@@ -283,9 +366,11 @@ fn show(value: &Value) -> String {
     match value {
         Value::String(_, text) => format!("{text:?}"),
         Value::Bool(_, value) => value.to_string(),
-        Value::Num(_, number) => {
-            number.to_i128().map(|n| n.to_string()).or_else(|| number.to_f64().map(|n| n.to_string())).unwrap_or_default()
-        }
+        Value::Num(_, number) => number
+            .to_i128()
+            .map(|n| n.to_string())
+            .or_else(|| number.to_f64().map(|n| n.to_string()))
+            .unwrap_or_default(),
         Value::Array(..) => "a list".to_owned(),
         Value::Dict(..) => "a table".to_owned(),
         _ => String::new(),
@@ -301,7 +386,10 @@ fn source_of(sources: &Sources, key: &str) -> Option<String> {
     if sources.env.contains_key(&variable) {
         return Some(variable);
     }
-    if key == "upstream.url" && sources.file.is_none() && sources.env.contains_key("OPENAI_BASE_URL") {
+    if key == "upstream.url"
+        && sources.file.is_none()
+        && sources.env.contains_key("OPENAI_BASE_URL")
+    {
         return Some("OPENAI_BASE_URL".to_owned());
     }
     sources.file.as_ref().map(|file| file.display().to_string())

@@ -10,17 +10,17 @@ use globset::{Glob, GlobSet, GlobSetBuilder};
 use hyper::Uri;
 use hyper::header::HeaderName;
 
-use super::raw;
-use super::summarizer::Summarizer;
-use crate::core::digest::Digest;
-use crate::core::draft::{Keep, Pin};
+use crate::config::raw;
+use crate::config::summarizer::Summarizer;
+use crate::core::budget::Amount;
+use crate::core::conversation::Fingerprint;
+use crate::core::edit::{Keep, Pin};
 use crate::core::models::Prices;
+use crate::core::policy::Condition;
 use crate::core::policy::{Idle, Matcher, Mode, OnError, OnUnfit, Policy, Trigger, Window};
-use crate::core::size::Amount;
 use crate::core::strategy::Strategy;
-use crate::core::when::When;
 
-pub use super::raw::LogFormat;
+pub use crate::config::raw::LogFormat;
 
 /// A checked configuration.
 #[derive(Debug)]
@@ -90,34 +90,58 @@ pub struct Limits {
     pub memory_bytes: usize,
     pub header_timeout: Duration,
     pub body_timeout: Duration,
-    pub think_timeout: Duration,
+    pub plan_timeout: Duration,
 }
 
 /// Threads that serve requests, at most.
 const MAX_WORKERS: usize = 256;
 
 /// Resolves everything it can and reports the rest: `report(key, what)`. `None` when something was wrong.
-pub(super) fn resolve(raw: &raw::Raw, env: &BTreeMap<String, String>, report: &mut dyn FnMut(String, String)) -> Option<Config> {
-    let mut check = Check { report, failed: false };
+pub(super) fn resolve(
+    raw: &raw::Raw,
+    env: &BTreeMap<String, String>,
+    report: &mut dyn FnMut(String, String),
+) -> Option<Config> {
+    let mut check = Check {
+        report,
+        failed: false,
+    };
     let listen = check.address("listen.address", &raw.listen.address);
     let admin = check.address("admin.address", &raw.admin.address);
     if let (Some(listen), Some(admin)) = (listen, admin)
         && listen.port() != 0
         && listen == admin
     {
-        check.fail("admin.address", format_args!("{admin} is the listener's own address: probes and metrics need a port of their own"));
+        check.fail(
+            "admin.address",
+            format_args!(
+                "{admin} is the listener's own address: probes and metrics need a port of their own"
+            ),
+        );
     }
     let upstream = check.upstream(&raw.upstream, listen);
     if raw.ledger.url != "memory" {
-        check.fail("ledger.url", format_args!("unknown store \"{}\"; one of memory", raw.ledger.url));
+        check.fail(
+            "ledger.url",
+            format_args!("unknown store \"{}\"; one of memory", raw.ledger.url),
+        );
     }
     for (at, suffix) in raw.route.chat_suffixes.iter().enumerate() {
         if !suffix.starts_with('/') {
-            check.fail(&format!("route.chat_suffixes.{at}"), format_args!("\"{suffix}\" does not begin with /"));
+            check.fail(
+                &format!("route.chat_suffixes.{at}"),
+                format_args!("\"{suffix}\" does not begin with /"),
+            );
         }
     }
     if tracing_subscriber::EnvFilter::try_new(&raw.log.level).is_err() {
-        check.fail("log.level", format_args!("\"{}\" is no log filter; try error, warn, info, debug or trace", raw.log.level));
+        check.fail(
+            "log.level",
+            format_args!(
+                "\"{}\" is no log filter; try error, warn, info, debug or trace",
+                raw.log.level
+            ),
+        );
     }
     let summarizer = check.summarizer(&raw.summarizer, env, listen);
     let limits = check.limits(&raw.limits);
@@ -126,11 +150,23 @@ pub(super) fn resolve(raw: &raw::Raw, env: &BTreeMap<String, String>, report: &m
     let window_lifetime = check.duration("ledger.window_lifetime", &raw.ledger.window_lifetime);
     let ledger_messages = check.at_least("ledger.messages", raw.ledger.messages, 1_000);
 
-    let mut policies: Vec<Policy> =
-        raw.policy.iter().enumerate().filter_map(|(at, policy)| check.policy(&format!("policy.{at}"), policy)).collect();
+    let mut policies: Vec<Policy> = raw
+        .policy
+        .iter()
+        .enumerate()
+        .filter_map(|(at, policy)| check.policy(&format!("policy.{at}"), policy))
+        .collect();
     for (at, policy) in raw.policy.iter().enumerate() {
-        if raw.policy.iter().take(at).any(|other| other.name == policy.name) {
-            check.fail(&format!("policy.{at}.name"), format_args!("\"{}\" is taken by a policy before", policy.name));
+        if raw
+            .policy
+            .iter()
+            .take(at)
+            .any(|other| other.name == policy.name)
+        {
+            check.fail(
+                &format!("policy.{at}.name"),
+                format_args!("\"{}\" is taken by a policy before", policy.name),
+            );
         }
     }
     if !raw.policy.iter().any(is_for_everything) {
@@ -140,15 +176,27 @@ pub(super) fn resolve(raw: &raw::Raw, env: &BTreeMap<String, String>, report: &m
         }
         policies.extend(check.policy("policy", &last));
     }
-    let mut patterns: Vec<&String> = raw.policy.iter().flat_map(|policy| &policy.models).filter(|pattern| *pattern != "*").collect();
+    let mut patterns: Vec<&String> = raw
+        .policy
+        .iter()
+        .flat_map(|policy| &policy.models)
+        .filter(|pattern| *pattern != "*")
+        .collect();
     patterns.dedup();
-    let model_labels =
-        patterns.into_iter().filter_map(|pattern| Some((pattern.clone(), Glob::new(pattern).ok()?.compile_matcher()))).collect();
+    let model_labels = patterns
+        .into_iter()
+        .filter_map(|pattern| Some((pattern.clone(), Glob::new(pattern).ok()?.compile_matcher())))
+        .collect();
 
     let workers = match usize::try_from(raw.listen.workers).unwrap_or(usize::MAX) {
         0 => std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
         count if count > MAX_WORKERS => {
-            check.fail("listen.workers", format_args!("{count} is too many; at most {MAX_WORKERS}, or 0 for one per processor"));
+            check.fail(
+                "listen.workers",
+                format_args!(
+                    "{count} is too many; at most {MAX_WORKERS}, or 0 for one per processor"
+                ),
+            );
             1
         }
         count => count,
@@ -175,7 +223,9 @@ pub(super) fn resolve(raw: &raw::Raw, env: &BTreeMap<String, String>, report: &m
 }
 
 fn is_for_everything(policy: &raw::Policy) -> bool {
-    (policy.models.is_empty() || policy.models.iter().any(|pattern| pattern == "*")) && policy.paths.is_empty() && policy.headers.is_empty()
+    (policy.models.is_empty() || policy.models.iter().any(|pattern| pattern == "*"))
+        && policy.paths.is_empty()
+        && policy.headers.is_empty()
 }
 
 pub(super) struct Check<'r> {
@@ -192,7 +242,10 @@ impl Check<'_> {
     fn address(&mut self, key: &str, text: &str) -> Option<SocketAddr> {
         let parsed = text.parse().ok();
         if parsed.is_none() {
-            self.fail(key, format_args!("\"{text}\" is no IP address with a port, such as 127.0.0.1:4141"));
+            self.fail(
+                key,
+                format_args!("\"{text}\" is no IP address with a port, such as 127.0.0.1:4141"),
+            );
         }
         parsed
     }
@@ -201,7 +254,10 @@ impl Check<'_> {
         match humantime::parse_duration(text) {
             Ok(Duration::ZERO) => self.fail(key, "must be longer than nothing"),
             Ok(duration) => return Some(duration),
-            Err(error) => self.fail(key, format_args!("\"{text}\" is no duration such as 500ms, 30s or 10m: {error}")),
+            Err(error) => self.fail(
+                key,
+                format_args!("\"{text}\" is no duration such as 500ms, 30s or 10m: {error}"),
+            ),
         }
         None
     }
@@ -222,13 +278,16 @@ impl Check<'_> {
         if raw.memory_bytes < raw.body_bytes {
             self.fail(
                 "limits.memory_bytes",
-                format_args!("{} is less than limits.body_bytes: the longest body could never be inspected", raw.memory_bytes),
+                format_args!(
+                    "{} is less than limits.body_bytes: the longest body could never be inspected",
+                    raw.memory_bytes
+                ),
             );
         }
         let (header, body, think) = (
             self.duration("limits.header_timeout", &raw.header_timeout),
             self.duration("limits.body_timeout", &raw.body_timeout),
-            self.duration("limits.think_timeout", &raw.think_timeout),
+            self.duration("limits.plan_timeout", &raw.plan_timeout),
         );
         Some(Limits {
             connections: self.size("limits.connections", raw.connections, 1),
@@ -237,7 +296,7 @@ impl Check<'_> {
             memory_bytes: usize::try_from(raw.memory_bytes).unwrap_or(usize::MAX),
             header_timeout: header?,
             body_timeout: body?,
-            think_timeout: think?,
+            plan_timeout: think?,
         })
     }
 
@@ -246,7 +305,13 @@ impl Check<'_> {
         if let (Some((origin, _)), Some(listen)) = (&url, listen)
             && is_same_place(origin, listen)
         {
-            self.fail("upstream.url", format_args!("{} is Baler's own listener: requests would go round in circles", raw.url));
+            self.fail(
+                "upstream.url",
+                format_args!(
+                    "{} is Baler's own listener: requests would go round in circles",
+                    raw.url
+                ),
+            );
         }
         let (connect, response, idle) = (
             self.duration("upstream.connect_timeout", &raw.connect_timeout),
@@ -257,7 +322,10 @@ impl Check<'_> {
         for (at, name) in raw.usage_headers.iter().enumerate() {
             match HeaderName::try_from(name.as_str()) {
                 Ok(name) => usage_headers.push(name),
-                Err(_) => self.fail(&format!("upstream.usage_headers.{at}"), format_args!("\"{name}\" is no header name")),
+                Err(_) => self.fail(
+                    &format!("upstream.usage_headers.{at}"),
+                    format_args!("\"{name}\" is no header name"),
+                ),
             }
         }
         let (origin, base_path) = url?;
@@ -278,24 +346,43 @@ impl Check<'_> {
     pub(super) fn url(&mut self, key: &str, text: &str) -> Option<(Uri, Option<String>)> {
         let example = "an http or https URL such as https://api.openai.com/v1";
         let uri = match text.parse::<Uri>() {
-            Ok(uri) if matches!(uri.scheme_str(), Some("http" | "https")) && uri.host().is_some_and(|host| !host.is_empty()) => uri,
+            Ok(uri)
+                if matches!(uri.scheme_str(), Some("http" | "https"))
+                    && uri.host().is_some_and(|host| !host.is_empty()) =>
+            {
+                uri
+            }
             // The text is not shown: it may hold a password.
             _ => {
                 self.fail(key, format_args!("not {example}"));
                 return None;
             }
         };
-        if uri.authority().is_some_and(|authority| authority.as_str().contains('@')) {
-            self.fail(key, "credentials in the URL are not supported: the client's own pass through");
+        if uri
+            .authority()
+            .is_some_and(|authority| authority.as_str().contains('@'))
+        {
+            self.fail(
+                key,
+                "credentials in the URL are not supported: the client's own pass through",
+            );
             return None;
         }
         if uri.query().is_some() {
-            self.fail(key, "a query in the URL is not supported: the client's own passes through");
+            self.fail(
+                key,
+                "a query in the URL is not supported: the client's own passes through",
+            );
             return None;
         }
         let path = uri.path().trim_end_matches('/');
         let base_path = (!path.is_empty()).then(|| path.to_owned());
-        let origin = Uri::builder().scheme(uri.scheme()?.clone()).authority(uri.authority()?.clone()).path_and_query("/").build().ok()?;
+        let origin = Uri::builder()
+            .scheme(uri.scheme()?.clone())
+            .authority(uri.authority()?.clone())
+            .path_and_query("/")
+            .build()
+            .ok()?;
         Some((origin, base_path))
     }
 
@@ -303,17 +390,32 @@ impl Check<'_> {
         let failed_before = std::mem::take(&mut self.failed);
         let name_is_plain = !raw.name.is_empty()
             && raw.name.len() <= 64
-            && raw.name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b"-_".contains(&b));
+            && raw
+                .name
+                .bytes()
+                .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b"-_".contains(&b));
         if !name_is_plain {
-            self.fail(&format!("{key}.name"), format_args!("\"{}\" is not made of lower-case letters, digits, - and _", raw.name));
+            self.fail(
+                &format!("{key}.name"),
+                format_args!(
+                    "\"{}\" is not made of lower-case letters, digits, - and _",
+                    raw.name
+                ),
+            );
         }
         let window = match raw.window {
             raw::Window::Auto(_) => Window::Auto,
-            raw::Window::Tokens(tokens) => Window::Tokens(self.at_least(&format!("{key}.window"), tokens, 256)),
+            raw::Window::Tokens(tokens) => {
+                Window::Tokens(self.at_least(&format!("{key}.window"), tokens, 256))
+            }
         };
         self.at_least(&format!("{key}.default_window"), raw.default_window, 256);
-        let trigger =
-            Trigger { ratio: raw.trigger.ratio, tokens: raw.trigger.tokens, messages: raw.trigger.messages, turns: raw.trigger.turns };
+        let trigger = Trigger {
+            ratio: raw.trigger.ratio,
+            tokens: raw.trigger.tokens,
+            messages: raw.trigger.messages,
+            turns: raw.trigger.turns,
+        };
         if let Some(ratio) = trigger.ratio {
             self.share(&format!("{key}.trigger.ratio"), ratio);
         }
@@ -325,20 +427,41 @@ impl Check<'_> {
             _ => true,
         };
         if !low_is_below {
-            self.fail(&format!("{key}.target"), "is not below the trigger: every request would be compacted again");
+            self.fail(
+                &format!("{key}.target"),
+                "is not below the trigger: every request would be compacted again",
+            );
         }
         let mut webhooks = Vec::new();
         let ladder = self.ladder(&format!("{key}.ladder"), raw, &mut webhooks);
         let when = raw.trigger.when.as_ref().and_then(|text| {
-            When::compile(text).map_err(|why| self.fail(&format!("{key}.trigger.when"), format_args!("\"{text}\" {why}"))).ok()
+            Condition::compile(text)
+                .map_err(|why| {
+                    self.fail(
+                        &format!("{key}.trigger.when"),
+                        format_args!("\"{text}\" {why}"),
+                    )
+                })
+                .ok()
         });
         let idle = raw.idle_trigger.as_ref().and_then(|idle| {
             self.share(&format!("{key}.idle_trigger.ratio"), idle.ratio);
-            Some(Idle { after: self.duration(&format!("{key}.idle_trigger.after"), &idle.after)?, ratio: idle.ratio })
+            Some(Idle {
+                after: self.duration(&format!("{key}.idle_trigger.after"), &idle.after)?,
+                ratio: idle.ratio,
+            })
         });
-        for (name, price) in raw.prices.iter().flat_map(|prices| [("cache_read", prices.cache_read), ("cache_write", prices.cache_write)]) {
+        for (name, price) in raw.prices.iter().flat_map(|prices| {
+            [
+                ("cache_read", prices.cache_read),
+                ("cache_write", prices.cache_write),
+            ]
+        }) {
             if !(0.0..=100.0).contains(&price) {
-                self.fail(&format!("{key}.prices.{name}"), format_args!("{price} is no multiple of a price"));
+                self.fail(
+                    &format!("{key}.prices.{name}"),
+                    format_args!("{price} is no multiple of a price"),
+                );
             }
         }
         for (at, step) in ladder.iter().enumerate() {
@@ -346,8 +469,10 @@ impl Check<'_> {
                 && options.prepare_at >= ratio
                 && options.wait.is_zero()
             {
-                let what =
-                    format!("{} is not below the trigger at {ratio}, and nobody waits: no summary would ever be ready", options.prepare_at);
+                let what = format!(
+                    "{} is not below the trigger at {ratio}, and nobody waits: no summary would ever be ready",
+                    options.prepare_at
+                );
                 self.fail(&format!("{key}.ladder.{at}.summarize.prepare_at"), what);
             }
         }
@@ -371,7 +496,10 @@ impl Check<'_> {
             when,
             idle,
             break_even: raw.break_even,
-            prices: raw.prices.map(|prices| Prices { cache_read: prices.cache_read, cache_write: prices.cache_write }),
+            prices: raw.prices.map(|prices| Prices {
+                cache_read: prices.cache_read,
+                cache_write: prices.cache_write,
+            }),
             alternate: match raw.roles {
                 raw::Roles::Auto => None,
                 raw::Roles::Free => Some(false),
@@ -380,29 +508,56 @@ impl Check<'_> {
             webhooks,
             target: target.unwrap_or(Amount::Tokens(0)),
             min_gain: min_gain.unwrap_or(Amount::Tokens(0)),
-            keep: Keep { tokens: raw.keep.tokens, turns: raw.keep.turns, exchanges: raw.keep.exchanges },
-            pin: Pin { first_user: raw.pin.first_user, tools: self.globs(&format!("{key}.pin.tools"), &raw.pin.tools), text: None },
+            keep: Keep {
+                tokens: raw.keep.tokens,
+                turns: raw.keep.turns,
+                exchanges: raw.keep.exchanges,
+            },
+            pin: Pin {
+                first_user: raw.pin.first_user,
+                tools: self.globs(&format!("{key}.pin.tools"), &raw.pin.tools),
+                text: None,
+            },
             ladder,
-            on_unfit: if raw.on_unfit == raw::Choice::Reject { OnUnfit::Reject } else { OnUnfit::Forward },
+            on_unfit: if raw.on_unfit == raw::Choice::Reject {
+                OnUnfit::Reject
+            } else {
+                OnUnfit::Forward
+            },
             rescue: raw.rescue,
             fit_output: raw.fit_output,
-            on_error: if raw.on_error == raw::Choice::Reject { OnError::Reject } else { OnError::Forward },
+            on_error: if raw.on_error == raw::Choice::Reject {
+                OnError::Reject
+            } else {
+                OnError::Forward
+            },
             selectable: raw.selectable,
-            inject_usage: raw.inject_usage,
-            options: serde_json::to_string(&raw::Policy { ladder: Vec::new(), ..raw.clone() }).unwrap_or_default(),
+            include_usage: raw.include_usage,
+            options: serde_json::to_string(&raw::Policy {
+                ladder: Vec::new(),
+                ..raw.clone()
+            })
+            .unwrap_or_default(),
         };
         if let Some(pattern) = &raw.pin.text {
             match regex::Regex::new(pattern) {
                 Ok(regex) => policy.pin.text = Some(regex),
-                Err(error) => {
-                    self.fail(&format!("{key}.pin.text"), format_args!("\"{pattern}\" is no regular expression: {}", last_line(&error)))
-                }
+                Err(error) => self.fail(
+                    &format!("{key}.pin.text"),
+                    format_args!(
+                        "\"{pattern}\" is no regular expression: {}",
+                        last_line(&error)
+                    ),
+                ),
             }
         }
         for (name, pattern) in &raw.headers {
             let at = format!("{key}.headers.{name}");
             match (HeaderName::try_from(name.as_str()), Glob::new(pattern)) {
-                (Ok(name), Ok(glob)) => policy.matcher.headers.push((name.as_str().to_owned(), glob.compile_matcher())),
+                (Ok(name), Ok(glob)) => policy
+                    .matcher
+                    .headers
+                    .push((name.as_str().to_owned(), glob.compile_matcher())),
                 (Err(_), _) => self.fail(&at, "is no header name"),
                 (_, Err(error)) => self.fail(&at, error),
             }
@@ -420,13 +575,22 @@ impl Check<'_> {
 
     pub(super) fn amount(&mut self, key: &str, raw: raw::Amount) -> Option<Amount> {
         match raw {
-            raw::Amount { ratio: Some(ratio), tokens: None } => {
+            raw::Amount {
+                ratio: Some(ratio),
+                tokens: None,
+            } => {
                 if !(0.0..=1.0).contains(&ratio) {
-                    self.fail(&format!("{key}.ratio"), format_args!("{ratio} is not between 0 and 1"));
+                    self.fail(
+                        &format!("{key}.ratio"),
+                        format_args!("{ratio} is not between 0 and 1"),
+                    );
                 }
                 Some(Amount::Ratio(ratio))
             }
-            raw::Amount { ratio: None, tokens: Some(tokens) } => Some(Amount::Tokens(tokens)),
+            raw::Amount {
+                ratio: None,
+                tokens: Some(tokens),
+            } => Some(Amount::Tokens(tokens)),
             _ => {
                 self.fail(key, "takes one of ratio and tokens");
                 None
@@ -436,7 +600,11 @@ impl Check<'_> {
 
     /// Globs that a request must match; `None` when they match everything.
     fn matcher(&mut self, key: &str, patterns: &[String]) -> Option<GlobSet> {
-        if patterns.iter().any(|pattern| pattern == "*") { None } else { self.globs(key, patterns) }
+        if patterns.iter().any(|pattern| pattern == "*") {
+            None
+        } else {
+            self.globs(key, patterns)
+        }
     }
 
     /// `None` for an empty list.
@@ -457,32 +625,50 @@ impl Check<'_> {
 
 /// Digest of all that makes a policy decide as it does. Its name, whom it matches, whether it may be chosen and whether
 /// it asks for usage do not.
-fn identity(raw: &raw::Policy) -> Digest {
+fn identity(raw: &raw::Policy) -> Fingerprint {
     let plain = raw::Policy {
         name: String::new(),
         models: Vec::new(),
         paths: Vec::new(),
         headers: BTreeMap::new(),
         selectable: false,
-        inject_usage: false,
+        include_usage: false,
         ..raw.clone()
     };
     // These types always serialise; were that to change, no two policies would share anything with the name in it.
-    Digest::of(&serde_json::to_vec(&plain).unwrap_or_else(|_| raw.name.clone().into_bytes()))
+    Fingerprint::of(&serde_json::to_vec(&plain).unwrap_or_else(|_| raw.name.clone().into_bytes()))
 }
 
 /// The point of an error that is told in several lines.
 fn last_line(error: &impl Display) -> String {
-    error.to_string().lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned()
+    error
+        .to_string()
+        .lines()
+        .last()
+        .unwrap_or_default()
+        .trim_start_matches("error: ")
+        .to_owned()
 }
 
 /// Whether a request to `origin` would arrive at `listen`.
 pub(super) fn is_same_place(origin: &Uri, listen: SocketAddr) -> bool {
-    let Some(host) = origin.host() else { return false };
-    let port = origin.port_u16().unwrap_or(if origin.scheme_str() == Some("https") { 443 } else { 80 });
-    let address = host.trim_start_matches('[').trim_end_matches(']').parse::<std::net::IpAddr>();
+    let Some(host) = origin.host() else {
+        return false;
+    };
+    let port = origin
+        .port_u16()
+        .unwrap_or(if origin.scheme_str() == Some("https") {
+            443
+        } else {
+            80
+        });
+    let address = host
+        .trim_start_matches('[')
+        .trim_end_matches(']')
+        .parse::<std::net::IpAddr>();
     let local = address.map_or(host.eq_ignore_ascii_case("localhost"), |ip| {
-        ip == listen.ip() || (ip.is_loopback() && (listen.ip().is_loopback() || listen.ip().is_unspecified()))
+        ip == listen.ip()
+            || (ip.is_loopback() && (listen.ip().is_loopback() || listen.ip().is_unspecified()))
     });
     port == listen.port() && local
 }

@@ -182,7 +182,7 @@ steps! {
         facts: f64 = 0.1,
         /// Share of the identifiers and numbers of a summary that may stand nowhere in what it is about; above it the
         /// summary is thrown away.
-        max_invented: f64 = 0.3,
+        max_ungrounded: f64 = 0.3,
         /// Whose message the summary is: "user", "system" or "developer".
         role: SummaryRole = SummaryRole::User,
         /// Which calls read and change files, the first that fits; rules for the common agents' tools when not given.
@@ -327,19 +327,31 @@ pub enum Pick {
 
 impl Default for Truncate {
     fn default() -> Self {
-        Truncate { unit: Unit::Chars, size: 4_000, head: 1_200, tail: 800 }
+        Truncate {
+            unit: Unit::Chars,
+            size: 4_000,
+            head: 1_200,
+            tail: 800,
+        }
     }
 }
 
 impl Default for Outline {
     fn default() -> Self {
-        Outline { items: 3, depth: 3, chars: 500 }
+        Outline {
+            items: 3,
+            depth: 3,
+            chars: 500,
+        }
     }
 }
 
 impl Default for Sample {
     fn default() -> Self {
-        Sample { items: 5, pick: Pick::First }
+        Sample {
+            items: 5,
+            pick: Pick::First,
+        }
     }
 }
 
@@ -359,7 +371,9 @@ impl<'de> Deserialize<'de> for Step {
             }
 
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Step, A::Error> {
-                let Some(name) = map.next_key::<String>()? else { return Err(de::Error::invalid_length(0, &self)) };
+                let Some(name) = map.next_key::<String>()? else {
+                    return Err(de::Error::invalid_length(0, &self));
+                };
                 let step = Step::read(&name, &mut map)?;
                 match map.next_key::<String>()? {
                     None => Ok(step),

@@ -10,9 +10,9 @@ use globset::GlobBuilder;
 use hyper::header::{HeaderName, HeaderValue};
 use serde_json::{Map, Value};
 
-use super::raw;
-use super::resolve::{Check, is_same_place};
-use crate::core::summary::{Artifact, Limit, Options, PROMPT, Recent, SummaryRole, Touch};
+use crate::config::raw;
+use crate::config::resolve::{Check, is_same_place};
+use crate::core::summary::{FileAccess, FileRule, Limit, Options, PROMPT, Recent, SummaryRole};
 
 /// Who writes summaries.
 #[derive(Debug, Clone)]
@@ -89,30 +89,49 @@ impl Check<'_> {
     ) -> Option<Summarizer> {
         let suffix = raw.style == raw::Style::Suffix;
         if suffix && (raw.url.is_some() || raw.model.is_some()) {
-            self.fail("summarizer.style", "\"suffix\" continues the client's own request: it takes neither url nor model");
+            self.fail(
+                "summarizer.style",
+                "\"suffix\" continues the client's own request: it takes neither url nor model",
+            );
         }
         let url = raw.url.as_deref().and_then(|text| {
             let (origin, base_path) = self.url("summarizer.url", text)?;
             if listen.is_some_and(|listen| is_same_place(&origin, listen)) {
-                self.fail("summarizer.url", "is Baler's own listener: summaries would be summarised");
+                self.fail(
+                    "summarizer.url",
+                    "is Baler's own listener: summaries would be summarised",
+                );
             }
-            Some(format!("{}{}/chat/completions", origin.to_string().trim_end_matches('/'), base_path.unwrap_or_default()))
+            Some(format!(
+                "{}{}/chat/completions",
+                origin.to_string().trim_end_matches('/'),
+                base_path.unwrap_or_default()
+            ))
         });
         let key = match (&raw.api_key_file, &raw.api_key_env) {
             (Some(_), Some(_)) => {
-                self.fail("summarizer.api_key_file", "takes one of api_key_file and api_key_env");
+                self.fail(
+                    "summarizer.api_key_file",
+                    "takes one of api_key_file and api_key_env",
+                );
                 Key::None
             }
             (Some(file), None) => {
                 if let Err(error) = std::fs::read_to_string(file) {
-                    self.fail("summarizer.api_key_file", format_args!("{file} cannot be read: {error}"));
+                    self.fail(
+                        "summarizer.api_key_file",
+                        format_args!("{file} cannot be read: {error}"),
+                    );
                 }
                 Key::File(PathBuf::from(file))
             }
             (None, Some(name)) => match env.get(name).filter(|value| !value.trim().is_empty()) {
                 Some(value) => Key::Value(value.trim().to_owned()),
                 None => {
-                    self.fail("summarizer.api_key_env", format_args!("the variable {name} is not set"));
+                    self.fail(
+                        "summarizer.api_key_env",
+                        format_args!("the variable {name} is not set"),
+                    );
                     Key::None
                 }
             },
@@ -120,13 +139,21 @@ impl Check<'_> {
         };
         let mut headers = Vec::with_capacity(raw.headers.len());
         for (name, value) in &raw.headers {
-            match (HeaderName::try_from(name.as_str()), HeaderValue::try_from(value.as_str())) {
+            match (
+                HeaderName::try_from(name.as_str()),
+                HeaderValue::try_from(value.as_str()),
+            ) {
                 (Ok(name), Ok(mut value)) => {
                     value.set_sensitive(true);
                     headers.push((name, value));
                 }
-                (Err(_), _) => self.fail(&format!("summarizer.headers.{name}"), "is no header name"),
-                (_, Err(_)) => self.fail(&format!("summarizer.headers.{name}"), "its value cannot stand in a header"),
+                (Err(_), _) => {
+                    self.fail(&format!("summarizer.headers.{name}"), "is no header name")
+                }
+                (_, Err(_)) => self.fail(
+                    &format!("summarizer.headers.{name}"),
+                    "its value cannot stand in a header",
+                ),
             }
         }
         let instructions = match &raw.prompt_file {
@@ -138,28 +165,46 @@ impl Check<'_> {
                     Arc::from("")
                 }
                 Err(error) => {
-                    self.fail("summarizer.prompt_file", format_args!("{file} cannot be read: {error}"));
+                    self.fail(
+                        "summarizer.prompt_file",
+                        format_args!("{file} cannot be read: {error}"),
+                    );
                     Arc::from("")
                 }
             },
         };
         for taken in ["model", "messages", "stream"] {
             if raw.parameters.contains_key(taken) {
-                self.fail(&format!("summarizer.parameters.{taken}"), "is Baler's to set");
+                self.fail(
+                    &format!("summarizer.parameters.{taken}"),
+                    "is Baler's to set",
+                );
             }
         }
         if !(raw.max_share > 0.0 && raw.max_share.is_finite()) {
-            self.fail("summarizer.max_share", format_args!("{} is not above 0", raw.max_share));
+            self.fail(
+                "summarizer.max_share",
+                format_args!("{} is not above 0", raw.max_share),
+            );
         }
         if raw.temperature > 2.0 || raw.temperature.is_nan() {
-            self.fail("summarizer.temperature", format_args!("{} is no temperature", raw.temperature));
+            self.fail(
+                "summarizer.temperature",
+                format_args!("{} is no temperature", raw.temperature),
+            );
         }
         if let Some(window) = raw.window {
             self.at_least("summarizer.window", window, 1_024);
         }
-        self.at_least("summarizer.breaker_failures", raw.breaker_failures.into(), 1);
-        let (timeout, longest_wait) =
-            (self.duration("summarizer.timeout", &raw.timeout), self.duration("summarizer.retry_after_at_most", &raw.retry_after_at_most));
+        self.at_least(
+            "summarizer.breaker_failures",
+            raw.breaker_failures.into(),
+            1,
+        );
+        let (timeout, longest_wait) = (
+            self.duration("summarizer.timeout", &raw.timeout),
+            self.duration("summarizer.retry_after_at_most", &raw.retry_after_at_most),
+        );
         let (failure_lifetime, breaker_pause) = (
             self.duration("summarizer.failure_lifetime", &raw.failure_lifetime),
             self.duration("summarizer.breaker_pause", &raw.breaker_pause),
@@ -184,8 +229,16 @@ impl Check<'_> {
             breaker_failures: raw.breaker_failures,
             breaker_pause: breaker_pause?,
             concurrency: self.size("summarizer.concurrency", raw.concurrency, 1),
-            concurrency_per_tenant: self.size("summarizer.concurrency_per_tenant", raw.concurrency_per_tenant, 1),
-            calls_per_minute: self.size("summarizer.max_calls_per_minute", raw.max_calls_per_minute, 1),
+            concurrency_per_tenant: self.size(
+                "summarizer.concurrency_per_tenant",
+                raw.concurrency_per_tenant,
+                1,
+            ),
+            calls_per_minute: self.size(
+                "summarizer.max_calls_per_minute",
+                raw.max_calls_per_minute,
+                1,
+            ),
             max_share: raw.max_share,
             max_bytes: self.size("summarizer.max_bytes", raw.max_bytes, 1_024),
         })
@@ -193,16 +246,25 @@ impl Check<'_> {
 
     pub(super) fn summarize(&mut self, key: &str, raw: &raw::Summarize) -> Option<Options> {
         self.share(&format!("{key}.prepare_at"), raw.prepare_at);
-        for (name, share) in [("facts", raw.facts), ("max_invented", raw.max_invented)] {
+        for (name, share) in [("facts", raw.facts), ("max_ungrounded", raw.max_ungrounded)] {
             if !(0.0..=1.0).contains(&share) {
-                self.fail(&format!("{key}.{name}"), format_args!("{share} is not between 0 and 1"));
+                self.fail(
+                    &format!("{key}.{name}"),
+                    format_args!("{share} is not between 0 and 1"),
+                );
             }
         }
         self.at_least(&format!("{key}.refresh_every"), raw.refresh_every.into(), 1);
         let wait = match humantime::parse_duration(&raw.wait) {
             Ok(wait) => Some(wait),
             Err(error) => {
-                self.fail(&format!("{key}.wait"), format_args!("\"{}\" is no duration such as 0s, 500ms or 10s: {error}", raw.wait));
+                self.fail(
+                    &format!("{key}.wait"),
+                    format_args!(
+                        "\"{}\" is no duration such as 0s, 500ms or 10s: {error}",
+                        raw.wait
+                    ),
+                );
                 None
             }
         };
@@ -210,25 +272,47 @@ impl Check<'_> {
         match &raw.artifacts {
             None => artifacts.extend(USUAL.iter().filter_map(|usual| {
                 let (tool, argument, when, touch) = *usual;
-                self.artifact(key, tool, argument, when.map(|(k, v)| (k.to_owned(), v.to_owned())).into_iter().collect(), touch)
+                self.artifact(
+                    key,
+                    tool,
+                    argument,
+                    when.map(|(k, v)| (k.to_owned(), v.to_owned()))
+                        .into_iter()
+                        .collect(),
+                    touch,
+                )
             })),
             Some(rules) => {
                 for (at, rule) in rules.iter().enumerate() {
-                    let touch = if rule.kind == raw::Touch::Read { Touch::Read } else { Touch::Write };
+                    let touch = if rule.kind == raw::Touch::Read {
+                        FileAccess::Read
+                    } else {
+                        FileAccess::Write
+                    };
                     let when = rule.when.clone().into_iter().collect();
-                    artifacts.extend(self.artifact(&format!("{key}.artifacts.{at}"), &rule.tool, &rule.argument, when, touch));
+                    artifacts.extend(self.artifact(
+                        &format!("{key}.artifacts.{at}"),
+                        &rule.tool,
+                        &rule.argument,
+                        when,
+                        touch,
+                    ));
                 }
             }
         }
         Some(Options {
-            keep: Recent { tokens: raw.keep.tokens, turns: raw.keep.turns, messages: raw.keep.messages },
+            keep: Recent {
+                tokens: raw.keep.tokens,
+                turns: raw.keep.turns,
+                messages: raw.keep.messages,
+            },
             prepare_at: raw.prepare_at,
             wait: wait?,
             max_tokens: self.at_least(&format!("{key}.max_tokens"), raw.max_tokens, 64),
             refresh_every: raw.refresh_every,
             result_limit: self.size(&format!("{key}.result_limit"), raw.result_limit as u64, 64),
             facts: raw.facts,
-            max_invented: raw.max_invented,
+            max_ungrounded: raw.max_ungrounded,
             role: match raw.role {
                 raw::SummaryRole::User => SummaryRole::User,
                 raw::SummaryRole::System => SummaryRole::System,
@@ -238,14 +322,26 @@ impl Check<'_> {
         })
     }
 
-    fn artifact(&mut self, key: &str, tool: &str, argument: &str, when: Vec<(String, String)>, touch: Touch) -> Option<Artifact> {
+    fn artifact(
+        &mut self,
+        key: &str,
+        tool: &str,
+        argument: &str,
+        when: Vec<(String, String)>,
+        touch: FileAccess,
+    ) -> Option<FileRule> {
         if argument.is_empty() {
             self.fail(&format!("{key}.argument"), "is empty");
         }
         match GlobBuilder::new(tool).case_insensitive(true).build() {
             Ok(glob) => {
                 let arguments = argument.split('|').map(str::to_owned).collect();
-                Some(Artifact { tool: glob.compile_matcher(), arguments, when, touch })
+                Some(FileRule {
+                    tool: glob.compile_matcher(),
+                    arguments,
+                    when,
+                    touch,
+                })
             }
             Err(error) => {
                 self.fail(&format!("{key}.tool"), error);
@@ -260,26 +356,46 @@ const NAMES: &str = "path|file_path|filePath|filename|file|target_file|absolute_
 /// Arguments that hold a patch.
 const PATCHES: &str = "patch|input|patchText|diff";
 
-type Usual = (&'static str, &'static str, Option<(&'static str, &'static str)>, Touch);
+type Usual = (
+    &'static str,
+    &'static str,
+    Option<(&'static str, &'static str)>,
+    FileAccess,
+);
 
 /// What the tools of the common agents do: tool, arguments, condition, kind.
 const USUAL: [Usual; 13] = [
-    ("*str_replace*edit*", NAMES, Some(("command", "view")), Touch::Read),
-    ("*editor*", NAMES, Some(("command", "view")), Touch::Read),
-    ("*{apply_patch,apply_diff,patch}*", PATCHES, None, Touch::Write),
+    (
+        "*str_replace*edit*",
+        NAMES,
+        Some(("command", "view")),
+        FileAccess::Read,
+    ),
+    (
+        "*editor*",
+        NAMES,
+        Some(("command", "view")),
+        FileAccess::Read,
+    ),
+    (
+        "*{apply_patch,apply_diff,patch}*",
+        PATCHES,
+        None,
+        FileAccess::Write,
+    ),
     (
         "*{write,edit,str_replace,replace,create,insert,append,delete,remove,update,patch,diff,modify,rename,move}*",
         NAMES,
         None,
-        Touch::Write,
+        FileAccess::Write,
     ),
-    ("*{read,view,open,cat,show}*", NAMES, None, Touch::Read),
-    ("*get_file*", NAMES, None, Touch::Read),
-    ("*file_contents*", NAMES, None, Touch::Read),
-    ("*fetch_file*", NAMES, None, Touch::Read),
-    ("*load_file*", NAMES, None, Touch::Read),
-    ("*outline*", NAMES, None, Touch::Read),
-    ("*{head,tail}", NAMES, None, Touch::Read),
-    ("*download*", NAMES, None, Touch::Read),
-    ("*save*", NAMES, None, Touch::Write),
+    ("*{read,view,open,cat,show}*", NAMES, None, FileAccess::Read),
+    ("*get_file*", NAMES, None, FileAccess::Read),
+    ("*file_contents*", NAMES, None, FileAccess::Read),
+    ("*fetch_file*", NAMES, None, FileAccess::Read),
+    ("*load_file*", NAMES, None, FileAccess::Read),
+    ("*outline*", NAMES, None, FileAccess::Read),
+    ("*{head,tail}", NAMES, None, FileAccess::Read),
+    ("*download*", NAMES, None, FileAccess::Read),
+    ("*save*", NAMES, None, FileAccess::Write),
 ];

@@ -1,5 +1,6 @@
 //! The ledger in memory: caches, each bounded, the least used entries leave first.
 
+use crate::core::wire::chat::measure;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -7,13 +8,15 @@ use highway::{HighwayHash, HighwayHasher, Key};
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
 
-use crate::core::calibration::Calibration;
-use crate::core::chat::{Message, Outline, Unreadable};
-use crate::core::digest::Digest;
-use crate::core::plan::Checkpoint;
+use crate::core::conversation::Fingerprint;
+use crate::core::conversation::Measure;
+use crate::core::edit::Checkpoint;
+use crate::core::planner::ModelCalibration;
 use crate::core::summary::Summary;
-use crate::core::think::Learned;
-use crate::core::tokens::{Encoding, Measure, count_fixed};
+use crate::core::tokens::Calibration;
+use crate::core::tokens::Encoding;
+use crate::core::wire::chat::count_fixed;
+use crate::core::wire::chat::{Message, Outline, Unreadable};
 
 /// Bytes that one entry of reported usage takes, bookkeeping included.
 const USAGE_BYTES: u64 = 128;
@@ -23,8 +26,8 @@ const ENTRY_BYTES: u64 = 128;
 #[derive(Debug, Clone)]
 struct CheckpointWeight;
 
-impl Weighter<Digest, Arc<Checkpoint>> for CheckpointWeight {
-    fn weight(&self, _: &Digest, checkpoint: &Arc<Checkpoint>) -> u64 {
+impl Weighter<Fingerprint, Arc<Checkpoint>> for CheckpointWeight {
+    fn weight(&self, _: &Fingerprint, checkpoint: &Arc<Checkpoint>) -> u64 {
         checkpoint.weight_bytes() as u64 + ENTRY_BYTES
     }
 }
@@ -36,8 +39,8 @@ type Bytes = [u64; 4];
 #[derive(Debug, Clone)]
 struct SummaryWeight;
 
-impl Weighter<Digest, Arc<Summary>> for SummaryWeight {
-    fn weight(&self, _: &Digest, summary: &Arc<Summary>) -> u64 {
+impl Weighter<Fingerprint, Arc<Summary>> for SummaryWeight {
+    fn weight(&self, _: &Fingerprint, summary: &Arc<Summary>) -> u64 {
         summary.text.len() as u64 + ENTRY_BYTES
     }
 }
@@ -45,22 +48,22 @@ impl Weighter<Digest, Arc<Summary>> for SummaryWeight {
 /// Checkpoints and summaries by prefix, reported usage by list, measures by raw message.
 #[derive(Debug)]
 pub struct Ledger {
-    checkpoints: Cache<Digest, Arc<Checkpoint>, CheckpointWeight>,
-    summaries: Cache<Digest, Arc<Summary>, SummaryWeight>,
-    usage: Cache<Digest, u64>,
+    checkpoints: Cache<Fingerprint, Arc<Checkpoint>, CheckpointWeight>,
+    summaries: Cache<Fingerprint, Arc<Summary>, SummaryWeight>,
+    usage: Cache<Fingerprint, u64>,
     measures: Cache<(Bytes, Encoding), Measure>,
     fixed: Cache<(Bytes, Encoding), u64>,
     /// Key of the hash that knows exact bytes again; secret and new in every process, so that nobody can make two texts
     /// that collide.
     key: Key,
     /// Seeds of chains that have a checkpoint for a body so short that the gate would let it through.
-    ungated: Cache<Digest, ()>,
+    ungated: Cache<Fingerprint, ()>,
     /// When a list was last sent.
-    sent: Cache<Digest, Instant>,
+    sent: Cache<Fingerprint, Instant>,
     /// How upstreams count, by tenant, upstream and model.
-    calibrations: Cache<Digest, Calibration>,
+    calibrations: Cache<Fingerprint, Calibration>,
     /// Windows that upstreams told when they refused a request, by tenant, upstream and model, and since when they are known.
-    windows: Cache<Digest, (u64, Instant)>,
+    windows: Cache<Fingerprint, (u64, Instant)>,
     window_lifetime: Duration,
 }
 
@@ -75,7 +78,11 @@ impl Ledger {
         let checkpoints = half - eighth;
         let items = |count: u64| usize::try_from(count).unwrap_or(usize::MAX);
         Ledger {
-            checkpoints: Cache::with_weighter(items(checkpoints / 4_096).max(64), checkpoints, CheckpointWeight),
+            checkpoints: Cache::with_weighter(
+                items(checkpoints / 4_096).max(64),
+                checkpoints,
+                CheckpointWeight,
+            ),
             summaries: Cache::with_weighter(items(eighth / 4_096).max(64), eighth, SummaryWeight),
             usage: Cache::new(items(half / USAGE_BYTES).max(64)),
             measures: Cache::new(items(messages)),
@@ -91,83 +98,98 @@ impl Ledger {
 
     /// The checkpoint made from exactly this prefix.
     #[must_use]
-    pub fn checkpoint(&self, prefix: &Digest) -> Option<Arc<Checkpoint>> {
+    pub fn checkpoint(&self, prefix: &Fingerprint) -> Option<Arc<Checkpoint>> {
         self.checkpoints.get(prefix)
     }
 
     /// Keeps a checkpoint.
-    pub fn keep_checkpoint(&self, prefix: Digest, checkpoint: Checkpoint) {
+    pub fn keep_checkpoint(&self, prefix: Fingerprint, checkpoint: Checkpoint) {
         self.checkpoints.insert(prefix, Arc::new(checkpoint));
     }
 
     /// The summary of exactly this prefix.
     #[must_use]
-    pub fn summary(&self, prefix: &Digest) -> Option<Arc<Summary>> {
+    pub fn summary(&self, prefix: &Fingerprint) -> Option<Arc<Summary>> {
         self.summaries.get(prefix)
     }
 
     /// Keeps a summary.
-    pub fn keep_summary(&self, prefix: Digest, summary: Summary) {
+    pub fn keep_summary(&self, prefix: Fingerprint, summary: Summary) {
         self.summaries.insert(prefix, Arc::new(summary));
     }
 
     /// Whether the gate may let short bodies of this chain through unseen.
     #[must_use]
-    pub fn may_gate(&self, seed: &Digest) -> bool {
+    pub fn may_gate(&self, seed: &Fingerprint) -> bool {
         self.ungated.get(seed).is_none()
     }
 
     /// From now on every body of this chain is looked at.
-    pub fn never_gate(&self, seed: Digest) {
+    pub fn never_gate(&self, seed: Fingerprint) {
         self.ungated.insert(seed, ());
     }
 
     /// Takes note that a list is sent now.
-    pub fn sent(&self, list: Digest) {
+    pub fn sent(&self, list: Fingerprint) {
         self.sent.insert(list, Instant::now());
     }
 
     /// Time since a list was last sent.
     #[must_use]
-    pub fn silence(&self, list: &Digest) -> Option<Duration> {
+    pub fn silence(&self, list: &Fingerprint) -> Option<Duration> {
         self.sent.get(list).map(|then| then.elapsed())
     }
 
     /// Prompt tokens that the upstream reported for exactly this list.
     #[must_use]
-    pub fn usage(&self, list: &Digest) -> Option<u64> {
+    pub fn usage(&self, list: &Fingerprint) -> Option<u64> {
         self.usage.get(list)
     }
 
     /// Keeps what the upstream reported.
-    pub fn keep_usage(&self, list: Digest, prompt_tokens: u64) {
+    pub fn keep_usage(&self, list: Fingerprint, prompt_tokens: u64) {
         self.usage.insert(list, prompt_tokens);
     }
 
     /// What is known of a model (digest of tenant, upstream and name) from the upstream's answers.
     #[must_use]
-    pub fn learned(&self, model: &Digest) -> Learned {
-        let window = self.windows.get(model).filter(|(_, since)| since.elapsed() < self.window_lifetime).map(|(window, _)| window);
-        Learned { window, factor: self.calibrations.get(model).unwrap_or_default().factor() }
+    pub fn learned(&self, model: &Fingerprint) -> ModelCalibration {
+        let window = self
+            .windows
+            .get(model)
+            .filter(|(_, since)| since.elapsed() < self.window_lifetime)
+            .map(|(window, _)| window);
+        ModelCalibration {
+            window,
+            factor: self.calibrations.get(model).unwrap_or_default().factor(),
+        }
     }
 
     /// Learns from a prompt that was `counted` and for which the upstream `reported` so many tokens. Says the factor.
-    pub fn calibrate(&self, model: Digest, reported: u64, counted: u64) -> f64 {
+    pub fn calibrate(&self, model: Fingerprint, reported: u64, counted: u64) -> f64 {
         // Two answers at a time may lose one lesson of the two.
-        let known = self.calibrations.get(&model).unwrap_or_default().learn(reported, counted);
+        let known = self
+            .calibrations
+            .get(&model)
+            .unwrap_or_default()
+            .learn(reported, counted);
         self.calibrations.insert(model, known);
         known.factor()
     }
 
     /// A prompt of so many tokens was served: a window that is narrower cannot be right.
-    pub fn served(&self, model: &Digest, prompt_tokens: u64) {
-        if self.windows.get(model).is_some_and(|(window, _)| prompt_tokens > window) {
+    pub fn served(&self, model: &Fingerprint, prompt_tokens: u64) {
+        if self
+            .windows
+            .get(model)
+            .is_some_and(|(window, _)| prompt_tokens > window)
+        {
             self.windows.remove(model);
         }
     }
 
     /// Keeps a window that an upstream told when it refused a request; of two that it told, the narrower.
-    pub fn keep_window(&self, model: Digest, window: u64) {
+    pub fn keep_window(&self, model: Fingerprint, window: u64) {
         let known = self.learned(&model).window.filter(|known| *known < window);
         if known.is_none() {
             self.windows.insert(model, (window, Instant::now()));
@@ -198,11 +220,14 @@ impl Ledger {
     /// # Errors
     /// [`Unreadable`] when it is no plain message.
     pub fn measure(&self, raw: &str, encoding: Encoding) -> Result<Measure, Unreadable> {
-        let key = (HighwayHasher::new(self.key).hash256(raw.as_bytes()), encoding);
+        let key = (
+            HighwayHasher::new(self.key).hash256(raw.as_bytes()),
+            encoding,
+        );
         if let Some(measure) = self.measures.get(&key) {
             return Ok(measure);
         }
-        let measure = Measure::of(&Message::parse(raw)?, encoding);
+        let measure = measure(&Message::parse(raw)?, encoding);
         self.measures.insert(key, measure);
         Ok(measure)
     }
@@ -211,7 +236,7 @@ impl Ledger {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::plan::{Edit, Replacement};
+    use crate::core::edit::{Edit, Replacement};
 
     #[test]
     fn checkpoints_never_take_more_than_their_half() {
@@ -221,7 +246,10 @@ mod tests {
         for n in 0..1_000_u32 {
             let messages = [Message::parse(&raw).unwrap()];
             let new = Replacement::new(raw.clone(), Encoding::O200K).unwrap();
-            ledger.keep_checkpoint(Digest::of(&n.to_le_bytes()), Checkpoint::freeze(&messages, &[Edit::Replace(Arc::new(new))]));
+            ledger.keep_checkpoint(
+                Fingerprint::of(&n.to_le_bytes()),
+                Checkpoint::freeze(&messages, &[Edit::Replace(Arc::new(new))]),
+            );
             assert!(ledger.checkpoints.weight() <= 1 << 19);
         }
         assert!(ledger.checkpoints.len() > 10, "and it does keep some");
@@ -230,7 +258,7 @@ mod tests {
     #[test]
     fn learned_windows_only_narrow_and_do_not_live_for_ever() {
         let ledger = Ledger::new(1 << 20, 1_000, Duration::from_secs(60));
-        let (model, other) = (Digest::of(b"model"), Digest::of(b"other"));
+        let (model, other) = (Fingerprint::of(b"model"), Fingerprint::of(b"other"));
         ledger.keep_window(model, 8_000);
         ledger.keep_window(model, 16_000);
         assert_eq!(ledger.learned(&model).window, Some(8_000));

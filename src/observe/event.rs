@@ -4,18 +4,19 @@ use std::time::Duration;
 
 use tracing::{debug, info, warn};
 
-use super::{Action, Endpoint, Metrics, Traffic};
-use crate::core::overflow::Overflow;
-use crate::core::policy::{Budget, Reason};
-use crate::core::size::Size;
+use crate::core::budget::Budget;
+use crate::core::conversation::Size;
+use crate::core::planner::UsageEstimate;
+use crate::core::policy::Reason;
 use crate::core::strategy::Report;
 use crate::core::summary::{Spent, Summary};
-use crate::core::think::Known;
-use crate::core::usage::Usage;
+use crate::core::wire::chat::Usage;
+use crate::core::wire::overflow::Overflow;
+use crate::observe::{Action, Endpoint, Metrics, TrafficMetrics};
 
 /// How an answer ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ending {
+pub enum StreamEnd {
     /// All of it was passed on.
     Complete,
     /// The upstream broke off, or said nothing for too long.
@@ -24,12 +25,12 @@ pub enum Ending {
     ClientLeft,
 }
 
-impl Ending {
+impl StreamEnd {
     fn as_str(self) -> &'static str {
         match self {
-            Ending::Complete => "complete",
-            Ending::UpstreamBroke => "upstream_broke",
-            Ending::ClientLeft => "client_left",
+            StreamEnd::Complete => "complete",
+            StreamEnd::UpstreamBroke => "upstream_broke",
+            StreamEnd::ClientLeft => "client_left",
         }
     }
 }
@@ -43,16 +44,16 @@ pub struct RequestEnded<'a> {
     pub status: u16,
     pub action: Action,
     pub reason: &'static str,
-    pub traffic: Option<&'a Traffic>,
+    pub traffic: Option<&'a TrafficMetrics>,
     /// Before and after.
     pub sizes: Option<[Size; 2]>,
     pub budget: Option<Budget>,
-    pub estimate: Option<Known>,
+    pub estimate: Option<UsageEstimate>,
     pub usage: Option<Usage>,
     pub overhead: Duration,
     pub first_byte: Option<Duration>,
     pub took: Duration,
-    pub ending: Ending,
+    pub ending: StreamEnd,
 }
 
 impl RequestEnded<'_> {
@@ -62,14 +63,26 @@ impl RequestEnded<'_> {
         if let Some(time) = self.first_byte {
             metrics.first_byte_after(self.endpoint, time);
         }
-        if self.ending != Ending::Complete {
-            metrics.answers_broken.with_label_values(&[if self.ending == Ending::ClientLeft { "client" } else { "upstream" }]).inc();
+        if self.ending != StreamEnd::Complete {
+            metrics
+                .answers_broken
+                .with_label_values(&[if self.ending == StreamEnd::ClientLeft {
+                    "client"
+                } else {
+                    "upstream"
+                }])
+                .inc();
         }
-        if let (Some(traffic), Some(sizes), Some(budget)) = (self.traffic, self.sizes, self.budget) {
+        if let (Some(traffic), Some(sizes), Some(budget)) = (self.traffic, self.sizes, self.budget)
+        {
             traffic.count(sizes, &budget);
         }
         if let Some(usage) = self.usage {
-            let reported = [usage.prompt_tokens, usage.cached_tokens, usage.completion_tokens];
+            let reported = [
+                usage.prompt_tokens,
+                usage.cached_tokens,
+                usage.completion_tokens,
+            ];
             for (counter, tokens) in metrics.upstream_tokens.iter().zip(reported) {
                 counter.inc_by(tokens);
             }
@@ -88,15 +101,17 @@ impl RequestEnded<'_> {
                     status = self.status,
                     action = self.action.as_str(),
                     reason = self.reason,
-                    policy = self.traffic.map(Traffic::policy),
-                    model = self.traffic.map(Traffic::model),
+                    policy = self.traffic.map(TrafficMetrics::policy),
+                    model = self.traffic.map(TrafficMetrics::model),
                     tokens_before = before.tokens,
                     tokens_after = after.tokens,
                     messages_before = before.messages,
                     messages_after = after.messages,
                     estimate_reported = reported.map(|known| known.prompt_tokens),
                     estimate_reported_messages = reported.map(|known| known.messages),
-                    estimate_counted = self.estimate.map(|all| all.counted - reported.and_then(|known| known.counted).unwrap_or(0)),
+                    estimate_counted =
+                        self.estimate.map(|all| all.counted
+                            - reported.and_then(|known| known.counted).unwrap_or(0)),
                     prompt_tokens = self.usage.map(|usage| usage.prompt_tokens),
                     cached_tokens = self.usage.map(|usage| usage.cached_tokens),
                     overhead_ms = milliseconds(self.overhead),
@@ -108,9 +123,11 @@ impl RequestEnded<'_> {
             };
         }
         // A request with nothing to tell is a line for those who ask; what Baler did, and what went wrong, is for all.
-        let eventful = !matches!(self.action, Action::None | Action::Bypassed | Action::Replayed)
-            || self.status >= 500
-            || self.ending == Ending::UpstreamBroke;
+        let eventful = !matches!(
+            self.action,
+            Action::None | Action::Bypassed | Action::Replayed
+        ) || self.status >= 500
+            || self.ending == StreamEnd::UpstreamBroke;
         if self.action == Action::FailedOpen {
             line!(warn);
         } else if eventful {
@@ -167,12 +184,18 @@ pub fn overflowed(metrics: &Metrics, id: &str, policy: &str, overflow: &Overflow
 }
 
 /// The upstream answered, and reported far fewer prompt tokens than were sent to it.
-pub fn truncation_suspected(metrics: &Metrics, id: &str, traffic: Option<&Traffic>, sent: &Known, usage: Usage) {
+pub fn truncation_suspected(
+    metrics: &Metrics,
+    id: &str,
+    traffic: Option<&TrafficMetrics>,
+    sent: &UsageEstimate,
+    usage: Usage,
+) {
     metrics.truncations_suspected.inc();
     warn!(
         id,
-        policy = traffic.map(Traffic::policy),
-        model = traffic.map(Traffic::model),
+        policy = traffic.map(TrafficMetrics::policy),
+        model = traffic.map(TrafficMetrics::model),
         counted = sent.counted,
         prompt_tokens = usage.prompt_tokens,
         "the upstream seems to have cut the prompt to its context length: set window in the policy to what it really is"
@@ -182,11 +205,20 @@ pub fn truncation_suspected(metrics: &Metrics, id: &str, traffic: Option<&Traffi
 /// The upstream was asked for its models' windows, and `known` of them are known by now.
 pub fn discovery_ended(metrics: &Metrics, outcome: &'static str, heard: bool, known: usize) {
     metrics.discoveries.with_label_values(&[outcome]).inc();
-    metrics.windows_discovered.set(i64::try_from(known).unwrap_or(i64::MAX));
+    metrics
+        .windows_discovered
+        .set(i64::try_from(known).unwrap_or(i64::MAX));
     if heard {
-        info!(outcome, known, "asked the upstream for its models' context lengths");
+        info!(
+            outcome,
+            known, "asked the upstream for its models' context lengths"
+        );
     } else {
-        warn!(outcome, known, "asking the upstream for its models' context lengths failed; it is asked again later");
+        warn!(
+            outcome,
+            known,
+            "asking the upstream for its models' context lengths failed; it is asked again later"
+        );
     }
 }
 
@@ -194,7 +226,9 @@ pub fn discovery_ended(metrics: &Metrics, outcome: &'static str, heard: bool, kn
 pub fn unknown_model(policy: &str, model: &str, window: u64) {
     warn!(
         policy,
-        model, window, "the context length of this model is not known: the policy's default_window is assumed; set window if it is wrong"
+        model,
+        window,
+        "the context length of this model is not known: the policy's default_window is assumed; set window if it is wrong"
     );
 }
 
@@ -227,10 +261,18 @@ impl SummaryMade<'_> {
     /// Writes it down.
     pub fn emit(&self, metrics: &Metrics) {
         metrics.summaries.with_label_values(&[self.outcome]).inc();
-        metrics.summarizer_tokens.with_label_values(&["prompt"]).inc_by(self.spent.prompt_tokens);
-        metrics.summarizer_tokens.with_label_values(&["completion"]).inc_by(self.spent.completion_tokens);
+        metrics
+            .summarizer_tokens
+            .with_label_values(&["prompt"])
+            .inc_by(self.spent.prompt_tokens);
+        metrics
+            .summarizer_tokens
+            .with_label_values(&["completion"])
+            .inc_by(self.spent.completion_tokens);
         if let Some(summary) = self.summary {
-            metrics.summary_seconds.observe(summary.spent.took.as_secs_f64());
+            metrics
+                .summary_seconds
+                .observe(summary.spent.took.as_secs_f64());
         }
         macro_rules! line {
             ($level:ident) => {
@@ -259,19 +301,42 @@ impl SummaryMade<'_> {
 }
 
 /// A ladder ran.
-pub fn compaction_happened(metrics: &Metrics, id: &str, policy: &str, reason: Reason, reports: &[Report]) {
+pub fn compaction_happened(
+    metrics: &Metrics,
+    id: &str,
+    policy: &str,
+    reason: Reason,
+    reports: &[Report],
+) {
     for report in reports {
         if report.acted() {
-            metrics.compactions.with_label_values(&[report.strategy, reason.as_str()]).inc();
+            metrics
+                .compactions
+                .with_label_values(&[report.strategy, reason.as_str()])
+                .inc();
         }
-        metrics.strategy_tokens.with_label_values(&[report.strategy]).inc_by(report.before.tokens.saturating_sub(report.after.tokens));
+        metrics
+            .strategy_tokens
+            .with_label_values(&[report.strategy])
+            .inc_by(report.before.tokens.saturating_sub(report.after.tokens));
         if report.strategy == "summarize" {
-            let told = |name: &str| report.details.iter().any(|(key, count)| *key == name && *count > 0);
-            let state = ["ready", "late", "failed"].into_iter().find(|state| told(state)).unwrap_or("missing");
+            let told = |name: &str| {
+                report
+                    .details
+                    .iter()
+                    .any(|(key, count)| *key == name && *count > 0)
+            };
+            let state = ["ready", "late", "failed"]
+                .into_iter()
+                .find(|state| told(state))
+                .unwrap_or("missing");
             metrics.summaries_wanted.with_label_values(&[state]).inc();
         }
         for (count, value) in &report.details {
-            metrics.strategy_counts.with_label_values(&[report.strategy, *count]).inc_by(*value);
+            metrics
+                .strategy_counts
+                .with_label_values(&[report.strategy, *count])
+                .inc_by(*value);
         }
         debug!(
             id,

@@ -5,8 +5,8 @@ mod logging;
 mod metrics;
 
 pub use event::{
-    Ending, RequestEnded, Rescue, SummaryMade, compaction_happened, discovery_ended, overflowed, summary_call, truncation_suspected,
-    unknown_model, unknown_models_are_many,
+    RequestEnded, Rescue, StreamEnd, SummaryMade, compaction_happened, discovery_ended, overflowed,
+    summary_call, truncation_suspected, unknown_model, unknown_models_are_many,
 };
 pub use logging::init as init_logging;
-pub use metrics::{Action, Endpoint, Metrics, Phase, Traffic};
+pub use metrics::{Action, Endpoint, Metrics, Phase, TrafficMetrics};

@@ -7,7 +7,7 @@ use hyper::{Response, StatusCode};
 
 /// Why a request was not served by the upstream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
+pub enum ProxyError {
     /// All permits are taken.
     #[error("Baler is serving as many requests as it may; try again soon")]
     Overloaded,
@@ -36,45 +36,50 @@ pub enum Refusal {
     #[error("the upstream did not answer within upstream.response_timeout")]
     UpstreamTimeout,
     /// `on_unfit = "reject"`.
-    #[error("the conversation cannot be made to fit the model's context window, and the policy refuses such requests")]
+    #[error(
+        "the conversation cannot be made to fit the model's context window, and the policy refuses such requests"
+    )]
     Unfit,
     /// `on_error = "reject"`.
     #[error("Baler failed to think about the request, and the policy refuses such requests")]
-    ThinkingFailed,
+    PlanningFailed,
     /// A defect.
     #[error("Baler met an internal error")]
     Internal,
 }
 
-impl Refusal {
+impl ProxyError {
     /// Its static kind: `error.code`, the header `x-baler-error`, and the metric label.
     #[must_use]
     pub fn kind(self) -> &'static str {
         match self {
-            Refusal::Overloaded => "overloaded",
-            Refusal::OutOfMemory => "out_of_memory",
-            Refusal::BodyTooLarge => "body_too_large",
-            Refusal::BodyTimeout => "body_timeout",
-            Refusal::BodyBroken => "body_broken",
-            Refusal::BadTarget => "bad_target",
-            Refusal::UpstreamUnreachable => "upstream_unreachable",
-            Refusal::UpstreamBroke => "upstream_broke",
-            Refusal::UpstreamTimeout => "upstream_timeout",
-            Refusal::Unfit => "context_unfit",
-            Refusal::ThinkingFailed => "thinking_failed",
-            Refusal::Internal => "internal",
+            ProxyError::Overloaded => "overloaded",
+            ProxyError::OutOfMemory => "out_of_memory",
+            ProxyError::BodyTooLarge => "body_too_large",
+            ProxyError::BodyTimeout => "body_timeout",
+            ProxyError::BodyBroken => "body_broken",
+            ProxyError::BadTarget => "bad_target",
+            ProxyError::UpstreamUnreachable => "upstream_unreachable",
+            ProxyError::UpstreamBroke => "upstream_broke",
+            ProxyError::UpstreamTimeout => "upstream_timeout",
+            ProxyError::Unfit => "context_unfit",
+            ProxyError::PlanningFailed => "planning_failed",
+            ProxyError::Internal => "internal",
         }
     }
 
     fn status(self) -> StatusCode {
         match self {
-            Refusal::Overloaded | Refusal::OutOfMemory => StatusCode::SERVICE_UNAVAILABLE,
-            Refusal::BodyTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
-            Refusal::BodyTimeout => StatusCode::REQUEST_TIMEOUT,
-            Refusal::BodyBroken | Refusal::BadTarget | Refusal::Unfit | Refusal::ThinkingFailed => StatusCode::BAD_REQUEST,
-            Refusal::UpstreamUnreachable | Refusal::UpstreamBroke => StatusCode::BAD_GATEWAY,
-            Refusal::UpstreamTimeout => StatusCode::GATEWAY_TIMEOUT,
-            Refusal::Internal => StatusCode::INTERNAL_SERVER_ERROR,
+            ProxyError::Overloaded | ProxyError::OutOfMemory => StatusCode::SERVICE_UNAVAILABLE,
+            ProxyError::BodyTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+            ProxyError::BodyTimeout => StatusCode::REQUEST_TIMEOUT,
+            ProxyError::BodyBroken
+            | ProxyError::BadTarget
+            | ProxyError::Unfit
+            | ProxyError::PlanningFailed => StatusCode::BAD_REQUEST,
+            ProxyError::UpstreamUnreachable | ProxyError::UpstreamBroke => StatusCode::BAD_GATEWAY,
+            ProxyError::UpstreamTimeout => StatusCode::GATEWAY_TIMEOUT,
+            ProxyError::Internal => StatusCode::INTERNAL_SERVER_ERROR,
         }
     }
 
@@ -82,7 +87,11 @@ impl Refusal {
     #[must_use]
     pub fn response(self) -> Response<Full<Bytes>> {
         let status = self.status();
-        let kind = if status.is_client_error() { "invalid_request_error" } else { "api_error" };
+        let kind = if status.is_client_error() {
+            "invalid_request_error"
+        } else {
+            "api_error"
+        };
         let body = serde_json::json!({ "error": { "message": self.to_string(), "type": kind, "param": null, "code": self.kind() } });
         let mut response = Response::new(Full::from(body.to_string()));
         *response.status_mut() = status;

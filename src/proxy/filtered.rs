@@ -6,13 +6,13 @@ use std::task::{Context, Poll, ready};
 use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
 
-use super::answer::{Answer, Broken};
-use crate::core::sse::UsageFilter;
+use crate::core::wire::chat::UsageFilter;
+use crate::proxy::response::{Broken, ResponseBody};
 
 /// An answer, filtered or as it is.
 #[derive(Debug)]
 pub struct Filtered {
-    answer: Answer,
+    answer: ResponseBody,
     filter: Option<UsageFilter>,
     /// What comes behind the last of the filtered bytes: trailers, or that the answer broke off.
     last: Option<Result<Frame<Bytes>, Broken>>,
@@ -22,8 +22,13 @@ pub struct Filtered {
 impl Filtered {
     /// Takes usage out of `answer` that its client did not ask for, if `filter` says how.
     #[must_use]
-    pub fn new(answer: Answer, filter: Option<UsageFilter>) -> Self {
-        Filtered { answer, filter, last: None, ended: false }
+    pub fn new(answer: ResponseBody, filter: Option<UsageFilter>) -> Self {
+        Filtered {
+            answer,
+            filter,
+            last: None,
+            ended: false,
+        }
     }
 }
 
@@ -31,9 +36,14 @@ impl Body for Filtered {
     type Data = Bytes;
     type Error = Broken;
 
-    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
         let this = &mut *self;
-        let Some(filter) = &mut this.filter else { return Pin::new(&mut this.answer).poll_frame(cx) };
+        let Some(filter) = &mut this.filter else {
+            return Pin::new(&mut this.answer).poll_frame(cx);
+        };
         loop {
             if this.ended {
                 return Poll::Ready(this.last.take());
@@ -65,10 +75,18 @@ impl Body for Filtered {
     }
 
     fn is_end_stream(&self) -> bool {
-        if self.filter.is_none() { self.answer.is_end_stream() } else { self.ended && self.last.is_none() }
+        if self.filter.is_none() {
+            self.answer.is_end_stream()
+        } else {
+            self.ended && self.last.is_none()
+        }
     }
 
     fn size_hint(&self) -> SizeHint {
-        if self.filter.is_none() { self.answer.size_hint() } else { SizeHint::default() }
+        if self.filter.is_none() {
+            self.answer.size_hint()
+        } else {
+            SizeHint::default()
+        }
     }
 }

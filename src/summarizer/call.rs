@@ -8,7 +8,7 @@ use hyper::Response;
 use hyper::body::Incoming;
 use hyper::header::{HeaderMap, RETRY_AFTER};
 
-use crate::core::overflow;
+use crate::core::wire::overflow;
 
 /// Without a word of the upstream's, the wait before a retry.
 const BACK_OFF: Duration = Duration::from_secs(1);
@@ -83,9 +83,15 @@ pub(super) async fn with_retry<T, F: Future<Output = Result<T, Failed>>>(
     let mut retried = false;
     loop {
         let began = tokio::time::Instant::now();
-        let answered = tokio::time::timeout(timeout, ask()).await.unwrap_or(Err(Failed::Timeout));
+        let answered = tokio::time::timeout(timeout, ask())
+            .await
+            .unwrap_or(Err(Failed::Timeout));
         told(answered.as_ref().map(drop), began.elapsed());
-        let wait = answered.as_ref().err().and_then(Failed::wait).filter(|wait| *wait <= longest_wait && !retried);
+        let wait = answered
+            .as_ref()
+            .err()
+            .and_then(Failed::wait)
+            .filter(|wait| *wait <= longest_wait && !retried);
         let Some(wait) = wait else { return answered };
         tokio::time::sleep(wait).await;
         retried = true;
@@ -96,18 +102,28 @@ pub(super) async fn with_retry<T, F: Future<Output = Result<T, Failed>>>(
 pub(super) async fn body(response: Response<Incoming>, max_bytes: usize) -> Result<Bytes, Failed> {
     let status = response.status();
     let wait = retry_after(response.headers());
-    let limit = if status.is_success() { max_bytes } else { ERROR_BYTES };
-    let collected = Limited::new(response.into_body(), limit).collect().await.map(http_body_util::Collected::to_bytes);
+    let limit = if status.is_success() {
+        max_bytes
+    } else {
+        ERROR_BYTES
+    };
+    let collected = Limited::new(response.into_body(), limit)
+        .collect()
+        .await
+        .map(http_body_util::Collected::to_bytes);
     if status.is_success() {
         return match collected {
-            Ok(body) => overflow::in_answer(status.as_u16(), &body).map_or(Ok(body), |overflow| Err(Failed::TooLong(overflow.window))),
+            Ok(body) => overflow::in_answer(status.as_u16(), &body)
+                .map_or(Ok(body), |overflow| Err(Failed::TooLong(overflow.window))),
             Err(error) if error.is::<LengthLimitError>() => Err(Failed::TooLarge),
             Err(_) => Err(Failed::Broken),
         };
     }
     let body = collected.unwrap_or_default();
     Err(match status.as_u16() {
-        status if let Some(overflow) = overflow::in_answer(status, &body) => Failed::TooLong(overflow.window),
+        status if let Some(overflow) = overflow::in_answer(status, &body) => {
+            Failed::TooLong(overflow.window)
+        }
         400 | 422 => refused_parameter(&body).map_or(Failed::Refused, Failed::Parameter),
         408 | 425 | 429 | 500.. => Failed::Overloaded(wait),
         _ => Failed::Refused,
@@ -116,7 +132,16 @@ pub(super) async fn body(response: Response<Incoming>, max_bytes: usize) -> Resu
 
 /// `retry-after` in seconds, `retry-after-ms` first. A date is taken for no word at all.
 fn retry_after(headers: &HeaderMap) -> Option<Duration> {
-    let number = |name: &str| headers.get(name)?.to_str().ok()?.trim().parse::<f64>().ok().filter(|number| (0.0..1e9).contains(number));
+    let number = |name: &str| {
+        headers
+            .get(name)?
+            .to_str()
+            .ok()?
+            .trim()
+            .parse::<f64>()
+            .ok()
+            .filter(|number| (0.0..1e9).contains(number))
+    };
     let milliseconds = number("retry-after-ms").map(|number| Duration::from_secs_f64(number / 1e3));
     milliseconds.or_else(|| number(RETRY_AFTER.as_str()).map(Duration::from_secs_f64))
 }
@@ -130,7 +155,11 @@ fn refused_parameter(body: &[u8]) -> Option<Parameter> {
         ("max_completion_tokens", Parameter::MaxCompletionTokens),
         ("max_tokens", Parameter::MaxTokens),
     ];
-    names.into_iter().filter_map(|(name, parameter)| Some((text.find(name)?, parameter))).min_by_key(|(at, _)| *at).map(|(_, found)| found)
+    names
+        .into_iter()
+        .filter_map(|(name, parameter)| Some((text.find(name)?, parameter)))
+        .min_by_key(|(at, _)| *at)
+        .map(|(_, found)| found)
 }
 
 #[cfg(test)]
@@ -141,7 +170,11 @@ mod tests {
 
     /// Outcomes of `answers`, one a try; the result, the tries, and the time it took.
     async fn tried(answers: Vec<Result<u8, Failed>>) -> (Result<u8, Failed>, usize, Duration) {
-        let (left, tries, began) = (RefCell::new(answers), Cell::new(0), tokio::time::Instant::now());
+        let (left, tries, began) = (
+            RefCell::new(answers),
+            Cell::new(0),
+            tokio::time::Instant::now(),
+        );
         let ask = || {
             let next = left.borrow_mut().remove(0);
             async {
@@ -152,29 +185,55 @@ mod tests {
                 }
             }
         };
-        let result = with_retry(Duration::from_secs(60), Duration::from_secs(20), ask, |_, _| tries.set(tries.get() + 1)).await;
+        let result = with_retry(
+            Duration::from_secs(60),
+            Duration::from_secs(20),
+            ask,
+            |_, _| tries.set(tries.get() + 1),
+        )
+        .await;
         (result, tries.get(), began.elapsed())
     }
 
     #[tokio::test(start_paused = true)]
     async fn what_may_pass_is_tried_once_more() {
         assert_eq!(tried(vec![Ok(1)]).await, (Ok(1), 1, Duration::ZERO));
-        assert_eq!(tried(vec![Err(Failed::Overloaded(None)), Ok(2)]).await, (Ok(2), 2, BACK_OFF));
-        assert_eq!(tried(vec![Err(Failed::Unreachable), Err(Failed::Broken)]).await, (Err(Failed::Broken), 2, BACK_OFF));
-        assert_eq!(tried(vec![Err(Failed::Timeout), Ok(2)]).await, (Ok(2), 2, Duration::from_secs(61)));
+        assert_eq!(
+            tried(vec![Err(Failed::Overloaded(None)), Ok(2)]).await,
+            (Ok(2), 2, BACK_OFF)
+        );
+        assert_eq!(
+            tried(vec![Err(Failed::Unreachable), Err(Failed::Broken)]).await,
+            (Err(Failed::Broken), 2, BACK_OFF)
+        );
+        assert_eq!(
+            tried(vec![Err(Failed::Timeout), Ok(2)]).await,
+            (Ok(2), 2, Duration::from_secs(61))
+        );
     }
 
     #[tokio::test(start_paused = true)]
     async fn the_upstream_says_how_long_to_wait() {
         let wait = |seconds| Err(Failed::Overloaded(Some(Duration::from_secs(seconds))));
-        assert_eq!(tried(vec![wait(7), Ok(2)]).await, (Ok(2), 2, Duration::from_secs(7)));
+        assert_eq!(
+            tried(vec![wait(7), Ok(2)]).await,
+            (Ok(2), 2, Duration::from_secs(7))
+        );
         assert_eq!(tried(vec![wait(21)]).await, (wait(21), 1, Duration::ZERO));
     }
 
     #[tokio::test(start_paused = true)]
     async fn what_will_not_pass_is_not_tried_again() {
-        for failed in [Failed::Refused, Failed::TooLarge, Failed::TooLong(None), Failed::Parameter(Parameter::Temperature)] {
-            assert_eq!(tried(vec![Err(failed.clone())]).await, (Err(failed), 1, Duration::ZERO));
+        for failed in [
+            Failed::Refused,
+            Failed::TooLarge,
+            Failed::TooLong(None),
+            Failed::Parameter(Parameter::Temperature),
+        ] {
+            assert_eq!(
+                tried(vec![Err(failed.clone())]).await,
+                (Err(failed), 1, Duration::ZERO)
+            );
         }
     }
 
@@ -186,13 +245,19 @@ mod tests {
             retry_after(&headers)
         };
         assert_eq!(wait("retry-after", "2"), Some(Duration::from_secs(2)));
-        assert_eq!(wait("retry-after-ms", "250"), Some(Duration::from_millis(250)));
+        assert_eq!(
+            wait("retry-after-ms", "250"),
+            Some(Duration::from_millis(250))
+        );
         for nonsense in ["-1", "NaN", "inf", "1e300", "Wed, 21 Oct 2015 07:28:00 GMT"] {
             assert_eq!(wait("retry-after", nonsense), None, "{nonsense}");
         }
         let openai = br#"{"error":{"message":"Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead.","param":"max_tokens"}}"#;
         assert_eq!(refused_parameter(openai), Some(Parameter::MaxTokens));
-        assert_eq!(refused_parameter(br#"{"error":"Unsupported value: 'temperature'"}"#), Some(Parameter::Temperature));
+        assert_eq!(
+            refused_parameter(br#"{"error":"Unsupported value: 'temperature'"}"#),
+            Some(Parameter::Temperature)
+        );
         assert_eq!(refused_parameter(br#"{"error":"no such model"}"#), None);
     }
 }

@@ -5,8 +5,8 @@
 //!
 //! INVARIANT: a request's own credentials go to its own upstream and nowhere else.
 
-mod bounds;
 mod call;
+mod limiter;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -17,22 +17,25 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::background::Background;
-use crate::config::{self, Key};
-use crate::core::chat::{Chat, group};
-use crate::core::digest::Digest;
+use crate::config;
+use crate::config::Key;
+use crate::core::conversation::Fingerprint;
+use crate::core::conversation::group;
+use crate::core::conversation::scale;
 use crate::core::models;
-use crate::core::size::scale;
 use crate::core::summary::{
-    Answer, Due, Limit, Manner, Material, Options, Rejected, Spent, State, Summary, Terms, accept, continued, request,
+    Answer, ChunkPlan, Limit, Manner, Options, PendingSummary, Rejected, Spent, State, Summary,
+    Terms, continued, request, validate,
 };
 use crate::core::tokens::Encoding;
+use crate::core::wire::chat::Chat;
 use crate::ledger::Ledger;
 use crate::observe::{Metrics, SummaryMade, summary_call};
 use crate::upstream::{Outgoing, Upstream};
 
-pub(crate) use bounds::Skipped;
-use bounds::{Bounds, Wish};
 use call::{Failed, Parameter};
+pub(crate) use limiter::Skipped;
+use limiter::{Limiter, Reservation};
 
 /// Questions for one summary at most, folds and second thoughts included.
 const MOST_CALLS: u64 = 64;
@@ -46,16 +49,16 @@ const MOST_ADAPTATIONS: u32 = 2;
 pub struct Summarizer {
     config: config::Summarizer,
     /// Digest of who is asked, and of what.
-    identity: Digest,
+    identity: Fingerprint,
     metrics: Arc<Metrics>,
-    bounds: Mutex<Bounds>,
+    bounds: Mutex<Limiter>,
     /// Those who ask.
     pub background: Background,
 }
 
 /// The request that a summary is made for.
 #[derive(Debug, Clone)]
-pub struct Occasion {
+pub struct SummaryOrigin {
     /// Its body.
     pub body: Bytes,
     /// Where it goes.
@@ -65,14 +68,14 @@ pub struct Occasion {
     /// The model it names.
     pub model: Option<String>,
     /// Fingerprint of its credentials.
-    pub tenant: Digest,
+    pub tenant: Fingerprint,
     /// The context length of its model, tokens.
     pub window: u64,
     /// The upstream's tokens per token of ours.
     pub factor: f64,
 }
 
-impl Occasion {
+impl SummaryOrigin {
     fn encoding(&self) -> Encoding {
         Encoding::for_model(self.model.as_deref().unwrap_or_default())
     }
@@ -80,23 +83,34 @@ impl Occasion {
 
 /// A place for one preparation. What ends without a word has failed.
 #[derive(Debug)]
-pub(crate) struct Claim {
+pub(crate) struct Lease {
     summarizer: Arc<Summarizer>,
-    due: Due,
-    tenant: Digest,
-    asked: Digest,
+    due: PendingSummary,
+    tenant: Fingerprint,
+    asked: Fingerprint,
     fine: Option<bool>,
     /// Whoever waits hears when it is dropped.
     over: watch::Sender<()>,
 }
 
-impl Drop for Claim {
+impl Drop for Lease {
     fn drop(&mut self) {
-        let Summarizer { config, metrics, .. } = &*self.summarizer;
-        let wish = Wish { key: self.due.key, prefixes: &[], tenant: self.tenant, summarizer: self.asked, tokens: 0, allowance: 0 };
+        let Summarizer {
+            config, metrics, ..
+        } = &*self.summarizer;
+        let reservation = Reservation {
+            key: self.due.key,
+            prefixes: &[],
+            tenant: self.tenant,
+            summarizer: self.asked,
+            tokens: 0,
+            allowance: 0,
+        };
         let mut bounds = self.summarizer.bounds();
-        bounds.ended(&wish, self.fine, config);
-        metrics.summarizer_breakers.set(i64::try_from(bounds.open_breakers()).unwrap_or(i64::MAX));
+        bounds.ended(&reservation, self.fine, config);
+        metrics
+            .summarizer_breakers
+            .set(i64::try_from(bounds.open_breakers()).unwrap_or(i64::MAX));
         metrics.summaries_running.dec();
     }
 }
@@ -123,27 +137,46 @@ impl Summarizer {
     /// Asks nobody yet. `upstream` is what the upstream is called in digests.
     #[must_use]
     pub fn new(config: config::Summarizer, upstream: &str, metrics: Arc<Metrics>) -> Self {
-        let style: &[u8] = if config.suffix { b"suffix" } else { b"transcript" };
-        let (url, model) = (config.url.as_deref().unwrap_or(upstream), config.model.as_deref().unwrap_or_default());
-        let identity =
-            Digest::of_parts(&[b"summary", upstream.as_bytes(), url.as_bytes(), model.as_bytes(), style, config.instructions.as_bytes()]);
-        Summarizer { config, identity, metrics, bounds: Mutex::default(), background: Background::default() }
+        let style: &[u8] = if config.suffix {
+            b"suffix"
+        } else {
+            b"transcript"
+        };
+        let (url, model) = (
+            config.url.as_deref().unwrap_or(upstream),
+            config.model.as_deref().unwrap_or_default(),
+        );
+        let identity = Fingerprint::of_parts(&[
+            b"summary",
+            upstream.as_bytes(),
+            url.as_bytes(),
+            model.as_bytes(),
+            style,
+            config.instructions.as_bytes(),
+        ]);
+        Summarizer {
+            config,
+            identity,
+            metrics,
+            bounds: Mutex::default(),
+            background: Background::default(),
+        }
     }
 
     /// The first link of the keys of summaries: for whom, and under which policy. Another summariser's are others.
     #[must_use]
-    pub fn seed(&self, tenant: &Digest, policy: &Digest) -> Digest {
-        Digest::of_parts(&[&self.identity.0, &tenant.0, &policy.0])
+    pub fn seed(&self, tenant: &Fingerprint, policy: &Fingerprint) -> Fingerprint {
+        Fingerprint::of_parts(&[&self.identity.0, &tenant.0, &policy.0])
     }
 
-    fn bounds(&self) -> MutexGuard<'_, Bounds> {
+    fn bounds(&self) -> MutexGuard<'_, Limiter> {
         // What it protects is written whole.
         self.bounds.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What is known of the summary of a prefix.
     #[must_use]
-    pub fn state(&self, ledger: &Ledger, key: &Digest) -> Option<State> {
+    pub fn state(&self, ledger: &Ledger, key: &Fingerprint) -> Option<State> {
         if let Some(ready) = ledger.summary(key) {
             return Some(State::Ready(ready));
         }
@@ -156,35 +189,55 @@ impl Summarizer {
     }
 
     /// Takes note of tokens that were forwarded: summaries may cost a share of them.
-    pub fn forwarded(&self, tenant: Digest, tokens: u64) {
+    pub fn forwarded(&self, tenant: Fingerprint, tokens: u64) {
         self.bounds().forwarded(tenant, tokens);
     }
 
     /// A place for making the summary that is due, or where to wait for the one who has it.
     pub(crate) fn claim(
         self: &Arc<Self>,
-        due: &Due,
-        occasion: &Occasion,
+        due: &PendingSummary,
+        occasion: &SummaryOrigin,
         ledger: &Ledger,
-    ) -> Result<Result<Claim, watch::Receiver<()>>, Skipped> {
+    ) -> Result<Result<Lease, watch::Receiver<()>>, Skipped> {
         let claimed = self.try_claim(due, occasion, ledger);
         if let Err(skipped) = &claimed
             && *skipped != Skipped::Known
         {
-            self.metrics.summaries.with_label_values(&[skipped.as_str()]).inc();
+            self.metrics
+                .summaries
+                .with_label_values(&[skipped.as_str()])
+                .inc();
         }
         claimed
     }
 
-    fn try_claim(self: &Arc<Self>, due: &Due, occasion: &Occasion, ledger: &Ledger) -> Result<Result<Claim, watch::Receiver<()>>, Skipped> {
+    fn try_claim(
+        self: &Arc<Self>,
+        due: &PendingSummary,
+        occasion: &SummaryOrigin,
+        ledger: &Ledger,
+    ) -> Result<Result<Lease, watch::Receiver<()>>, Skipped> {
         if self.background.is_closing() {
             return Err(Skipped::Stopping);
         }
-        let own: &[u8] = if self.config.url.is_none() { &occasion.tenant.0 } else { b"" };
-        let model = self.config.model.as_deref().or(occasion.model.as_deref()).unwrap_or_default();
-        let asked = Digest::of_parts(&[&self.identity.0, model.as_bytes(), own]);
-        let earlier = due.earlier.as_ref().map_or(0, |(_, summary)| summary.tokens);
-        let wish = Wish {
+        let own: &[u8] = if self.config.url.is_none() {
+            &occasion.tenant.0
+        } else {
+            b""
+        };
+        let model = self
+            .config
+            .model
+            .as_deref()
+            .or(occasion.model.as_deref())
+            .unwrap_or_default();
+        let asked = Fingerprint::of_parts(&[&self.identity.0, model.as_bytes(), own]);
+        let earlier = due
+            .earlier
+            .as_ref()
+            .map_or(0, |(_, summary)| summary.tokens);
+        let reservation = Reservation {
             key: due.key,
             prefixes: &due.prefixes,
             tenant: occasion.tenant,
@@ -193,32 +246,56 @@ impl Summarizer {
             allowance: occasion.window,
         };
         let mut bounds = self.bounds();
-        if let Some(over) = bounds.running(&wish) {
+        if let Some(over) = bounds.running(&reservation) {
             return Ok(Err(over));
         }
         // It may have been finished since it was found missing.
         if ledger.summary(&due.key).is_some() {
             return Err(Skipped::Known);
         }
-        let over = bounds.begin(&wish, &self.config)?;
+        let over = bounds.begin(&reservation, &self.config)?;
         drop(bounds);
         self.metrics.summaries_running.inc();
-        Ok(Ok(Claim { summarizer: Arc::clone(self), due: due.clone(), tenant: occasion.tenant, asked, fine: Some(false), over }))
+        Ok(Ok(Lease {
+            summarizer: Arc::clone(self),
+            due: due.clone(),
+            tenant: occasion.tenant,
+            asked,
+            fine: Some(false),
+            over,
+        }))
     }
 }
 
-impl Claim {
+impl Lease {
     /// Where to wait for its end.
     pub(crate) fn over(&self) -> watch::Receiver<()> {
         self.over.subscribe()
     }
 
     /// Makes the summary and keeps it.
-    pub(crate) async fn run(mut self, upstream: &Upstream, ledger: &Ledger, options: &Options, occasion: &Occasion) {
+    pub(crate) async fn run(
+        mut self,
+        upstream: &Upstream,
+        ledger: &Ledger,
+        options: &Options,
+        occasion: &SummaryOrigin,
+    ) {
         let summarizer = Arc::clone(&self.summarizer);
         let mut spent = Spent::default();
-        let made = make(&summarizer, &self.due, upstream, options, occasion, &mut spent).await;
-        summarizer.bounds().spent(occasion.tenant, spent.prompt_tokens + spent.completion_tokens);
+        let made = make(
+            &summarizer,
+            &self.due,
+            upstream,
+            options,
+            occasion,
+            &mut spent,
+        )
+        .await;
+        summarizer.bounds().spent(
+            occasion.tenant,
+            spent.prompt_tokens + spent.completion_tokens,
+        );
         let event = SummaryMade {
             outcome: made.as_ref().map_or_else(NoSummary::as_str, |_| "made"),
             covered: self.due.covered,
@@ -241,7 +318,7 @@ impl Claim {
 
 /// Everything that takes computing before the first question.
 struct Prepared {
-    material: Material,
+    material: ChunkPlan,
     /// The client's own list continued, where that is wanted.
     continued: Option<String>,
     key: Option<HeaderValue>,
@@ -249,10 +326,10 @@ struct Prepared {
 
 async fn make(
     summarizer: &Summarizer,
-    due: &Due,
+    due: &PendingSummary,
     upstream: &Upstream,
     options: &Options,
-    occasion: &Occasion,
+    occasion: &SummaryOrigin,
     spent: &mut Spent,
 ) -> Result<Summary, NoSummary> {
     let began = Instant::now();
@@ -261,14 +338,33 @@ async fn make(
     let manner = Manner {
         limit: config.limit,
         max_tokens: due.max_tokens,
-        temperature: config.temperature.filter(|_| model.as_deref().is_none_or(models::takes_temperature)),
+        temperature: config
+            .temperature
+            .filter(|_| model.as_deref().is_none_or(models::takes_temperature)),
         parameters: config.parameters.clone(),
         model,
     };
     let window = window(config, occasion, manner.model.as_deref());
-    let prepared = prepare(config, due.clone(), options.clone(), occasion.clone(), manner.clone(), window).await?;
-    let Prepared { material, continued, key } = prepared;
-    let asking = Asking { summarizer, upstream, occasion, key };
+    let prepared = prepare(
+        config,
+        due.clone(),
+        options.clone(),
+        occasion.clone(),
+        manner.clone(),
+        window,
+    )
+    .await?;
+    let Prepared {
+        material,
+        continued,
+        key,
+    } = prepared;
+    let asking = Asking {
+        summarizer,
+        upstream,
+        occasion,
+        key,
+    };
 
     let of_continued = match continued {
         Some(body) => asking.continued(body, due.tokens, spent).await?,
@@ -278,27 +374,49 @@ async fn make(
         Some(text) => (text, material),
         None => asking.folded(material, manner, window, spent).await?,
     };
-    let terms = Terms { max_tokens: due.max_tokens, stands_for: due.tokens, max_invented: options.max_invented };
-    let (split, incremental, generation) = (material.split(), material.incremental, material.generation);
-    let encoding = occasion.encoding();
-    let accepted = match off_the_loop(move || accept(text, &material.source, terms, encoding)).await? {
-        Ok(accepted) => accepted,
-        Err((rejected, invented)) => {
-            if rejected == Rejected::Invented {
-                summarizer.metrics.summary_invented.observe(invented);
-            }
-            return Err(NoSummary::Rejected(rejected));
-        }
+    let terms = Terms {
+        max_tokens: due.max_tokens,
+        stands_for: due.tokens,
+        max_ungrounded: options.max_ungrounded,
     };
-    summarizer.metrics.summary_invented.observe(accepted.invented);
-    let spent = Spent { took: began.elapsed(), ..*spent };
-    Ok(Summary { text: accepted.text.into(), tokens: accepted.tokens, generation, incremental, split, spent })
+    let (split, incremental, generation) =
+        (material.split(), material.incremental, material.generation);
+    let encoding = occasion.encoding();
+    let accepted =
+        match off_the_loop(move || validate(text, &material.source, terms, encoding)).await? {
+            Ok(accepted) => accepted,
+            Err((rejected, ungrounded)) => {
+                if rejected == Rejected::Ungrounded {
+                    summarizer.metrics.summary_ungrounded.observe(ungrounded);
+                }
+                return Err(NoSummary::Rejected(rejected));
+            }
+        };
+    summarizer
+        .metrics
+        .summary_ungrounded
+        .observe(accepted.ungrounded);
+    let spent = Spent {
+        took: began.elapsed(),
+        ..*spent
+    };
+    Ok(Summary {
+        text: accepted.text.into(),
+        tokens: accepted.tokens,
+        generation,
+        incremental,
+        split,
+        spent,
+    })
 }
 
 /// The context length of whoever is asked, in our tokens.
-fn window(config: &config::Summarizer, occasion: &Occasion, model: Option<&str>) -> u64 {
+fn window(config: &config::Summarizer, occasion: &SummaryOrigin, model: Option<&str>) -> u64 {
     if config.url.is_none() && config.model.is_none() {
-        return scale(config.window.unwrap_or(occasion.window), 1.0 / occasion.factor.max(1.0));
+        return scale(
+            config.window.unwrap_or(occasion.window),
+            1.0 / occasion.factor.max(1.0),
+        );
     }
     let known = || model.and_then(models::known).map(|known| known.window);
     config.window.or_else(known).unwrap_or(occasion.window)
@@ -306,9 +424,9 @@ fn window(config: &config::Summarizer, occasion: &Occasion, model: Option<&str>)
 
 async fn prepare(
     config: &config::Summarizer,
-    due: Due,
+    due: PendingSummary,
     options: Options,
-    occasion: Occasion,
+    occasion: SummaryOrigin,
     manner: Manner,
     window: u64,
 ) -> Result<Prepared, NoSummary> {
@@ -316,45 +434,82 @@ async fn prepare(
     let preparing = off_the_loop(move || {
         let chat = Chat::parse(&occasion.body).map_err(|_| NoSummary::Impossible)?;
         let exchanges = group(&chat.messages).map_err(|_| NoSummary::Impossible)?;
-        let material = Material::new(&chat.messages, &exchanges, &due, &options, &config.instructions, window, occasion.encoding());
+        let material = ChunkPlan::new(
+            &chat.messages,
+            &exchanges,
+            &due,
+            &options,
+            &config.instructions,
+            window,
+            occasion.encoding(),
+        );
         // What is made anew from the originals is not what the upstream has in its cache.
         let anew = due.earlier.is_some() && !material.incremental;
         let suffix = config.suffix && !anew;
-        let continued = if suffix { continued(&chat, &due.edits, &manner, &config.instructions, material.split()) } else { None };
+        let continued = if suffix {
+            continued(
+                &chat,
+                &due.edits,
+                &manner,
+                &config.instructions,
+                material.split(),
+            )
+        } else {
+            None
+        };
         let key = match &config.key {
             Key::None => None,
             Key::Value(key) => Some(key.clone()),
-            Key::File(file) => Some(std::fs::read_to_string(file).map_err(|_| NoSummary::Impossible)?),
+            Key::File(file) => {
+                Some(std::fs::read_to_string(file).map_err(|_| NoSummary::Impossible)?)
+            }
         };
-        let key = key.map(|key| HeaderValue::try_from(format!("Bearer {}", key.trim()))).transpose().map_err(|_| NoSummary::Impossible)?;
-        Ok(Prepared { material, continued, key })
+        let key = key
+            .map(|key| HeaderValue::try_from(format!("Bearer {}", key.trim())))
+            .transpose()
+            .map_err(|_| NoSummary::Impossible)?;
+        Ok(Prepared {
+            material,
+            continued,
+            key,
+        })
     });
     preparing.await?
 }
 
 /// Computes where no request waits for it: conversations are long.
-async fn off_the_loop<T: Send + 'static>(compute: impl FnOnce() -> T + Send + 'static) -> Result<T, NoSummary> {
+async fn off_the_loop<T: Send + 'static>(
+    compute: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, NoSummary> {
     // What panics in there is a defect, and no summary.
-    tokio::task::spawn_blocking(compute).await.map_err(|_| NoSummary::Impossible)
+    tokio::task::spawn_blocking(compute)
+        .await
+        .map_err(|_| NoSummary::Impossible)
 }
 
 /// Whom to ask.
 struct Asking<'a> {
     summarizer: &'a Summarizer,
     upstream: &'a Upstream,
-    occasion: &'a Occasion,
+    occasion: &'a SummaryOrigin,
     key: Option<HeaderValue>,
 }
 
 impl Asking<'_> {
     /// The summary behind the client's own list; `None` when the model goes on with the conversation instead, or has no
     /// room: then it is asked about a transcript.
-    async fn continued(&self, body: String, counted: u64, spent: &mut Spent) -> Result<Option<String>, NoSummary> {
+    async fn continued(
+        &self,
+        body: String,
+        counted: u64,
+        spent: &mut Spent,
+    ) -> Result<Option<String>, NoSummary> {
         match self.ask(body, counted, spent).await {
             Ok(answer) => Ok(answer.tagged.then_some(answer.text)),
-            Err(NoSummary::Failed(Failed::TooLong(_) | Failed::Refused | Failed::Parameter(_)) | NoSummary::Rejected(Rejected::Empty)) => {
-                Ok(None)
-            }
+            Err(
+                NoSummary::Failed(Failed::TooLong(_) | Failed::Refused | Failed::Parameter(_))
+                | NoSummary::Rejected(Rejected::Empty),
+            ) => Ok(None),
             Err(other) => Err(other),
         }
     }
@@ -362,18 +517,24 @@ impl Asking<'_> {
     /// The summary of all pieces, each updating that of those before it.
     async fn folded(
         &self,
-        mut material: Material,
+        mut material: ChunkPlan,
         mut manner: Manner,
         mut window: u64,
         spent: &mut Spent,
-    ) -> Result<(String, Material), NoSummary> {
+    ) -> Result<(String, ChunkPlan), NoSummary> {
         let (encoding, config) = (self.occasion.encoding(), &self.summarizer.config);
         let (mut overflows, mut adaptations) = (0, 0);
         loop {
             let (instructions, how) = (Arc::clone(&config.instructions), manner.clone());
             let composed = off_the_loop(move || {
                 let composed = material.piece(window).map(|(piece, count)| {
-                    let body = request(&how, &instructions, material.task.as_deref(), material.previous.as_deref(), &piece);
+                    let body = request(
+                        &how,
+                        &instructions,
+                        material.task.as_deref(),
+                        material.previous.as_deref(),
+                        &piece,
+                    );
                     (encoding.count(&body), body, piece.last, count)
                 });
                 (composed, material)
@@ -389,7 +550,9 @@ impl Asking<'_> {
                     window = told.filter(|told| *told < window).unwrap_or(window / 2);
                     continue;
                 }
-                Err(NoSummary::Failed(Failed::Parameter(parameter))) if adaptations < MOST_ADAPTATIONS => {
+                Err(NoSummary::Failed(Failed::Parameter(parameter)))
+                    if adaptations < MOST_ADAPTATIONS =>
+                {
                     adaptations += 1;
                     match parameter {
                         Parameter::Temperature => manner.temperature = None,
@@ -412,8 +575,15 @@ impl Asking<'_> {
     }
 
     /// Asks, and reads the answer. `counted` are the prompt tokens, for those who do not report any.
-    async fn ask(&self, body: String, counted: u64, spent: &mut Spent) -> Result<Answer, NoSummary> {
-        let Summarizer { config, metrics, .. } = self.summarizer;
+    async fn ask(
+        &self,
+        body: String,
+        counted: u64,
+        spent: &mut Spent,
+    ) -> Result<Answer, NoSummary> {
+        let Summarizer {
+            config, metrics, ..
+        } = self.summarizer;
         if spent.calls >= MOST_CALLS {
             return Err(NoSummary::Impossible);
         }
@@ -426,18 +596,30 @@ impl Asking<'_> {
             }
         };
         spent.calls += 1;
-        let told = |outcome: Result<(), &Failed>, took| summary_call(metrics, outcome.map_or_else(Failed::as_str, |()| "answered"), took);
-        let answered = call::with_retry(config.timeout, config.longest_wait, ask, told).await.map_err(NoSummary::Failed)?;
-        let usage = crate::core::usage::Usage::find(&answered);
+        let told = |outcome: Result<(), &Failed>, took| {
+            summary_call(
+                metrics,
+                outcome.map_or_else(Failed::as_str, |()| "answered"),
+                took,
+            )
+        };
+        let answered = call::with_retry(config.timeout, config.longest_wait, ask, told)
+            .await
+            .map_err(NoSummary::Failed)?;
+        let usage = crate::core::wire::chat::Usage::find(&answered);
         spent.prompt_tokens += usage.map_or(counted, |usage| usage.prompt_tokens);
         // What was refused or cut off was paid for as well.
         spent.completion_tokens += usage.map_or(0, |usage| usage.completion_tokens);
-        off_the_loop(move || Answer::read(&answered)).await?.map_err(NoSummary::Rejected)
+        off_the_loop(move || Answer::read(&answered))
+            .await?
+            .map_err(NoSummary::Rejected)
     }
 
     async fn send(&self, body: Bytes) -> Result<Bytes, Failed> {
         let config = &self.summarizer.config;
-        let mut head = Request::builder().method(Method::POST).header(CONTENT_TYPE, "application/json");
+        let mut head = Request::builder()
+            .method(Method::POST)
+            .header(CONTENT_TYPE, "application/json");
         // Should it come by another Baler, that one leaves it alone.
         head = head.header(HeaderName::from_static("x-baler-mode"), "off");
         if let Some(headers) = head.headers_mut() {
@@ -457,11 +639,23 @@ impl Asking<'_> {
         let (response, _place) = match &config.url {
             Some(url) => {
                 let request = head.uri(url).body(body).map_err(|_| Failed::Unreachable)?;
-                (self.upstream.send_elsewhere(request).await.map_err(|error| unreached(&error))?, None)
+                (
+                    self.upstream
+                        .send_elsewhere(request)
+                        .await
+                        .map_err(|error| unreached(&error))?,
+                    None,
+                )
             }
             None => {
-                let request = head.uri(self.occasion.uri.clone()).body(body).map_err(|_| Failed::Unreachable)?;
-                self.upstream.send(request).await.map_err(|error| unreached(&error))?
+                let request = head
+                    .uri(self.occasion.uri.clone())
+                    .body(body)
+                    .map_err(|_| Failed::Unreachable)?;
+                self.upstream
+                    .send(request)
+                    .await
+                    .map_err(|error| unreached(&error))?
             }
         };
         call::body(response, config.max_bytes).await
@@ -469,5 +663,9 @@ impl Asking<'_> {
 }
 
 fn unreached(error: &hyper_util::client::legacy::Error) -> Failed {
-    if error.is_connect() { Failed::Unreachable } else { Failed::Broken }
+    if error.is_connect() {
+        Failed::Unreachable
+    } else {
+        Failed::Broken
+    }
 }

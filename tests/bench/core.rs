@@ -20,16 +20,20 @@ use std::time::{Duration, Instant};
 
 use baler::config::{Sources, load};
 use baler::core::Cancel;
-use baler::core::chat::{Chat, group};
-use baler::core::digest::Digest;
-use baler::core::draft::Subject;
-use baler::core::plan::Checkpoint;
+use baler::core::conversation::Fingerprint;
+use baler::core::conversation::Measure;
+use baler::core::conversation::group;
+use baler::core::edit::Checkpoint;
+use baler::core::edit::MeasuredConversation;
+use baler::core::edit::{Piece, render};
+use baler::core::planner::{LiveFacts, Lookup, Plan, PlanInput, Seeds, compact_to, plan};
 use baler::core::policy::Policy;
-use baler::core::render::{Piece, render};
-use baler::core::strategy::Outside;
-use baler::core::think::{Circumstances, Lookup, Moment, Plan, Seeds, compact_to, think};
-use baler::core::tokens::{Encoding, Measure, count_fixed};
-use baler::core::when::Request;
+use baler::core::policy::RequestFacts;
+use baler::core::strategy::ExternalInputs;
+use baler::core::tokens::Encoding;
+use baler::core::wire::chat::Chat;
+use baler::core::wire::chat::count_fixed;
+use baler::core::wire::chat::measure as measure_of;
 
 const RUNS: usize = 9;
 const ENCODING: Encoding = Encoding::O200K;
@@ -42,7 +46,11 @@ fn main() {
     let body = agent(1_000, 3_850);
     let measures = measured(&body);
     let tokens: u64 = measures.iter().map(|measure| measure.tokens).sum();
-    println!("  a conversation of {tokens} tokens, {} messages, {:.1} MB", measures.len(), body.len() as f64 / 1e6);
+    println!(
+        "  a conversation of {tokens} tokens, {} messages, {:.1} MB",
+        measures.len(),
+        body.len() as f64 / 1e6
+    );
     let checkpoints = RefCell::new(HashMap::new());
     let default = policy(&[], 128_000);
     let mut plan = planned(&body, &measures, &default, &checkpoints).0;
@@ -50,13 +58,25 @@ fn main() {
         checkpoints.borrow_mut().insert(key, Arc::new(checkpoint));
     }
     let replay = median(|| drop(planned(&body, &measures, &default, &checkpoints)));
-    kept &= within("the next request of it (a checkpoint is replayed)", replay, Some(40));
+    kept &= within(
+        "the next request of it (a checkpoint is replayed)",
+        replay,
+        Some(40),
+    );
     let none = RefCell::new(HashMap::new());
     let drops = policy(&["clear_results", "token_budget"], 1_200_000);
     let cleared = median(|| drop(planned(&body, &measures, &drops, &none)));
-    kept &= within("compacted now, by clear_results and token_budget", cleared, Some(40));
+    kept &= within(
+        "compacted now, by clear_results and token_budget",
+        cleared,
+        Some(40),
+    );
     let fresh = median(|| drop(planned(&body, &measures, &default, &none)));
-    kept &= within("never seen before, in a window of 128,000: all its compactions derived again", fresh, None);
+    kept &= within(
+        "never seen before, in a window of 128,000: all its compactions derived again",
+        fresh,
+        None,
+    );
 
     println!("the digest, by the size of the tool results it is made of");
     let mut per_byte = Vec::new();
@@ -67,7 +87,11 @@ fn main() {
         let digest = policy(&["digest"], 128_000);
         let time = median(|| compacted(&body, &measures, &digest, total / 4));
         per_byte.push(time.as_secs_f64() / bytes as f64);
-        kept &= within(&format!("{:>6} kB", bytes / 1_000), time, (bytes == 400_000).then_some(50));
+        kept &= within(
+            &format!("{:>6} kB", bytes / 1_000),
+            time,
+            (bytes == 400_000).then_some(50),
+        );
     }
     let growth = per_byte[4] / per_byte[1];
     println!("  time per byte at 10 MB, as a multiple of that at 100 kB: {growth:.2}");
@@ -99,8 +123,15 @@ fn median(mut run: impl FnMut()) -> Duration {
 
 /// A policy with this ladder (the default one when empty) and window.
 fn policy(ladder: &[&str], window: u64) -> Policy {
-    let ladder = (!ladder.is_empty()).then(|| ladder.iter().map(|name| (*name).to_owned()).collect());
-    let mut policy = load(&Sources { ladder, ..Sources::default() }).unwrap().policies.remove(0);
+    let ladder =
+        (!ladder.is_empty()).then(|| ladder.iter().map(|name| (*name).to_owned()).collect());
+    let mut policy = load(&Sources {
+        ladder,
+        ..Sources::default()
+    })
+    .unwrap()
+    .policies
+    .remove(0);
     policy.window = baler::core::policy::Window::Tokens(window);
     policy
 }
@@ -110,24 +141,48 @@ struct Words(u64);
 
 impl Words {
     fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
         self.0 >> 33
     }
 
     fn line(&mut self, number: usize) -> String {
         const VERBS: [&str; 6] = ["reads", "writes", "opens", "returns", "checks", "keeps"];
-        const NAMES: [&str; 8] = ["request", "ledger", "window", "upstream", "cursor", "record", "session_id", "config"];
-        let (verb, name, other) = (VERBS[self.next() as usize % 6], NAMES[self.next() as usize % 8], NAMES[self.next() as usize % 8]);
+        const NAMES: [&str; 8] = [
+            "request",
+            "ledger",
+            "window",
+            "upstream",
+            "cursor",
+            "record",
+            "session_id",
+            "config",
+        ];
+        let (verb, name, other) = (
+            VERBS[self.next() as usize % 6],
+            NAMES[self.next() as usize % 8],
+            NAMES[self.next() as usize % 8],
+        );
         match self.next() % 4 {
-            0 => format!("src/{name}/{other}_{}.rs:{number}: fn {verb}_{name}(id: u64) -> {other} {{", self.next() % 400),
+            0 => format!(
+                "src/{name}/{other}_{}.rs:{number}: fn {verb}_{name}(id: u64) -> {other} {{",
+                self.next() % 400
+            ),
             1 => format!(
                 "2026-04-0{} 12:{:02}:07 INFO {name} {verb} the {other} id={:06}",
                 1 + self.next() % 9,
                 number % 60,
                 self.next() % 1_000_000
             ),
-            2 => format!("    let {name} = self.{other}.{verb}({});", self.next() % 10_000),
-            _ => format!("the {name} {verb} what the {other} needs, and then some more of it follows"),
+            2 => format!(
+                "    let {name} = self.{other}.{verb}({});",
+                self.next() % 10_000
+            ),
+            _ => format!(
+                "the {name} {verb} what the {other} needs, and then some more of it follows"
+            ),
         }
     }
 }
@@ -147,34 +202,74 @@ fn agent(exchanges: usize, bytes: usize) -> String {
             text.push_str(&words.line(number));
             text.push('\n');
         }
-        let path = serde_json::to_string(&format!("{{\"path\":\"src/file_{}.rs\"}}", words.next() % 500)).unwrap();
+        let path = serde_json::to_string(&format!(
+            "{{\"path\":\"src/file_{}.rs\"}}",
+            words.next() % 500
+        ))
+        .unwrap();
         messages.push(format!(
             r#"{{"role":"assistant","content":null,"tool_calls":[{{"id":"call_{exchange}","type":"function","function":{{"name":"read","arguments":{path}}}}}]}}"#
         ));
         let content = serde_json::to_string(&text).unwrap();
-        messages.push(format!(r#"{{"role":"tool","tool_call_id":"call_{exchange}","content":{content}}}"#));
+        messages.push(format!(
+            r#"{{"role":"tool","tool_call_id":"call_{exchange}","content":{content}}}"#
+        ));
     }
-    format!(r#"{{"model":"gpt-4o","messages":[{}]}}"#, messages.join(","))
+    format!(
+        r#"{{"model":"gpt-4o","messages":[{}]}}"#,
+        messages.join(",")
+    )
 }
 
 fn measured(body: &str) -> Vec<Measure> {
-    Chat::parse(body.as_bytes()).unwrap().messages.iter().map(|message| Measure::of(message, ENCODING)).collect()
+    Chat::parse(body.as_bytes())
+        .unwrap()
+        .messages
+        .iter()
+        .map(|message| measure_of(message, ENCODING))
+        .collect()
 }
 
-fn circumstances<'a>(window: u64, request: &'a Request) -> Circumstances<'a> {
-    Circumstances { window, prices: None, request, outside: Outside::default(), now: Moment::default() }
+fn input<'a>(window: u64, request: &'a RequestFacts) -> PlanInput<'a> {
+    PlanInput {
+        window,
+        prices: None,
+        request,
+        outside: ExternalInputs::default(),
+        now: LiveFacts::default(),
+    }
 }
 
-type Checkpoints = RefCell<HashMap<Digest, Arc<Checkpoint>>>;
+type Checkpoints = RefCell<HashMap<Fingerprint, Arc<Checkpoint>>>;
 
-fn planned(body: &str, measures: &[Measure], policy: &Policy, checkpoints: &Checkpoints) -> (Plan, Vec<Piece>) {
+fn planned(
+    body: &str,
+    measures: &[Measure],
+    policy: &Policy,
+    checkpoints: &Checkpoints,
+) -> (Plan, Vec<Piece>) {
     let chat = Chat::parse(body.as_bytes()).unwrap();
     let exchanges = group(&chat.messages).unwrap();
-    let subject = subject(&chat, measures, &exchanges, policy);
-    let seeds = Seeds { checkpoint: Digest::of(b"checkpoint"), usage: Digest::of(b"usage") };
-    let lookup = Lookup { checkpoint: &|prefix| checkpoints.borrow().get(prefix).cloned(), usage: &|_| None, silence: &|_| None };
-    let request = Request::default();
-    let plan = think(&subject, policy, circumstances(policy.window_for(None), &request), seeds, &lookup, &Cancel::default()).unwrap();
+    let conversation = conversation(&chat, measures, &exchanges, policy);
+    let seeds = Seeds {
+        checkpoint: Fingerprint::of(b"checkpoint"),
+        usage: Fingerprint::of(b"usage"),
+    };
+    let lookup = Lookup {
+        checkpoint: &|prefix| checkpoints.borrow().get(prefix).cloned(),
+        usage: &|_| None,
+        silence: &|_| None,
+    };
+    let request = RequestFacts::default();
+    let plan = plan(
+        &conversation,
+        policy,
+        input(policy.window_for(None), &request),
+        seeds,
+        &lookup,
+        &Cancel::default(),
+    )
+    .unwrap();
     assert!(plan.edited() && plan.fits);
     let pieces = render(&chat, &plan.edits);
     (plan, pieces)
@@ -183,14 +278,31 @@ fn planned(body: &str, measures: &[Measure], policy: &Policy, checkpoints: &Chec
 fn compacted(body: &str, measures: &[Measure], policy: &Policy, target: u64) {
     let chat = Chat::parse(body.as_bytes()).unwrap();
     let exchanges = group(&chat.messages).unwrap();
-    let request = Request::default();
-    let subject = subject(&chat, measures, &exchanges, policy);
-    let (_, reports) = compact_to(&subject, policy, target, &circumstances(128_000, &request), &Cancel::default()).unwrap();
-    assert!(reports.iter().any(|report| report.strategy == "digest" && report.acted()), "{reports:?}");
+    let request = RequestFacts::default();
+    let conversation = conversation(&chat, measures, &exchanges, policy);
+    let (_, reports) = compact_to(
+        &conversation,
+        policy,
+        target,
+        &input(128_000, &request),
+        &Cancel::default(),
+    )
+    .unwrap();
+    assert!(
+        reports
+            .iter()
+            .any(|report| report.strategy == "digest" && report.acted()),
+        "{reports:?}"
+    );
 }
 
-fn subject<'a>(chat: &'a Chat<'a>, measures: &'a [Measure], exchanges: &'a [baler::core::chat::Exchange], policy: &Policy) -> Subject<'a> {
-    Subject {
+fn conversation<'a>(
+    chat: &'a Chat<'a>,
+    measures: &'a [Measure],
+    exchanges: &'a [baler::core::conversation::Exchange],
+    policy: &Policy,
+) -> MeasuredConversation<'a> {
+    MeasuredConversation {
         messages: &chat.messages,
         measures,
         exchanges,

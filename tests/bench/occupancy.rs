@@ -16,13 +16,14 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use baler::config::{Sources, load};
-use baler::core::chat::Outline;
-use baler::core::digest::Digest;
+use baler::core::conversation::Fingerprint;
+use baler::core::conversation::Measure;
+use baler::core::planner::{Assessment, LiveFacts, Lookup, PlanInput, assess};
+use baler::core::policy::RequestFacts;
 use baler::core::policy::{Policy, Window};
-use baler::core::strategy::Outside;
-use baler::core::think::{Assessment, Circumstances, Lookup, Moment, assess};
-use baler::core::tokens::{Encoding, Measure};
-use baler::core::when::Request;
+use baler::core::strategy::ExternalInputs;
+use baler::core::tokens::Encoding;
+use baler::core::wire::chat::Outline;
 use baler::ledger::Ledger;
 
 const ENCODING: Encoding = Encoding::O200K;
@@ -47,14 +48,22 @@ fn counting() -> bool {
     let reference = tiktoken_rs::o200k_base_singleton();
     let texts = texts();
     let bytes: usize = texts.iter().map(String::len).sum();
-    println!("counting {:.1} MB of messages, text by text, one thread", bytes as f64 / 1e6);
+    println!(
+        "counting {:.1} MB of messages, text by text, one thread",
+        bytes as f64 / 1e6
+    );
     let (mut ours, mut theirs) = (Vec::new(), Vec::new());
     for run in 0..RUNS {
         let (time, tokens) = timed(|| texts.iter().map(|text| ENCODING.count(text)).sum::<u64>());
         ours.push(time);
         // The reference takes its time: it is asked once.
         if run == 0 {
-            let (time, expected) = timed(|| texts.iter().map(|text| reference.encode_ordinary(text).len() as u64).sum::<u64>());
+            let (time, expected) = timed(|| {
+                texts
+                    .iter()
+                    .map(|text| reference.encode_ordinary(text).len() as u64)
+                    .sum::<u64>()
+            });
             theirs.push(time);
             assert_eq!(tokens, expected, "the same count");
         }
@@ -76,7 +85,11 @@ fn texts() -> Vec<String> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/traces");
     let mut texts = Vec::new();
     for entry in std::fs::read_dir(&folder).into_iter().flatten().flatten() {
-        if entry.path().extension().is_some_and(|extension| extension == "jsonl") {
+        if entry
+            .path()
+            .extension()
+            .is_some_and(|extension| extension == "jsonl")
+        {
             for line in std::fs::read_to_string(entry.path()).unwrap().lines() {
                 collect(&serde_json::from_str(line).unwrap(), &mut texts);
             }
@@ -94,19 +107,33 @@ fn collect(value: &serde_json::Value, texts: &mut Vec<String>) {
     match value {
         serde_json::Value::String(text) => texts.push(text.clone()),
         serde_json::Value::Array(items) => items.iter().for_each(|item| collect(item, texts)),
-        serde_json::Value::Object(members) => members.values().for_each(|value| collect(value, texts)),
+        serde_json::Value::Object(members) => {
+            members.values().for_each(|value| collect(value, texts))
+        }
         _ => {}
     }
 }
 
 /// A text of about `bytes`, different for each number.
 fn text(number: usize, bytes: usize) -> String {
-    let words =
-        ["request", "ledger", "the window", "upstream()", "cursor.next", "records", "session_id", "=> {", "\n    let", "2026-04-07"];
+    let words = [
+        "request",
+        "ledger",
+        "the window",
+        "upstream()",
+        "cursor.next",
+        "records",
+        "session_id",
+        "=> {",
+        "\n    let",
+        "2026-04-07",
+    ];
     let mut text = String::new();
     let mut state = number as u64 + 1;
     while text.len() < bytes {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
         text.push_str(words[usize::try_from(state >> 40).unwrap() % words.len()]);
         text.push_str(&format!(" {} ", state >> 54));
     }
@@ -115,7 +142,9 @@ fn text(number: usize, bytes: usize) -> String {
 
 /// A conversation that grows by a turn each time: what the new messages cost, and what the known ones do.
 fn estimating() -> bool {
-    println!("estimating a conversation of {TURNS} turns that grows by two messages of 2 kB each time");
+    println!(
+        "estimating a conversation of {TURNS} turns that grows by two messages of 2 kB each time"
+    );
     let ledger = Ledger::new(64 << 20, 100_000, Duration::from_secs(60));
     let mut policy: Policy = load(&Sources::default()).unwrap().policies.remove(0);
     policy.window = Window::Tokens(10_000_000);
@@ -125,12 +154,21 @@ fn estimating() -> bool {
     for turn in 0..TURNS {
         let known = messages.len();
         for role in ["user", "assistant"] {
-            let content = serde_json::to_string(&text(turn * 2 + usize::from(role == "user"), 2_000)).unwrap();
+            let content =
+                serde_json::to_string(&text(turn * 2 + usize::from(role == "user"), 2_000))
+                    .unwrap();
             messages.push(format!(r#"{{"role":"{role}","content":{content}}}"#));
         }
-        let body = format!(r#"{{"model":"gpt-4o","messages":[{}]}}"#, messages.join(","));
+        let body = format!(
+            r#"{{"model":"gpt-4o","messages":[{}]}}"#,
+            messages.join(",")
+        );
         let outline = Outline::parse(body.as_bytes()).unwrap();
-        let measured = |raws: &[&str]| -> Vec<Measure> { raws.iter().map(|raw| ledger.measure(raw, ENCODING).unwrap()).collect() };
+        let measured = |raws: &[&str]| -> Vec<Measure> {
+            raws.iter()
+                .map(|raw| ledger.measure(raw, ENCODING).unwrap())
+                .collect()
+        };
         let (knowing, mut measures) = timed(|| measured(&outline.messages[..known]));
         // The known messages push the vocabulary out of the processor's near caches; that is no cost of counting.
         std::hint::black_box(ENCODING.count(&text(turn + 1_000_000, 4_000)));
@@ -142,27 +180,56 @@ fn estimating() -> bool {
     }
     let part = |turns: std::ops::Range<usize>| {
         [0, 1, 2].map(|what| {
-            let mut times: Vec<f64> = times[turns.clone()].iter().map(|times| times[what].as_secs_f64() * 1e6).collect();
+            let mut times: Vec<f64> = times[turns.clone()]
+                .iter()
+                .map(|times| times[what].as_secs_f64() * 1e6)
+                .collect();
             times.sort_by(f64::total_cmp);
             times[times.len() / 2]
         })
     };
-    println!("  {:>10} {:>20} {:>20} {:>20}", "turns", "counting, us", "knowing again, us", "chaining, us");
+    println!(
+        "  {:>10} {:>20} {:>20} {:>20}",
+        "turns", "counting, us", "knowing again, us", "chaining, us"
+    );
     let (early, late) = (part(100..200), part(TURNS - 100..TURNS));
     for (turns, [counting, knowing, chaining]) in [("100..200", early), ("400..500", late)] {
         println!("  {turns:>10} {counting:>20.1} {knowing:>20.1} {chaining:>20.1}");
     }
     let growth = late[0] / early[0];
-    println!("  what is new costs {growth:.2} times as much late as it does early (at most 2.5; the conversation is three times as long)");
+    println!(
+        "  what is new costs {growth:.2} times as much late as it does early (at most 2.5; the conversation is three times as long)"
+    );
     growth <= 2.5
 }
 
-fn assessed(outline: &Outline<'_>, measures: &[Measure], ledger: &Ledger, policy: &Policy) -> Assessment {
-    let request = Request::default();
-    let circumstances =
-        Circumstances { window: 10_000_000, prices: None, request: &request, outside: Outside::default(), now: Moment::default() };
-    let lookup = Lookup { checkpoint: &|_| None, usage: &|list| ledger.usage(list), silence: &|_| None };
-    assess(measures, ledger.fixed_tokens(outline, ENCODING), policy, circumstances, Digest::of(b"usage"), &lookup)
+fn assessed(
+    outline: &Outline<'_>,
+    measures: &[Measure],
+    ledger: &Ledger,
+    policy: &Policy,
+) -> Assessment {
+    let request = RequestFacts::default();
+    let input = PlanInput {
+        window: 10_000_000,
+        prices: None,
+        request: &request,
+        outside: ExternalInputs::default(),
+        now: LiveFacts::default(),
+    };
+    let lookup = Lookup {
+        checkpoint: &|_| None,
+        usage: &|list| ledger.usage(list),
+        silence: &|_| None,
+    };
+    assess(
+        measures,
+        ledger.fixed_tokens(outline, ENCODING),
+        policy,
+        input,
+        Fingerprint::of(b"usage"),
+        &lookup,
+    )
 }
 
 fn timed<T>(run: impl FnOnce() -> T) -> (Duration, T) {

@@ -1,21 +1,49 @@
 //! The admin listener, and an orderly end.
 
-use crate::support::{Baler, Client, Upstream, message, request, within};
+use crate::support::Baler;
+use crate::support::Client;
+use crate::support::Upstream;
+use crate::support::message;
+use crate::support::request;
+use crate::support::within;
 
 #[tokio::test]
 async fn probes_metrics_and_version_have_a_port_of_their_own() {
     let (address, _) = Upstream::agreeable().await;
     let baler = Baler::start("", address).await;
-    assert_eq!((baler.probe("/livez").await.status, baler.probe("/readyz").await.status), (200, 200));
-    assert_eq!(baler.probe("/version").await.json()["version"], env!("CARGO_PKG_VERSION"));
+    assert_eq!(
+        (
+            baler.probe("/livez").await.status,
+            baler.probe("/readyz").await.status
+        ),
+        (200, 200)
+    );
+    assert_eq!(
+        baler.probe("/version").await.json()["version"],
+        env!("CARGO_PKG_VERSION")
+    );
     assert_eq!(baler.probe("/v1/models").await.status, 404);
     let post = "POST /readyz HTTP/1.1\r\nhost: x\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
-    assert_eq!(within(async { Client::send(baler.admin, post, b"").await.answer().await }).await.status, 405);
+    assert_eq!(
+        within(async { Client::send(baler.admin, post, b"").await.answer().await })
+            .await
+            .status,
+        405
+    );
 
     baler.chat(&request(&[message("user", "hi")])).await;
-    baler.metric_reaches("baler_requests_total{action=\"none\",endpoint=\"chat\",status=\"2xx\"}", 1.0).await;
+    baler
+        .metric_reaches(
+            "baler_requests_total{action=\"none\",endpoint=\"chat\",status=\"2xx\"}",
+            1.0,
+        )
+        .await;
     let metrics = baler.probe("/metrics").await;
-    assert!(metrics.header("content-type").starts_with("text/plain; version=0.0.4"));
+    assert!(
+        metrics
+            .header("content-type")
+            .starts_with("text/plain; version=0.0.4")
+    );
     let text = metrics.text();
     for name in [
         "baler_build_info{version=",
@@ -32,7 +60,10 @@ async fn probes_metrics_and_version_have_a_port_of_their_own() {
     // Every metric has a help text and the prefix.
     for line in text.lines().filter(|line| line.starts_with("# TYPE ")) {
         let name = line.split(' ').nth(2).unwrap();
-        assert!(name.starts_with("baler_") && text.contains(&format!("# HELP {name} ")), "{name}");
+        assert!(
+            name.starts_with("baler_") && text.contains(&format!("# HELP {name} ")),
+            "{name}"
+        );
     }
 }
 
@@ -41,7 +72,10 @@ async fn stopping_turns_readiness_off_finishes_streams_and_then_ends() {
     let upstream = Upstream::start().await;
     let mut baler = Baler::start("", upstream.address).await;
     let body = request(&[message("user", "hi")]);
-    let head = format!("POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-length: {}\r\n\r\n", body.len());
+    let head = format!(
+        "POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-length: {}\r\n\r\n",
+        body.len()
+    );
     let mut client = Client::send(baler.data, &head, body.as_bytes()).await;
     let mut got = within(upstream.next()).await;
     got.send("HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n3\r\none\r\n").await;
@@ -55,7 +89,10 @@ async fn stopping_turns_readiness_off_finishes_streams_and_then_ends() {
     within(client.read_until("two\r\n")).await;
     assert!(!baler.running.is_finished());
     got.send("0\r\n\r\n").await;
-    assert!(within(client.rest()).await.ends_with(b"0\r\n\r\n"), "the stream ends properly");
+    assert!(
+        within(client.rest()).await.ends_with(b"0\r\n\r\n"),
+        "the stream ends properly"
+    );
     within(&mut baler.running).await.unwrap().unwrap();
 }
 
@@ -64,7 +101,10 @@ async fn stopping_does_not_wait_longer_than_the_deadline() {
     let upstream = Upstream::start().await;
     let mut baler = Baler::start("shutdown.timeout = \"50ms\"", upstream.address).await;
     let body = request(&[message("user", "hi")]);
-    let head = format!("POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-length: {}\r\n\r\n", body.len());
+    let head = format!(
+        "POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-length: {}\r\n\r\n",
+        body.len()
+    );
     let client = Client::send(baler.data, &head, body.as_bytes()).await;
     let _got = within(upstream.next()).await;
     baler.stop.cancel();

@@ -5,25 +5,62 @@ use std::process::Stdio;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader, Lines};
 use tokio::process::{Child, ChildStderr, Command};
 
-use crate::support::{Client, Upstream, message, request, within};
+use crate::support::Client;
+use crate::support::Upstream;
+use crate::support::message;
+use crate::support::request;
+use crate::support::within;
 
 fn baler() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_baler"));
-    command.env_clear().stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
+    command
+        .env_clear()
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .kill_on_drop(true);
     command
 }
 
 /// Starts `serve` on free ports; returns where it listens.
-async fn serve(mut command: Command) -> (Child, Lines<BufReader<ChildStderr>>, Vec<String>, std::net::SocketAddr) {
-    command.env("BALER_LISTEN__ADDRESS", "127.0.0.1:0").env("BALER_ADMIN__ADDRESS", "127.0.0.1:0");
+async fn serve(
+    mut command: Command,
+) -> (
+    Child,
+    Lines<BufReader<ChildStderr>>,
+    Vec<String>,
+    std::net::SocketAddr,
+) {
+    command
+        .env("BALER_LISTEN__ADDRESS", "127.0.0.1:0")
+        .env("BALER_ADMIN__ADDRESS", "127.0.0.1:0");
     let mut child = command.spawn().unwrap();
     let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
     let mut seen = Vec::new();
-    while seen.iter().all(|line: &String| !line.contains("policy default")) {
-        seen.push(within(lines.next_line()).await.unwrap().expect("it logs where it listens"));
+    while seen
+        .iter()
+        .all(|line: &String| !line.contains("policy default"))
+    {
+        seen.push(
+            within(lines.next_line())
+                .await
+                .unwrap()
+                .expect("it logs where it listens"),
+        );
     }
-    let listening = seen.iter().find(|line| line.contains("listening on")).unwrap();
-    let address = listening.split("http://").nth(1).unwrap().split('/').next().unwrap().parse().unwrap();
+    let listening = seen
+        .iter()
+        .find(|line| line.contains("listening on"))
+        .unwrap();
+    let address = listening
+        .split("http://")
+        .nth(1)
+        .unwrap()
+        .split('/')
+        .next()
+        .unwrap()
+        .parse()
+        .unwrap();
     (child, lines, seen, address)
 }
 
@@ -34,10 +71,23 @@ async fn zero_configuration_says_in_a_line_each_what_it_does() {
         let mut command = baler();
         command.env(variable, format!("http://{address}/v1"));
         let (_child, _lines, seen, data) = serve(command).await;
-        assert!(seen.iter().any(|line| line.contains(&format!("forwarding to http://{address}/v1"))), "{seen:?}");
-        assert!(seen.iter().any(|line| line.contains("policy default: mode enforce, window auto")), "{seen:?}");
+        assert!(
+            seen.iter()
+                .any(|line| line.contains(&format!("forwarding to http://{address}/v1"))),
+            "{seen:?}"
+        );
+        assert!(
+            seen.iter()
+                .any(|line| line.contains("policy default: mode enforce, window auto")),
+            "{seen:?}"
+        );
         let head = "GET /v1/models HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n";
-        assert_eq!(within(async { Client::send(data, head, b"").await.answer().await }).await.status, 200);
+        assert_eq!(
+            within(async { Client::send(data, head, b"").await.answer().await })
+                .await
+                .status,
+            200
+        );
     }
 }
 
@@ -46,78 +96,165 @@ async fn signals_drain_and_exit_with_zero() {
     for signal in ["TERM", "INT"] {
         let upstream = Upstream::start().await;
         let mut command = baler();
-        command.args(["serve", "--upstream", &format!("http://{}/v1", upstream.address), "--log-format", "json"]);
+        command.args([
+            "serve",
+            "--upstream",
+            &format!("http://{}/v1", upstream.address),
+            "--log-format",
+            "json",
+        ]);
         let (mut child, _lines, _, data) = serve(command).await;
         let body = request(&[message("user", "hi")]);
-        let head = format!("POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-length: {}\r\n\r\n", body.len());
+        let head = format!(
+            "POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-length: {}\r\n\r\n",
+            body.len()
+        );
         let mut client = Client::send(data, &head, body.as_bytes()).await;
         let mut got = within(upstream.next()).await;
-        got.send("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n3\r\none\r\n").await;
+        got.send("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n3\r\none\r\n")
+            .await;
         within(client.read_until("one\r\n")).await;
         let pid = child.id().unwrap().to_string();
-        assert!(std::process::Command::new("kill").args([&format!("-{signal}"), &pid]).status().unwrap().success());
+        assert!(
+            std::process::Command::new("kill")
+                .args([&format!("-{signal}"), &pid])
+                .status()
+                .unwrap()
+                .success()
+        );
         within(async { while tokio::net::TcpStream::connect(data).await.is_ok() {} }).await;
         got.send("3\r\ntwo\r\n0\r\n\r\n").await;
         assert!(within(client.rest()).await.ends_with(b"two\r\n0\r\n\r\n"));
-        assert_eq!(within(child.wait()).await.unwrap().code(), Some(0), "{signal}");
+        assert_eq!(
+            within(child.wait()).await.unwrap().code(),
+            Some(0),
+            "{signal}"
+        );
     }
 }
 
 #[tokio::test]
 async fn a_quiet_log_does_not_end_the_process() {
     let mut command = baler();
-    command.args(["serve", "--log-level", "error", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"]);
+    command.args([
+        "serve",
+        "--log-level",
+        "error",
+        "--listen",
+        "127.0.0.1:0",
+        "--admin",
+        "127.0.0.1:0",
+    ]);
     let mut child = command.spawn().unwrap();
     // It is up once it has two listening sockets; it ends only when asked to.
     let pid = child.id().unwrap();
     within(async {
-        let listening = || std::fs::read_to_string(format!("/proc/{pid}/net/tcp")).is_ok_and(|table| table.contains(" 0A "));
+        let listening = || {
+            std::fs::read_to_string(format!("/proc/{pid}/net/tcp"))
+                .is_ok_and(|table| table.contains(" 0A "))
+        };
         while !listening() {
             tokio::task::yield_now().await;
         }
     })
     .await;
     assert!(child.try_wait().unwrap().is_none());
-    assert!(std::process::Command::new("kill").args(["-TERM", &pid.to_string()]).status().unwrap().success());
+    assert!(
+        std::process::Command::new("kill")
+            .args(["-TERM", &pid.to_string()])
+            .status()
+            .unwrap()
+            .success()
+    );
     within(child.wait()).await.unwrap();
 }
 
 #[tokio::test]
 async fn check_tells_every_problem_and_exits_with_two() {
     let file = tempfile::NamedTempFile::new().unwrap();
-    std::fs::write(file.path(), "[listen]\nadress = 1\n[upstream]\nurl = \"nonsense\"\n").unwrap();
-    let output = within(baler().arg("check").arg(file.path()).output()).await.unwrap();
+    std::fs::write(
+        file.path(),
+        "[listen]\nadress = 1\n[upstream]\nurl = \"nonsense\"\n",
+    )
+    .unwrap();
+    let output = within(baler().arg("check").arg(file.path()).output())
+        .await
+        .unwrap();
     assert_eq!(output.status.code(), Some(2));
     let text = String::from_utf8(output.stderr).unwrap();
-    assert!(text.contains("listen.adress: unknown key = 1, did you mean \"address\"?") && text.contains("upstream.url"), "{text}");
-    let output = within(baler().args(["serve", "--config"]).arg(file.path()).output()).await.unwrap();
+    assert!(
+        text.contains("listen.adress: unknown key = 1, did you mean \"address\"?")
+            && text.contains("upstream.url"),
+        "{text}"
+    );
+    let output = within(
+        baler()
+            .args(["serve", "--config"])
+            .arg(file.path())
+            .output(),
+    )
+    .await
+    .unwrap();
     assert_eq!(output.status.code(), Some(2), "serve refuses the same");
-    let output = within(baler().arg("check").arg(concat!(env!("CARGO_MANIFEST_DIR"), "/config/baler.toml")).output()).await.unwrap();
+    let output = within(
+        baler()
+            .arg("check")
+            .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/config/baler.toml"))
+            .output(),
+    )
+    .await
+    .unwrap();
     assert_eq!(output.status.code(), Some(0));
-    assert!(String::from_utf8(output.stdout).unwrap().contains("policy default"));
+    assert!(
+        String::from_utf8(output.stdout)
+            .unwrap()
+            .contains("policy default")
+    );
 }
 
 #[tokio::test]
 async fn a_port_that_is_taken_is_named() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
-    let output = within(baler().args(["--listen", &address, "--admin", "127.0.0.1:0"]).output()).await.unwrap();
+    let output = within(
+        baler()
+            .args(["--listen", &address, "--admin", "127.0.0.1:0"])
+            .output(),
+    )
+    .await
+    .unwrap();
     assert_eq!(output.status.code(), Some(1));
-    assert!(String::from_utf8(output.stderr).unwrap().contains(&format!("listen.address {address}")));
+    assert!(
+        String::from_utf8(output.stderr)
+            .unwrap()
+            .contains(&format!("listen.address {address}"))
+    );
 }
 
 #[tokio::test]
 async fn no_content_credential_or_query_reaches_the_log() {
     let (address, _) = Upstream::agreeable().await;
     let mut command = baler();
-    command.args(["serve", "--upstream", &format!("http://{address}/v1"), "--log-level", "baler=trace"]);
+    command.args([
+        "serve",
+        "--upstream",
+        &format!("http://{address}/v1"),
+        "--log-level",
+        "baler=trace",
+    ]);
     let (mut child, mut lines, seen, data) = serve(command).await;
     let body = request(&[message("user", "canary-content")]);
     let head = format!(
         "POST /v1/chat/completions?key=canary-query HTTP/1.1\r\nhost: x\r\nauthorization: Bearer canary-key\r\nx-team: canary-header\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
         body.len()
     );
-    let answer = within(async { Client::send(data, &head, body.as_bytes()).await.answer().await }).await;
+    let answer = within(async {
+        Client::send(data, &head, body.as_bytes())
+            .await
+            .answer()
+            .await
+    })
+    .await;
     assert_eq!(answer.status, 200);
     let mut line = String::new();
     while !line.contains("action=\"none\"") {
@@ -132,11 +269,19 @@ async fn no_content_credential_or_query_reaches_the_log() {
 
 #[tokio::test]
 async fn the_demo_needs_nothing_and_shows_errors_without_and_none_with() {
-    let output = within(baler().args(["demo", "--turns", "24"]).output()).await.unwrap();
+    let output = within(baler().args(["demo", "--turns", "24"]).output())
+        .await
+        .unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(output.status.success(), "{text}");
-    assert!(!text.contains('\u{1b}'), "plain lines when it is not a terminal");
+    assert!(
+        !text.contains('\u{1b}'),
+        "plain lines when it is not a terminal"
+    );
     let summary = text.lines().rev().take(6).collect::<Vec<_>>().join("\n");
-    assert!(summary.contains("with Baler: 24 of 24 turns answered, 0 upstream errors"), "{text}");
+    assert!(
+        summary.contains("with Baler: 24 of 24 turns answered, 0 upstream errors"),
+        "{text}"
+    );
     assert!(!summary.contains("without Baler: 24 of 24"), "{text}");
 }

@@ -1,6 +1,15 @@
 //! A conversation that outgrows its window: compacted once, then replayed; and who decides that it is not.
 
-use crate::support::{Baler, Client, Upstream, agent, json_answer, message, messages_of, request, within, words};
+use crate::support::Baler;
+use crate::support::Client;
+use crate::support::Upstream;
+use crate::support::agent;
+use crate::support::json_answer;
+use crate::support::message;
+use crate::support::messages_of;
+use crate::support::request;
+use crate::support::within;
+use crate::support::words;
 
 /// A window of 4,000 tokens that acts at 80 % of 3,000 and goes down to half.
 const POLICY: &str = "[[policy]]\nname = \"small\"\nwindow = 4000\nreserve = 1000\n";
@@ -22,21 +31,52 @@ async fn an_outgrown_conversation_is_compacted_once_and_then_replayed() {
         assert_eq!(kept[..2], all[..2], "the head stays");
         assert_eq!(kept.last(), all[..end].last(), "the newest message stays");
         let tail = br#"],"x":1e2}"#;
-        assert!(sent.starts_with(br#"{"model":"test-model","temperature":0.50,"messages":["#) && sent.ends_with(tail));
+        assert!(
+            sent.starts_with(br#"{"model":"test-model","temperature":0.50,"messages":["#)
+                && sent.ends_with(tail)
+        );
         upstream_bodies.push(sent[..sent.len() - tail.len()].to_vec());
     }
-    let compactions = actions.iter().filter(|action| *action == "compacted").count();
+    let compactions = actions
+        .iter()
+        .filter(|action| *action == "compacted")
+        .count();
     assert!((4..12).contains(&compactions), "{actions:?}");
     assert_eq!(actions[0], "none");
     for (turn, pair) in upstream_bodies.windows(2).enumerate() {
         if actions[turn + 1] != "compacted" {
-            assert!(pair[1].starts_with(&pair[0]), "turn {turn}: the cached prefix stays byte for byte");
+            assert!(
+                pair[1].starts_with(&pair[0]),
+                "turn {turn}: the cached prefix stays byte for byte"
+            );
         }
     }
-    assert!(actions.iter().filter(|action| *action == "replayed").count() > 30, "{actions:?}");
-    assert!(baler.metric("baler_compactions_total{reason=\"ratio\",strategy=\"digest\"}").await >= 1.0);
-    assert!(baler.metric("baler_checkpoint_lookups_total{result=\"hit\"}").await >= 30.0);
-    assert!(baler.metric("baler_prompt_tokens_removed_total{model=\"other\",policy=\"small\"}").await > 1000.0);
+    assert!(
+        actions
+            .iter()
+            .filter(|action| *action == "replayed")
+            .count()
+            > 30,
+        "{actions:?}"
+    );
+    assert!(
+        baler
+            .metric("baler_compactions_total{reason=\"ratio\",strategy=\"digest\"}")
+            .await
+            >= 1.0
+    );
+    assert!(
+        baler
+            .metric("baler_checkpoint_lookups_total{result=\"hit\"}")
+            .await
+            >= 30.0
+    );
+    assert!(
+        baler
+            .metric("baler_prompt_tokens_removed_total{model=\"other\",policy=\"small\"}")
+            .await
+            > 1000.0
+    );
 }
 
 #[tokio::test]
@@ -50,7 +90,11 @@ async fn a_process_that_never_saw_the_conversation_sends_the_same_bytes() {
         if end % 24 == 0 {
             let fresh = Baler::start(POLICY, address).await;
             fresh.chat(&request(&all[..end])).await;
-            assert_eq!(log.lock().unwrap().last().unwrap().1, sent, "{end} messages");
+            assert_eq!(
+                log.lock().unwrap().last().unwrap().1,
+                sent,
+                "{end} messages"
+            );
         }
     }
 }
@@ -58,8 +102,13 @@ async fn a_process_that_never_saw_the_conversation_sends_the_same_bytes() {
 #[tokio::test]
 async fn reported_usage_compacts_what_counting_would_let_pass() {
     // This upstream counts three tokens where Baler counts one.
-    let (address, _) =
-        Upstream::automatic(|body| json_answer(&format!("{{\"usage\":{{\"prompt_tokens\":{}}}}}", body.len() * 3 / 5))).await;
+    let (address, _) = Upstream::automatic(|body| {
+        json_answer(&format!(
+            "{{\"usage\":{{\"prompt_tokens\":{}}}}}",
+            body.len() * 3 / 5
+        ))
+    })
+    .await;
     let baler = Baler::start(POLICY, address).await;
     let all = agent(12, 100);
     let mut first = None;
@@ -69,7 +118,9 @@ async fn reported_usage_compacts_what_counting_would_let_pass() {
         if answer.action() == "compacted" {
             first.get_or_insert(body.len());
         }
-        baler.metric_reaches("baler_usage_learned_total", (end / 2) as f64).await;
+        baler
+            .metric_reaches("baler_usage_learned_total", (end / 2) as f64)
+            .await;
     }
     // 2,400 of its tokens are 4,000 bytes; by counts alone it would take some 12,000.
     let first = first.expect("it was compacted");
@@ -85,7 +136,12 @@ async fn observing_reports_and_changes_nothing() {
     assert_eq!(answer.action(), "observed");
     assert_eq!(log.lock().unwrap()[0].1, body.as_bytes());
     let tokens = answer.header("x-baler-tokens");
-    let number = |key: &str| tokens.split("; ").find_map(|part| part.strip_prefix(key)?.parse::<u64>().ok()).unwrap();
+    let number = |key: &str| {
+        tokens
+            .split("; ")
+            .find_map(|part| part.strip_prefix(key)?.parse::<u64>().ok())
+            .unwrap()
+    };
     assert!(number("before=") > 2 * number("after="), "{tokens}");
 }
 
@@ -103,7 +159,9 @@ async fn a_request_may_opt_out_observe_or_force() {
 
     // Far below the trigger, small enough for the gate; forced, and from then on replayed although the gate would do.
     let small = agent(8, 40);
-    let answer = baler.chat_with(&request(&small), "x-baler-mode: force\r\n").await;
+    let answer = baler
+        .chat_with(&request(&small), "x-baler-mode: force\r\n")
+        .await;
     assert_eq!(answer.action(), "compacted");
     let forced = messages_of(&log.lock().unwrap().last().unwrap().1);
     assert!(forced.len() < small.len() || forced != small);
@@ -136,7 +194,9 @@ models = ["never-matches"]
 selectable = true
 "#;
     let baler = Baler::start(toml, address).await;
-    let body = |model: &str| format!(r#"{{"model":"{model}","messages":[{{"role":"user","content":"hi"}}]}}"#);
+    let body = |model: &str| {
+        format!(r#"{{"model":"{model}","messages":[{{"role":"user","content":"hi"}}]}}"#)
+    };
     for (model, headers, expected) in [
         ("gpt-4o", "", "by-model"),
         ("o3", "", "by-model"),
@@ -147,27 +207,45 @@ selectable = true
         ("llama", "x-baler-policy: by-model\r\n", "default"),
     ] {
         let answer = baler.chat_with(&body(model), headers).await;
-        assert_eq!(answer.header("x-baler-policy"), expected, "{model} {headers}");
+        assert_eq!(
+            answer.header("x-baler-policy"),
+            expected,
+            "{model} {headers}"
+        );
     }
     let body = body("llama");
     let head = format!(
         "POST /openai/deployments/d/chat/completions?api-version=1 HTTP/1.1\r\nhost: x\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
         body.len()
     );
-    let answer = within(async { Client::send(baler.data, &head, body.as_bytes()).await.answer().await }).await;
+    let answer = within(async {
+        Client::send(baler.data, &head, body.as_bytes())
+            .await
+            .answer()
+            .await
+    })
+    .await;
     assert_eq!(answer.header("x-baler-policy"), "by-path");
     let metrics = baler.probe("/metrics").await.text();
-    assert!(metrics.contains("baler_prompt_tokens_total{model=\"gpt-*\",policy=\"by-model\",stage=\"before\"}"));
-    assert!(!metrics.contains("llama"), "model names are not labels unless configured");
+    assert!(metrics.contains(
+        "baler_prompt_tokens_total{model=\"gpt-*\",policy=\"by-model\",stage=\"before\"}"
+    ));
+    assert!(
+        !metrics.contains("llama"),
+        "model names are not labels unless configured"
+    );
 }
 
 #[tokio::test]
 async fn tenants_share_nothing() {
     // One tenant's upstream usage must not make another's request compact.
-    let (address, _) = Upstream::automatic(|_| json_answer(r#"{"usage":{"prompt_tokens":3500}}"#)).await;
+    let (address, _) =
+        Upstream::automatic(|_| json_answer(r#"{"usage":{"prompt_tokens":3500}}"#)).await;
     let baler = Baler::start(POLICY, address).await;
     let mut messages = agent(10, 100);
-    baler.chat_with(&request(&messages), "authorization: Bearer one\r\n").await;
+    baler
+        .chat_with(&request(&messages), "authorization: Bearer one\r\n")
+        .await;
     baler.metric_reaches("baler_usage_learned_total", 1.0).await;
     messages.extend([message("assistant", "ok"), message("user", "more")]);
     let body = request(&messages);
@@ -177,7 +255,11 @@ async fn tenants_share_nothing() {
         ("authorization: Bearer one\r\nopenai-project: p\r\n", "none"),
         ("authorization: Bearer one\r\n", "compacted"),
     ] {
-        assert_eq!(baler.chat_with(&body, headers).await.action(), expected, "{headers}");
+        assert_eq!(
+            baler.chat_with(&body, headers).await.action(),
+            expected,
+            "{headers}"
+        );
     }
 }
 
@@ -187,19 +269,27 @@ async fn one_huge_newest_result_is_cut_to_fit() {
     let baler = Baler::start(POLICY, address).await;
     let mut messages = agent(1, 10);
     messages.pop();
-    messages.push(format!(r#"{{"role":"tool","tool_call_id":"call_0","name":"read","content":"START {} END"}}"#, words(1, 9_000)));
+    messages.push(format!(
+        r#"{{"role":"tool","tool_call_id":"call_0","name":"read","content":"START {} END"}}"#,
+        words(1, 9_000)
+    ));
     let answer = baler.chat(&request(&messages)).await;
     assert_eq!(answer.action(), "compacted");
     let sent = messages_of(&log.lock().unwrap()[0].1);
     assert_eq!(sent[..3], messages[..3]);
     assert!(
-        sent[3].starts_with(r#"{"role":"tool","tool_call_id":"call_0","name":"read","content":"START "#)
-            && sent[3].contains("of this tool result removed")
+        sent[3].starts_with(
+            r#"{"role":"tool","tool_call_id":"call_0","name":"read","content":"START "#
+        ) && sent[3].contains("of this tool result removed")
             && sent[3].ends_with(" END\"}"),
         "{}",
         sent[3]
     );
-    let after: u64 = answer.header("x-baler-tokens").split("; ").find_map(|part| part.strip_prefix("after=")?.parse().ok()).unwrap();
+    let after: u64 = answer
+        .header("x-baler-tokens")
+        .split("; ")
+        .find_map(|part| part.strip_prefix("after=")?.parse().ok())
+        .unwrap();
     assert!((500..3_000).contains(&after), "{after}");
 }
 
@@ -214,7 +304,10 @@ async fn what_cannot_fit_is_forwarded_or_refused() {
     assert_eq!(forward.metric("baler_unfit_total").await, 1.0);
     let reject = Baler::start(&format!("{POLICY}on_unfit = \"reject\"\n"), address).await;
     let answer = reject.chat(&body).await;
-    assert_eq!((answer.status, answer.header("x-baler-error")), (400, "context_unfit"));
+    assert_eq!(
+        (answer.status, answer.header("x-baler-error")),
+        (400, "context_unfit")
+    );
     assert_eq!(answer.json()["error"]["code"], "context_unfit");
     assert_eq!(log.lock().unwrap().len(), 1);
 }
@@ -230,7 +323,10 @@ async fn an_encoded_body_and_a_policy_that_is_off_are_left_alone() {
     assert_eq!(answer.action(), "bypassed");
     let body = body.replace("test-model", "off-model");
     let answer = baler.chat(&body).await;
-    assert_eq!((answer.action(), answer.header("x-baler-policy")), ("bypassed", "off"));
+    assert_eq!(
+        (answer.action(), answer.header("x-baler-policy")),
+        ("bypassed", "off")
+    );
     assert_eq!(log.lock().unwrap()[1].1, body.as_bytes());
 }
 
@@ -244,7 +340,16 @@ async fn counts_can_trigger_too() {
     let answer = baler.chat(&request(&all[..30])).await;
     assert_eq!(answer.action(), "compacted");
     let sent = messages_of(&log.lock().unwrap()[1].1);
-    assert_eq!(sent.len(), 2 + 4 * 2, "the head, and four exchanges of two messages");
+    assert_eq!(
+        sent.len(),
+        2 + 4 * 2,
+        "the head, and four exchanges of two messages"
+    );
     assert_eq!(sent[2..], all[22..30]);
-    assert_eq!(baler.metric("baler_compactions_total{reason=\"messages\",strategy=\"sliding_window\"}").await, 1.0);
+    assert_eq!(
+        baler
+            .metric("baler_compactions_total{reason=\"messages\",strategy=\"sliding_window\"}")
+            .await,
+        1.0
+    );
 }

@@ -4,15 +4,37 @@ use std::collections::BTreeMap;
 
 use baler::config::{Config, Problem, Problems, Sources, load, raw};
 
-fn sources(toml: &str, env: &[(&str, &str)], flags: &[(&'static str, &str)]) -> (Sources, tempfile::NamedTempFile) {
+fn sources(
+    toml: &str,
+    env: &[(&str, &str)],
+    flags: &[(&'static str, &str)],
+) -> (Sources, tempfile::NamedTempFile) {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), toml).unwrap();
-    let env: BTreeMap<String, String> = env.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
-    let flags = flags.iter().map(|(key, value)| (*key, (*value).to_owned())).collect();
-    (Sources { file: Some(file.path().to_owned()), env, flags, ..Sources::default() }, file)
+    let env: BTreeMap<String, String> = env
+        .iter()
+        .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
+        .collect();
+    let flags = flags
+        .iter()
+        .map(|(key, value)| (*key, (*value).to_owned()))
+        .collect();
+    (
+        Sources {
+            file: Some(file.path().to_owned()),
+            env,
+            flags,
+            ..Sources::default()
+        },
+        file,
+    )
 }
 
-fn read(toml: &str, env: &[(&str, &str)], flags: &[(&'static str, &str)]) -> Result<Config, Vec<Problem>> {
+fn read(
+    toml: &str,
+    env: &[(&str, &str)],
+    flags: &[(&'static str, &str)],
+) -> Result<Config, Vec<Problem>> {
     let (sources, _file) = sources(toml, env, flags);
     load(&sources).map_err(|Problems(problems)| problems)
 }
@@ -28,13 +50,23 @@ fn no_file_at_all_is_a_good_start() {
 #[test]
 fn flags_beat_environment_beats_file_beats_openais_variable() {
     let file = "[upstream]\nurl = \"http://file/v1\"\n[listen]\naddress = \"127.0.0.1:1\"\n[limits]\nin_flight = 7\n";
-    let env = [("BALER_UPSTREAM__URL", "http://env/v1"), ("BALER_LISTEN__ADDRESS", "127.0.0.1:2"), ("OPENAI_BASE_URL", "http://openai/v1")];
+    let env = [
+        ("BALER_UPSTREAM__URL", "http://env/v1"),
+        ("BALER_LISTEN__ADDRESS", "127.0.0.1:2"),
+        ("OPENAI_BASE_URL", "http://openai/v1"),
+    ];
     let config = read(file, &env, &[("upstream.url", "http://flag/v1")]).unwrap();
     assert_eq!(config.upstream.origin, "http://flag/");
     assert_eq!(config.listen.to_string(), "127.0.0.1:2");
     assert_eq!(config.limits.in_flight, 7);
-    assert_eq!(read(file, &env[2..], &[]).unwrap().upstream.origin, "http://file/");
-    assert_eq!(read("", &env[2..], &[]).unwrap().upstream.origin, "http://openai/");
+    assert_eq!(
+        read(file, &env[2..], &[]).unwrap().upstream.origin,
+        "http://file/"
+    );
+    assert_eq!(
+        read("", &env[2..], &[]).unwrap().upstream.origin,
+        "http://openai/"
+    );
     assert_eq!(read("", &env, &[]).unwrap().upstream.origin, "http://env/");
 }
 
@@ -61,9 +93,20 @@ target = { ratio = 0.9 }
 pin = { text = "(" }
 on_unfit = "drop"
 "#;
-    let problems =
-        read(file, &[("BALER_LISTEN__WORKERS", "many"), ("BALER_UPSTREAM_URL", "http://x")], &[("log.level", "=loud=")]).unwrap_err();
-    let text = problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
+    let problems = read(
+        file,
+        &[
+            ("BALER_LISTEN__WORKERS", "many"),
+            ("BALER_UPSTREAM_URL", "http://x"),
+        ],
+        &[("log.level", "=loud=")],
+    )
+    .unwrap_err();
+    let text = problems
+        .iter()
+        .map(ToString::to_string)
+        .collect::<Vec<_>>()
+        .join("\n");
     for expected in [
         "top: unknown key = 1",
         "listen.adress: unknown key = \"127.0.0.1:1\", did you mean \"address\"?",
@@ -111,7 +154,11 @@ fn what_kubernetes_sets_for_a_service_of_that_name_is_no_mistake() {
 
 #[test]
 fn a_loop_and_a_clash_of_ports_are_refused() {
-    for url in ["http://127.0.0.1:4141/v1", "http://localhost:4141", "http://[::1]:4141/v1"] {
+    for url in [
+        "http://127.0.0.1:4141/v1",
+        "http://localhost:4141",
+        "http://[::1]:4141/v1",
+    ] {
         let problems = read("", &[("OPENAI_BASE_URL", url)], &[]).unwrap_err();
         assert!(problems[0].what.contains("round in circles"), "{url}");
     }
@@ -120,17 +167,32 @@ fn a_loop_and_a_clash_of_ports_are_refused() {
 
 #[test]
 fn a_url_with_a_secret_is_refused_without_showing_it() {
-    let problems = read("", &[("BALER_UPSTREAM__URL", "https://user:hunter2@x/v1")], &[]).unwrap_err();
-    assert!(!problems[0].to_string().contains("hunter2"), "{}", problems[0]);
+    let problems = read(
+        "",
+        &[("BALER_UPSTREAM__URL", "https://user:hunter2@x/v1")],
+        &[],
+    )
+    .unwrap_err();
+    assert!(
+        !problems[0].to_string().contains("hunter2"),
+        "{}",
+        problems[0]
+    );
 }
 
 #[test]
 fn unreadable_files_are_named() {
     let problems = read("[listen\n", &[], &[]).unwrap_err();
     assert!(problems[0].what.contains("TOML"), "{}", problems[0]);
-    let missing = Sources { file: Some("/does/not/exist.toml".into()), ..Sources::default() };
+    let missing = Sources {
+        file: Some("/does/not/exist.toml".into()),
+        ..Sources::default()
+    };
     let Problems(problems) = load(&missing).unwrap_err();
-    assert!(problems[0].key.contains("/does/not/exist.toml") && problems[0].what.contains("cannot be read"));
+    assert!(
+        problems[0].key.contains("/does/not/exist.toml")
+            && problems[0].what.contains("cannot be read")
+    );
 }
 
 const SHIPPED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/config/baler.toml");
@@ -139,14 +201,21 @@ const SHIPPED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/config/baler.toml");
 fn the_shipped_file_shows_every_key_at_its_default() {
     let text = std::fs::read_to_string(SHIPPED).unwrap();
     let shipped: raw::Raw = toml::from_str(&text).unwrap();
-    let defaults = raw::Raw { policy: vec![raw::Policy::default()], ..raw::Raw::default() };
+    let defaults = raw::Raw {
+        policy: vec![raw::Policy::default()],
+        ..raw::Raw::default()
+    };
     assert_eq!(shipped, defaults);
 
     // And it names all of them: taking any line away loses a key.
     fn keys(value: &serde_json::Value, path: &str, found: &mut Vec<String>) {
         match value {
-            serde_json::Value::Object(map) => map.iter().for_each(|(key, value)| keys(value, &format!("{path}.{key}"), found)),
-            serde_json::Value::Array(list) => list.iter().for_each(|value| keys(value, path, found)),
+            serde_json::Value::Object(map) => map
+                .iter()
+                .for_each(|(key, value)| keys(value, &format!("{path}.{key}"), found)),
+            serde_json::Value::Array(list) => {
+                list.iter().for_each(|value| keys(value, path, found))
+            }
             _ => found.push(path.to_owned()),
         }
     }
@@ -160,10 +229,18 @@ fn the_shipped_file_shows_every_key_at_its_default() {
 
 #[test]
 fn the_schema_is_fresh_and_knows_every_key() {
-    let kept = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/config/schema.json")).unwrap();
-    assert_eq!(kept, format!("{:#}\n", raw::schema()), "run: cargo run -- schema > config/schema.json");
+    let kept = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/config/schema.json"))
+        .unwrap();
+    assert_eq!(
+        kept,
+        format!("{:#}\n", raw::schema()),
+        "run: cargo run -- schema > config/schema.json"
+    );
     for key in raw::key_paths() {
-        assert!(kept.contains(&format!("\"{}\"", key.rsplit('.').next().unwrap())), "{key}");
+        assert!(
+            kept.contains(&format!("\"{}\"", key.rsplit('.').next().unwrap())),
+            "{key}"
+        );
     }
 }
 
@@ -171,25 +248,80 @@ fn the_schema_is_fresh_and_knows_every_key() {
 fn what_is_wrong_with_a_summariser_is_said_at_its_place() {
     let ladder = |step: &str| format!("[[policy]]\nladder = [{step}]\n");
     for (toml, key) in [
-        ("[summarizer]\nurl = \"ftp://x\"".to_owned(), "summarizer.url"),
-        ("[summarizer]\nurl = \"http://127.0.0.1:4141/v1\"".to_owned(), "summarizer.url"),
-        ("[summarizer]\nstyle = \"suffix\"\nmodel = \"m\"".to_owned(), "summarizer.style"),
-        ("[summarizer]\napi_key_env = \"NOT_SET\"".to_owned(), "summarizer.api_key_env"),
-        ("[summarizer]\napi_key_file = \"/no/such/file\"".to_owned(), "summarizer.api_key_file"),
-        ("[summarizer]\nprompt_file = \"/no/such/file\"".to_owned(), "summarizer.prompt_file"),
-        ("[summarizer]\nparameters = { messages = [] }".to_owned(), "summarizer.parameters.messages"),
-        ("[summarizer]\nheaders = { \"a b\" = \"c\" }".to_owned(), "summarizer.headers.a b"),
-        ("[summarizer]\nmax_share = 0.0".to_owned(), "summarizer.max_share"),
-        ("[summarizer]\ntimeout = \"soon\"".to_owned(), "summarizer.timeout"),
-        (ladder("{ summarize = { prepare_at = 0.8 } }"), "policy.0.ladder.0.summarize.prepare_at"),
-        (ladder("{ summarize = { wait = \"later\" } }"), "policy.0.ladder.0.summarize.wait"),
-        (ladder("{ summarize = { max_invented = 2.0 } }"), "policy.0.ladder.0.summarize.max_invented"),
+        (
+            "[summarizer]\nurl = \"ftp://x\"".to_owned(),
+            "summarizer.url",
+        ),
+        (
+            "[summarizer]\nurl = \"http://127.0.0.1:4141/v1\"".to_owned(),
+            "summarizer.url",
+        ),
+        (
+            "[summarizer]\nstyle = \"suffix\"\nmodel = \"m\"".to_owned(),
+            "summarizer.style",
+        ),
+        (
+            "[summarizer]\napi_key_env = \"NOT_SET\"".to_owned(),
+            "summarizer.api_key_env",
+        ),
+        (
+            "[summarizer]\napi_key_file = \"/no/such/file\"".to_owned(),
+            "summarizer.api_key_file",
+        ),
+        (
+            "[summarizer]\nprompt_file = \"/no/such/file\"".to_owned(),
+            "summarizer.prompt_file",
+        ),
+        (
+            "[summarizer]\nparameters = { messages = [] }".to_owned(),
+            "summarizer.parameters.messages",
+        ),
+        (
+            "[summarizer]\nheaders = { \"a b\" = \"c\" }".to_owned(),
+            "summarizer.headers.a b",
+        ),
+        (
+            "[summarizer]\nmax_share = 0.0".to_owned(),
+            "summarizer.max_share",
+        ),
+        (
+            "[summarizer]\ntimeout = \"soon\"".to_owned(),
+            "summarizer.timeout",
+        ),
+        (
+            ladder("{ summarize = { prepare_at = 0.8 } }"),
+            "policy.0.ladder.0.summarize.prepare_at",
+        ),
+        (
+            ladder("{ summarize = { wait = \"later\" } }"),
+            "policy.0.ladder.0.summarize.wait",
+        ),
+        (
+            ladder("{ summarize = { max_ungrounded = 2.0 } }"),
+            "policy.0.ladder.0.summarize.max_ungrounded",
+        ),
         (ladder("\"summarize\", \"summarize\""), "policy.0.ladder"),
     ] {
         let problems = read(&toml, &[], &[]).unwrap_err();
-        assert!(problems.iter().any(|problem| problem.key == key), "{toml}: {problems:?}");
+        assert!(
+            problems.iter().any(|problem| problem.key == key),
+            "{toml}: {problems:?}"
+        );
     }
-    let config = read("[summarizer]\napi_key_env = \"SUMMARY_KEY\"", &[("SUMMARY_KEY", "sk-secret")], &[]).unwrap();
-    assert!(!format!("{config:?}").contains("sk-secret"), "a key is not for logs");
-    read(&ladder("{ summarize = { prepare_at = 0.9, wait = \"5s\" } }"), &[], &[]).unwrap();
+    let config = read(
+        "[summarizer]\napi_key_env = \"SUMMARY_KEY\"",
+        &[("SUMMARY_KEY", "sk-secret")],
+        &[],
+    )
+    .unwrap();
+    assert!(
+        !format!("{config:?}").contains("sk-secret"),
+        "a key is not for logs"
+    );
+    read(
+        &ladder("{ summarize = { prepare_at = 0.9, wait = \"5s\" } }"),
+        &[],
+        &[],
+    )
+    .unwrap();
 }

@@ -5,11 +5,14 @@
 
 use std::path::PathBuf;
 
-use baler::core::chat::{Chat, Message};
-use baler::core::draft::text_of;
-use baler::core::tokens::{Encoding, Measure};
+use baler::core::tokens::Encoding;
+use baler::core::wire::chat::measure as measure_of;
+use baler::core::wire::chat::text_of;
+use baler::core::wire::chat::{Chat, Message};
 
-use crate::invariants::{Core, check, policy_of};
+use crate::invariants::Core;
+use crate::invariants::check;
+use crate::invariants::policy_of;
 use crate::support::messages_of;
 
 fn folder() -> PathBuf {
@@ -18,14 +21,27 @@ fn folder() -> PathBuf {
 
 /// Name, body and tokens of each transcript.
 pub fn corpus() -> Vec<(String, String, u64)> {
-    let files = std::fs::read_dir(folder()).unwrap().map(|entry| entry.unwrap().path());
+    let files = std::fs::read_dir(folder())
+        .unwrap()
+        .map(|entry| entry.unwrap().path());
     let mut all: Vec<_> = files
-        .filter(|path| path.extension().is_some_and(|extension| extension == "json"))
+        .filter(|path| {
+            path.extension()
+                .is_some_and(|extension| extension == "json")
+        })
         .map(|path| {
             let body = std::fs::read_to_string(&path).unwrap();
             let chat = Chat::parse(body.as_bytes()).unwrap();
-            let tokens = chat.messages.iter().map(|message| Measure::of(message, Encoding::O200K).tokens).sum();
-            (path.file_stem().unwrap().to_string_lossy().into_owned(), body, tokens)
+            let tokens = chat
+                .messages
+                .iter()
+                .map(|message| measure_of(message, Encoding::O200K).tokens)
+                .sum();
+            (
+                path.file_stem().unwrap().to_string_lossy().into_owned(),
+                body,
+                tokens,
+            )
         })
         .collect();
     all.sort();
@@ -39,7 +55,11 @@ fn shown(body: &str) -> String {
         let message = Message::parse(raw).unwrap();
         let mut text = text_of(&message).join("\n");
         for call in &message.calls {
-            text.push_str(&format!("\n→ {} {}", call.name, call.arguments.unwrap_or_default()));
+            text.push_str(&format!(
+                "\n→ {} {}",
+                call.name,
+                call.arguments.unwrap_or_default()
+            ));
         }
         let synthetic = text.starts_with("<conversation_");
         let limit = if synthetic { 6_000 } else { 160 };
@@ -47,22 +67,36 @@ fn shown(body: &str) -> String {
         format!(
             "{:?} {}: {}",
             message.role,
-            Measure::of(&message, Encoding::O200K).tokens,
+            measure_of(&message, Encoding::O200K).tokens,
             clipped.escape_debug().to_string().replace("\\n", "\n  ")
         )
     };
-    messages_of(body.as_bytes()).iter().map(describe).collect::<Vec<_>>().join("\n")
+    messages_of(body.as_bytes())
+        .iter()
+        .map(describe)
+        .collect::<Vec<_>>()
+        .join("\n")
 }
 
 #[test]
 fn the_default_policy_makes_this_of_them() {
     for (name, body, tokens) in corpus() {
-        let policy = policy_of(&format!("[[policy]]\nwindow = {}\nreserve = 64\n", (tokens * 4 / 10).max(400)));
+        let policy = policy_of(&format!(
+            "[[policy]]\nwindow = {}\nreserve = 64\n",
+            (tokens * 4 / 10).max(400)
+        ));
         let outcome = Core::default().ask(&body, &policy);
         check(&body, &policy, &outcome);
-        assert_eq!(Core::default().ask(&body, &policy).sent, outcome.sent, "{name}: deterministic");
+        assert_eq!(
+            Core::default().ask(&body, &policy).sent,
+            outcome.sent,
+            "{name}: deterministic"
+        );
         let [before, after] = outcome.counted;
-        let head = format!("{} -> {} tokens, {} -> {} messages\n", before.tokens, after.tokens, before.messages, after.messages);
+        let head = format!(
+            "{} -> {} tokens, {} -> {} messages\n",
+            before.tokens, after.tokens, before.messages, after.messages
+        );
         insta::with_settings!({ snapshot_path => folder().join("snapshots"), prepend_module_to_snapshot => false, omit_expression => true }, {
             insta::assert_snapshot!(name, head + &shown(&outcome.sent));
         });
@@ -93,7 +127,10 @@ fn every_strategy_alone_keeps_the_invariants_on_them() {
                 let outcome = Core::default().ask(&body, &policy);
                 check(&body, &policy, &outcome);
                 let again = Core::default().ask(&outcome.sent, &policy);
-                assert!(again.counted[1].tokens <= outcome.counted[1].tokens, "{name}, {ladder}: I6");
+                assert!(
+                    again.counted[1].tokens <= outcome.counted[1].tokens,
+                    "{name}, {ladder}: I6"
+                );
             }
         }
     }

@@ -2,7 +2,8 @@
 
 use std::panic::catch_unwind;
 
-use baler::core::tokens::{Encoding, HARMONY_TOKENS, Vocabulary, count_fixed, count_message};
+use baler::core::tokens::{Encoding, Vocabulary};
+use baler::core::wire::chat::{HARMONY_TOKENS, count_fixed, count_message};
 use proptest::prelude::*;
 
 fn reference(encoding: Encoding, text: &str) -> u64 {
@@ -15,7 +16,11 @@ fn reference(encoding: Encoding, text: &str) -> u64 {
 
 fn same(text: &str) {
     for encoding in [Encoding::O200K, Encoding::CL100K] {
-        assert_eq!(encoding.count(text), reference(encoding, text), "{encoding:?} of {text:?}");
+        assert_eq!(
+            encoding.count(text),
+            reference(encoding, text),
+            "{encoding:?} of {text:?}"
+        );
     }
 }
 
@@ -33,11 +38,26 @@ proptest! {
 
 #[test]
 fn hostile_runs_are_counted_in_linear_time_and_without_a_panic() {
-    for unit in [" ", "a", "!?", "QUJDREVGR0hJ", "漢字仮名", "👩\u{200d}👧🎉", "\n", "7", " \n\t", "\0", "<|endoftext|>"] {
+    for unit in [
+        " ",
+        "a",
+        "!?",
+        "QUJDREVGR0hJ",
+        "漢字仮名",
+        "👩\u{200d}👧🎉",
+        "\n",
+        "7",
+        " \n\t",
+        "\0",
+        "<|endoftext|>",
+    ] {
         let text = unit.repeat(40_000 / unit.len());
         same(&text);
         let long = unit.repeat(1_600_000 / unit.len());
-        assert!(catch_unwind(|| Encoding::O200K.count(&long)).is_ok(), "{unit:?}");
+        assert!(
+            catch_unwind(|| Encoding::O200K.count(&long)).is_ok(),
+            "{unit:?}"
+        );
     }
 }
 
@@ -49,25 +69,59 @@ struct Nested {
 }
 
 fn nested() -> impl Strategy<Value = Nested> {
-    let description = prop_oneof![Just(None), "[A-Za-z][A-Za-z0-9 ,é漢]{0,40}\\.?".prop_map(Some)];
-    let kind = prop::sample::select(vec![serde_json::json!("string"), serde_json::json!(["integer", "null"]), serde_json::Value::Null]);
-    let item = prop_oneof!["\\PC{1,12}".prop_map(serde_json::Value::from), any::<i32>().prop_map(serde_json::Value::from)];
+    let description = prop_oneof![
+        Just(None),
+        "[A-Za-z][A-Za-z0-9 ,é漢]{0,40}\\.?".prop_map(Some)
+    ];
+    let kind = prop::sample::select(vec![
+        serde_json::json!("string"),
+        serde_json::json!(["integer", "null"]),
+        serde_json::Value::Null,
+    ]);
+    let item = prop_oneof![
+        "\\PC{1,12}".prop_map(serde_json::Value::from),
+        any::<i32>().prop_map(serde_json::Value::from)
+    ];
     let items = prop::collection::vec(item, 0..4);
     let leaf = (description.clone(), kind, items).prop_map(|(description, kind, items)| {
         let mut says: Vec<String> = description.iter().cloned().collect();
-        says.extend(items.iter().map(|item| item.as_str().map_or_else(|| item.to_string(), str::to_owned)));
+        says.extend(items.iter().map(|item| {
+            item.as_str()
+                .map_or_else(|| item.to_string(), str::to_owned)
+        }));
         let mut schema = serde_json::Map::new();
-        schema.extend(description.map(|description| ("description".to_owned(), description.into())));
+        schema
+            .extend(description.map(|description| ("description".to_owned(), description.into())));
         schema.extend((!kind.is_null()).then(|| ("type".to_owned(), kind)));
         schema.extend((!items.is_empty()).then(|| ("enum".to_owned(), items.into())));
-        Nested { schema: schema.into(), says }
+        Nested {
+            schema: schema.into(),
+            says,
+        }
     });
     leaf.prop_recursive(5, 40, 4, move |inner| {
-        let maps = ["properties", "$defs", "definitions", "patternProperties", "dependentSchemas"];
+        let maps = [
+            "properties",
+            "$defs",
+            "definitions",
+            "patternProperties",
+            "dependentSchemas",
+        ];
         let lists = ["anyOf", "oneOf", "allOf", "prefixItems", "items"];
-        let ones = ["items", "additionalProperties", "not", "contains", "if", "else", "unevaluatedProperties"];
+        let ones = [
+            "items",
+            "additionalProperties",
+            "not",
+            "contains",
+            "if",
+            "else",
+            "unevaluatedProperties",
+        ];
         let named = prop::collection::btree_map("[a-zA-Z][a-zA-Z0-9_]{0,14}", inner.clone(), 1..4);
-        let into = |key: &str, value: serde_json::Value, description: Option<String>, mut says: Vec<String>| {
+        let into = |key: &str,
+                    value: serde_json::Value,
+                    description: Option<String>,
+                    mut says: Vec<String>| {
             let mut schema = serde_json::json!({ key: value });
             if let Some(description) = description {
                 schema["description"] = description.clone().into();
@@ -76,23 +130,51 @@ fn nested() -> impl Strategy<Value = Nested> {
             Nested { schema, says }
         };
         prop_oneof![
-            (prop::sample::select(maps.to_vec()), named, description.clone()).prop_map(move |(key, members, description)| {
-                let says = members.iter().flat_map(|(name, member)| member.says.iter().chain([name])).cloned().collect();
-                let members = members.into_iter().map(|(name, member)| (name, member.schema)).collect::<serde_json::Map<_, _>>();
-                into(key, members.into(), description, says)
-            }),
-            (prop::sample::select(lists.to_vec()), prop::collection::vec(inner.clone(), 1..4), description.clone()).prop_map(
-                move |(key, variants, description)| {
-                    let says = variants.iter().flat_map(|variant| variant.says.clone()).collect();
-                    into(key, variants.into_iter().map(|variant| variant.schema).collect(), description, says)
-                }
-            ),
-            (prop::sample::select(ones.to_vec()), inner, description.clone()).prop_map(move |(key, only, description)| into(
-                key,
-                only.schema,
-                description,
-                only.says
-            )),
+            (
+                prop::sample::select(maps.to_vec()),
+                named,
+                description.clone()
+            )
+                .prop_map(move |(key, members, description)| {
+                    let says = members
+                        .iter()
+                        .flat_map(|(name, member)| member.says.iter().chain([name]))
+                        .cloned()
+                        .collect();
+                    let members = members
+                        .into_iter()
+                        .map(|(name, member)| (name, member.schema))
+                        .collect::<serde_json::Map<_, _>>();
+                    into(key, members.into(), description, says)
+                }),
+            (
+                prop::sample::select(lists.to_vec()),
+                prop::collection::vec(inner.clone(), 1..4),
+                description.clone()
+            )
+                .prop_map(move |(key, variants, description)| {
+                    let says = variants
+                        .iter()
+                        .flat_map(|variant| variant.says.clone())
+                        .collect();
+                    into(
+                        key,
+                        variants.into_iter().map(|variant| variant.schema).collect(),
+                        description,
+                        says,
+                    )
+                }),
+            (
+                prop::sample::select(ones.to_vec()),
+                inner,
+                description.clone()
+            )
+                .prop_map(move |(key, only, description)| into(
+                    key,
+                    only.schema,
+                    description,
+                    only.says
+                )),
         ]
     })
 }
@@ -109,7 +191,7 @@ proptest! {
         let encoding = Encoding::for_model(model);
         let fixed = |tools: serde_json::Value| {
             let body = serde_json::json!({"model": model, "messages": [{"role": "user", "content": ""}], "tools": tools}).to_string();
-            count_fixed(&baler::core::chat::Chat::parse(body.as_bytes()).unwrap().outline, encoding)
+            count_fixed(&baler::core::wire::chat::Chat::parse(body.as_bytes()).unwrap().outline, encoding)
         };
         let mut function = serde_json::json!({"name": name, "description": description});
         let tool = |function: &serde_json::Value| fixed(serde_json::json!([{"type": "function", "function": function}]));
@@ -123,8 +205,13 @@ proptest! {
 
 /// A JSON value as schemas have them, and as nobody would write them.
 fn schema() -> impl Strategy<Value = serde_json::Value> {
-    let word =
-        prop_oneof![Just(String::new()), "[a-z]{1,8}", "\\PC{0,12}", Just("object".to_owned()), Just("a longer description.".to_owned())];
+    let word = prop_oneof![
+        Just(String::new()),
+        "[a-z]{1,8}",
+        "\\PC{0,12}",
+        Just("object".to_owned()),
+        Just("a longer description.".to_owned())
+    ];
     let leaf = prop_oneof![
         Just(serde_json::Value::Null),
         any::<bool>().prop_map(Into::into),
@@ -152,20 +239,32 @@ fn schema() -> impl Strategy<Value = serde_json::Value> {
     leaf.prop_recursive(5, 60, 6, move |inner| {
         prop_oneof![
             prop::collection::vec(inner.clone(), 0..6).prop_map(serde_json::Value::from),
-            prop::collection::vec((prop::sample::select(keys.to_vec()), inner), 0..6).prop_map(|members| members
-                .into_iter()
-                .map(|(key, value)| (key.to_owned(), value))
-                .collect::<serde_json::Map<_, _>>()
-                .into()),
+            prop::collection::vec((prop::sample::select(keys.to_vec()), inner), 0..6).prop_map(
+                |members| members
+                    .into_iter()
+                    .map(|(key, value)| (key.to_owned(), value))
+                    .collect::<serde_json::Map<_, _>>()
+                    .into()
+            ),
         ]
     })
 }
 
 /// A piece of reasoning as providers write it, and with what they never write in it.
 fn thought() -> impl Strategy<Value = serde_json::Value> {
-    let text =
-        prop_oneof!["\\PC{0,20}".prop_map(serde_json::Value::from), Just(serde_json::Value::Null), any::<u32>().prop_map(Into::into)];
-    let key = prop::sample::select(vec!["text", "summary", "thinking", "data", "signature", "type"]);
+    let text = prop_oneof![
+        "\\PC{0,20}".prop_map(serde_json::Value::from),
+        Just(serde_json::Value::Null),
+        any::<u32>().prop_map(Into::into)
+    ];
+    let key = prop::sample::select(vec![
+        "text",
+        "summary",
+        "thinking",
+        "data",
+        "signature",
+        "type",
+    ]);
     prop::collection::btree_map(key, text, 0..4).prop_map(|piece| serde_json::json!(piece))
 }
 
@@ -182,7 +281,7 @@ proptest! {
             _ => serde_json::Value::from(schemas),
         };
         let body = serde_json::json!({"model": model, "messages": [{"role": "user", "content": ""}], field: value}).to_string();
-        let chat = baler::core::chat::Chat::parse(body.as_bytes()).unwrap();
+        let chat = baler::core::wire::chat::Chat::parse(body.as_bytes()).unwrap();
         let encoding = Encoding::for_model(model);
         let tokens = count_fixed(&chat.outline, encoding) + chat.messages.iter().map(|message| count_message(message, encoding)).sum::<u64>();
         prop_assert!(tokens <= body.len() as u64 + HARMONY_TOKENS, "{} tokens of {}", tokens, body);
@@ -202,7 +301,7 @@ proptest! {
         }
         let raw = message.to_string();
         for encoding in [Encoding::O200K, Encoding::CL100K] {
-            let tokens = count_message(&baler::core::chat::Message::parse(&raw).unwrap(), encoding);
+            let tokens = count_message(&baler::core::wire::chat::Message::parse(&raw).unwrap(), encoding);
             prop_assert!(tokens <= raw.len() as u64, "{} tokens of {}", tokens, raw);
         }
     }
@@ -211,7 +310,7 @@ proptest! {
     fn whatever_stands_in_a_part_is_counted_without_a_panic(part in schema(), key in prop::sample::select(vec!["image_url", "input_audio", "file", "text"])) {
         let raw = serde_json::json!({"role": "user", "content": [{"type": key, key: part}]}).to_string();
         for model in ["gpt-4o", "gpt-4.1-mini", "claude-3", "gemini-2.5-pro"] {
-            let message = baler::core::chat::Message::parse(&raw).unwrap();
+            let message = baler::core::wire::chat::Message::parse(&raw).unwrap();
             prop_assert!(count_message(&message, Encoding::for_model(model)) < 1_000_000);
         }
     }
@@ -221,20 +320,36 @@ proptest! {
 fn bytes_that_are_no_text_are_not_counted_as_text() {
     let data = "QUJD".repeat(100_000);
     for part in [
-        format!(r#"{{"type":"image","source":{{"type":"base64","media_type":"image/png","data":"{data}"}}}}"#),
+        format!(
+            r#"{{"type":"image","source":{{"type":"base64","media_type":"image/png","data":"{data}"}}}}"#
+        ),
         format!(r#"{{"type":"video_url","video_url":{{"url":"data:video/mp4;base64,{data}"}}}}"#),
         format!(r#"{{"type":"image_url","image_url":{{"url":"data:image/png;base64,{data}"}}}}"#),
         format!(r#"{{"type":"file","file":{{"file_data":"data:application/pdf;base64,{data}"}}}}"#),
         format!(r#"{{"type":"input_audio","input_audio":{{"data":"{data}","format":"mp3"}}}}"#),
     ] {
         let raw = format!(r#"{{"role":"user","content":[{part}]}}"#);
-        let tokens = count_message(&baler::core::chat::Message::parse(&raw).unwrap(), Encoding::O200K);
-        assert!((10..10_000).contains(&tokens), "{tokens} for {}", &part[..60]);
+        let tokens = count_message(
+            &baler::core::wire::chat::Message::parse(&raw).unwrap(),
+            Encoding::O200K,
+        );
+        assert!(
+            (10..10_000).contains(&tokens),
+            "{tokens} for {}",
+            &part[..60]
+        );
     }
     // Text that stands in such a part is text.
-    let text =
-        format!(r#"{{"role":"user","content":[{{"type":"document","source":{{"type":"text","data":"{}"}}}}]}}"#, "word ".repeat(3_000));
-    assert!(count_message(&baler::core::chat::Message::parse(&text).unwrap(), Encoding::O200K) >= 3_000);
+    let text = format!(
+        r#"{{"role":"user","content":[{{"type":"document","source":{{"type":"text","data":"{}"}}}}]}}"#,
+        "word ".repeat(3_000)
+    );
+    assert!(
+        count_message(
+            &baler::core::wire::chat::Message::parse(&text).unwrap(),
+            Encoding::O200K
+        ) >= 3_000
+    );
 }
 
 /// Time to count a text, at best of three.
@@ -250,18 +365,39 @@ fn time_of(text: &str) -> std::time::Duration {
 #[test]
 fn eight_times_the_text_takes_no_more_than_some_eight_times_as_long() {
     Encoding::O200K.load();
-    for unit in [" ", "a", "!?", "QUJDREVGR0hJ", "漢字仮名", "👩\u{200d}👧🎉", "\n", "7", " \n\t", "a\u{301}", "Zq9"] {
-        let (short, long) = (time_of(&unit.repeat(200_000 / unit.len())), time_of(&unit.repeat(1_600_000 / unit.len())));
+    for unit in [
+        " ",
+        "a",
+        "!?",
+        "QUJDREVGR0hJ",
+        "漢字仮名",
+        "👩\u{200d}👧🎉",
+        "\n",
+        "7",
+        " \n\t",
+        "a\u{301}",
+        "Zq9",
+    ] {
+        let (short, long) = (
+            time_of(&unit.repeat(200_000 / unit.len())),
+            time_of(&unit.repeat(1_600_000 / unit.len())),
+        );
         // Quadratic would be 64; the rest is for noise and for caches that the long text does not fit in.
-        assert!(long < short * 24 + std::time::Duration::from_millis(20), "{unit:?}: {short:?}, {long:?}");
+        assert!(
+            long < short * 24 + std::time::Duration::from_millis(20),
+            "{unit:?}: {short:?}, {long:?}"
+        );
     }
 }
 
 #[test]
 fn real_conversations_count_the_same() {
-    let file = std::path::PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../shared/traces/coding-session.jsonl");
+    let file = std::path::PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+        .join("../shared/traces/coding-session.jsonl");
     let Ok(text) = std::fs::read_to_string(file) else {
-        eprintln!("SKIPPED: coding-session.jsonl is not here; counts are compared on generated text only");
+        eprintln!(
+            "SKIPPED: coding-session.jsonl is not here; counts are compared on generated text only"
+        );
         return;
     };
     for piece in text.split("\\n") {

@@ -14,15 +14,29 @@ pub struct Conversation {
 impl Conversation {
     /// The request body when the conversation was `length` exchanges long.
     pub fn body(&self, length: usize) -> String {
-        let messages: Vec<&str> = self.exchanges[..length].iter().flatten().map(String::as_str).collect();
-        format!("{}{}{}", self.before, messages.join(&self.separator), self.after)
+        let messages: Vec<&str> = self.exchanges[..length]
+            .iter()
+            .flatten()
+            .map(String::as_str)
+            .collect();
+        format!(
+            "{}{}{}",
+            self.before,
+            messages.join(&self.separator),
+            self.after
+        )
     }
 
     /// Lengths at which the client would have asked: before each assistant message, and at the end.
     pub fn request_points(&self) -> Vec<usize> {
-        let asks =
-            |at: usize| self.exchanges[at][0].contains(r#""role":"assistant""#) || self.exchanges[at][0].contains(r#""role": "assistant""#);
-        (1..self.exchanges.len()).filter(|at| asks(*at)).chain([self.exchanges.len()]).collect()
+        let asks = |at: usize| {
+            self.exchanges[at][0].contains(r#""role":"assistant""#)
+                || self.exchanges[at][0].contains(r#""role": "assistant""#)
+        };
+        (1..self.exchanges.len())
+            .filter(|at| asks(*at))
+            .chain([self.exchanges.len()])
+            .collect()
     }
 }
 
@@ -43,7 +57,14 @@ fn string(text: &str, spelling: u8) -> String {
         0 => plain
             .chars()
             .map(|c| {
-                if c.is_ascii() { c.to_string() } else { c.encode_utf16(&mut [0; 2]).iter().map(|unit| format!("\\u{unit:04x}")).collect() }
+                if c.is_ascii() {
+                    c.to_string()
+                } else {
+                    c.encode_utf16(&mut [0; 2])
+                        .iter()
+                        .map(|unit| format!("\\u{unit:04x}"))
+                        .collect()
+                }
             })
             .collect(),
         1 => plain.replace('/', "\\/"),
@@ -80,7 +101,11 @@ fn unknown() -> impl Strategy<Value = String> {
 
 fn exchange() -> impl Strategy<Value = Vec<String>> {
     let plain = |role: &'static str| {
-        (content(), unknown()).prop_map(move |(content, unknown)| vec![format!(r#"{{"role":"{role}","content":{content}{unknown}}}"#)])
+        (content(), unknown()).prop_map(move |(content, unknown)| {
+            vec![format!(
+                r#"{{"role":"{role}","content":{content}{unknown}}}"#
+            )]
+        })
     };
     let calls = (proptest::collection::vec((text(), content(), any::<u16>()), 1..4), any::<bool>(), any::<bool>(), unknown()).prop_map(
         |(calls, null, reverse, unknown)| {
@@ -129,17 +154,31 @@ fn exchange() -> impl Strategy<Value = Vec<String>> {
 pub fn conversation() -> impl Strategy<Value = Conversation> {
     let around = prop_oneof![
         Just((r#"{"model":"m","messages":["#, r#"]}"#, ",")),
-        Just(("{ \"messages\" : [\n  ", "\n ] , \"model\":\"m\", \"n\":1.50, \"z\":1, \"z\":{\"a\":1e400} }\n", " ,\n  ")),
+        Just((
+            "{ \"messages\" : [\n  ",
+            "\n ] , \"model\":\"m\", \"n\":1.50, \"z\":1, \"z\":{\"a\":1e400} }\n",
+            " ,\n  "
+        )),
         Just((
             r#"{"tools":[{"type":"function","function":{"name":"tool_0","description":"d","parameters":{}}}],"max_tokens":17,"messages":["#,
             r#"],"model":"m","stream":true}"#,
             ", "
         )),
     ];
-    (proptest::collection::vec(exchange(), 1..24), around).prop_map(|(mut exchanges, (before, after, separator))| {
-        exchanges.insert(0, vec![r#"{"role":"user","content":"The task."}"#.to_owned()]);
-        Conversation { exchanges, before: before.to_owned(), after: after.to_owned(), separator: separator.to_owned() }
-    })
+    (proptest::collection::vec(exchange(), 1..24), around).prop_map(
+        |(mut exchanges, (before, after, separator))| {
+            exchanges.insert(
+                0,
+                vec![r#"{"role":"user","content":"The task."}"#.to_owned()],
+            );
+            Conversation {
+                exchanges,
+                before: before.to_owned(),
+                after: after.to_owned(),
+                separator: separator.to_owned(),
+            }
+        },
+    )
 }
 
 /// A policy as TOML: a small window, any ladder, any options.

@@ -4,30 +4,37 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use baler::core::chat::{Chat, Kind, Role, group};
-use baler::core::digest::Digest;
-use baler::core::draft::{Subject, size_of_edited};
+use baler::core::Cancel;
+use baler::core::conversation::Fingerprint;
+use baler::core::conversation::Measure;
+use baler::core::conversation::Size;
+use baler::core::conversation::{Kind, Role, group};
+use baler::core::edit::{Checkpoint, Edit};
+use baler::core::edit::{MeasuredConversation, size_of_edited};
+use baler::core::edit::{assemble, render, validate};
 use baler::core::models::Prices;
-use baler::core::plan::{Checkpoint, Edit};
+use baler::core::planner::gate;
+use baler::core::planner::{LiveFacts, Lookup, Plan, PlanInput, Seeds, plan};
 use baler::core::policy::Policy;
-use baler::core::render::{assemble, render, validate};
-use baler::core::size::Size;
-use baler::core::strategy::{OVERSIZE, Outside};
+use baler::core::policy::RequestFacts;
+use baler::core::strategy::{ExternalInputs, OVERSIZE};
 use baler::core::summary::{Spent, State, Summaries, Summary};
-use baler::core::think::{Circumstances, Lookup, Moment, Plan, Seeds, think};
-use baler::core::tokens::{Encoding, Measure, count_fixed};
-use baler::core::when::Request;
-use baler::core::{Cancel, gate};
+use baler::core::tokens::Encoding;
+use baler::core::wire::chat::Chat;
+use baler::core::wire::chat::count_fixed;
+use baler::core::wire::chat::measure as measure_of;
 use proptest::prelude::*;
 
-use crate::generated::{conversation, policy};
-use crate::support::{config, messages_of};
+use crate::generated::conversation;
+use crate::generated::policy;
+use crate::support::config;
+use crate::support::messages_of;
 
 /// The core with a ledger of its own.
 #[derive(Default)]
 pub struct Core {
-    checkpoints: RefCell<HashMap<Digest, Arc<Checkpoint>>>,
-    pub usage: RefCell<HashMap<Digest, u64>>,
+    checkpoints: RefCell<HashMap<Fingerprint, Arc<Checkpoint>>>,
+    pub usage: RefCell<HashMap<Fingerprint, u64>>,
     measures: RefCell<HashMap<String, Measure>>,
     pub prices: Option<Prices>,
     /// Whether some prefixes have a summary: which ones, this number and their digest say.
@@ -46,12 +53,18 @@ pub struct Outcome {
 impl Core {
     /// One that knows what cached tokens cost.
     pub fn with_prices(prices: Option<Prices>) -> Self {
-        Core { prices, ..Core::default() }
+        Core {
+            prices,
+            ..Core::default()
+        }
     }
 
     /// One for which some prefixes have a summary.
     pub fn with_summaries(summaries: Option<u8>) -> Self {
-        Core { summaries, ..Core::default() }
+        Core {
+            summaries,
+            ..Core::default()
+        }
     }
 
     pub fn ask(&self, body: &str, policy: &Policy) -> Outcome {
@@ -62,9 +75,19 @@ impl Core {
         let chat = Chat::parse(body.as_bytes()).unwrap();
         let exchanges = group(&chat.messages).unwrap();
         let encoding = Encoding::O200K;
-        let measure = |raw: &str, fresh: &dyn Fn() -> Measure| *self.measures.borrow_mut().entry(raw.to_owned()).or_insert_with(fresh);
-        let measures: Vec<Measure> = chat.messages.iter().map(|message| measure(message.raw, &|| Measure::of(message, encoding))).collect();
-        let subject = Subject {
+        let measure = |raw: &str, fresh: &dyn Fn() -> Measure| {
+            *self
+                .measures
+                .borrow_mut()
+                .entry(raw.to_owned())
+                .or_insert_with(fresh)
+        };
+        let measures: Vec<Measure> = chat
+            .messages
+            .iter()
+            .map(|message| measure(message.raw, &|| measure_of(message, encoding)))
+            .collect();
+        let conversation = MeasuredConversation {
             messages: &chat.messages,
             measures: &measures,
             exchanges: &exchanges,
@@ -72,8 +95,8 @@ impl Core {
             encoding,
             family: policy.family_for(None),
         };
-        let request = Request::default();
-        let state = |prefix: &Digest| match prefix.0[0].wrapping_add(self.summaries?) % 4 {
+        let request = RequestFacts::default();
+        let state = |prefix: &Fingerprint| match prefix.0[0].wrapping_add(self.summaries?) % 4 {
             0 => Some(State::Ready(Arc::new(Summary {
                 text: format!("What was said up to here, {prefix:?}.").into(),
                 tokens: 12,
@@ -86,28 +109,56 @@ impl Core {
             2 if prefix.0[1].is_multiple_of(4) => Some(State::Failed),
             _ => None,
         };
-        let summaries = self.summaries.map(|_| Summaries::new(&measures, Digest::of(b"summary"), &state, false));
-        let circumstances = Circumstances {
+        let summaries = self
+            .summaries
+            .map(|_| Summaries::new(&measures, Fingerprint::of(b"summary"), &state, false));
+        let input = PlanInput {
             window: policy.window_for(None),
             prices: self.prices,
             request: &request,
-            outside: Outside { answers: &[], summaries: summaries.as_ref() },
-            now: Moment { force, ..Moment::default() },
+            outside: ExternalInputs {
+                answers: &[],
+                summaries: summaries.as_ref(),
+            },
+            now: LiveFacts {
+                force,
+                ..LiveFacts::default()
+            },
         };
-        let seeds = Seeds { checkpoint: Digest::of(b"checkpoint"), usage: Digest::of(b"usage") };
+        let seeds = Seeds {
+            checkpoint: Fingerprint::of(b"checkpoint"),
+            usage: Fingerprint::of(b"usage"),
+        };
         let lookup = Lookup {
             checkpoint: &|prefix| self.checkpoints.borrow().get(prefix).cloned(),
             usage: &|list| self.usage.borrow().get(list).copied(),
             silence: &|_| None,
         };
-        let mut plan = think(&subject, policy, circumstances, seeds, &lookup, &Cancel::default()).unwrap();
+        let mut plan = plan(
+            &conversation,
+            policy,
+            input,
+            seeds,
+            &lookup,
+            &Cancel::default(),
+        )
+        .unwrap();
         validate(&chat.messages, &plan.edits).unwrap();
         let sent = assemble(body, &render(&chat, &plan.edits));
-        let counted = [size_of_edited(&subject, &vec![Edit::Keep; measures.len()]), size_of_edited(&subject, &plan.edits)];
+        let counted = [
+            size_of_edited(&conversation, &vec![Edit::Keep; measures.len()]),
+            size_of_edited(&conversation, &plan.edits),
+        ];
         if let Some((key, checkpoint)) = plan.record.take() {
-            self.checkpoints.borrow_mut().insert(key, Arc::new(checkpoint));
+            self.checkpoints
+                .borrow_mut()
+                .insert(key, Arc::new(checkpoint));
         }
-        Outcome { plan, sent, counted }
+        Outcome {
+            plan,
+            sent,
+            counted,
+        }
     }
 }
 
@@ -120,14 +171,26 @@ pub fn policy_of(toml: &str) -> Policy {
 pub fn check(body: &str, policy: &Policy, outcome: &Outcome) {
     check_edits(body, policy, outcome);
     let [before, _] = outcome.counted;
-    if before.tokens <= outcome.plan.budget.room && policy.trigger.fires(before, outcome.plan.budget.room).is_none() {
-        assert!(policy.when.is_some() || outcome.plan.compaction.is_none(), "I4: below the trigger nothing new is done");
+    if before.tokens <= outcome.plan.budget.room
+        && policy
+            .trigger
+            .fires(before, outcome.plan.budget.room)
+            .is_none()
+    {
+        assert!(
+            policy.when.is_some() || outcome.plan.compaction.is_none(),
+            "I4: below the trigger nothing new is done"
+        );
     }
 }
 
 /// The same for a request that may have been compacted for another reason than its size.
 fn check_edits(body: &str, policy: &Policy, outcome: &Outcome) {
-    let Outcome { plan, sent, counted: [before, after] } = outcome;
+    let Outcome {
+        plan,
+        sent,
+        counted: [before, after],
+    } = outcome;
     let original = Chat::parse(body.as_bytes()).unwrap();
     let result = Chat::parse(sent.as_bytes()).expect("I2: still a chat");
     let exchanges = group(&original.messages).unwrap();
@@ -137,26 +200,44 @@ fn check_edits(body: &str, policy: &Policy, outcome: &Outcome) {
     if !plan.edited() {
         assert_eq!(sent, body, "I1: not compacted, not a byte changed");
     }
-    let (first, last) = (original.span(original.messages[0].raw), original.span(original.messages.last().unwrap().raw));
-    assert!(sent.starts_with(&body[..first.start]) && sent.ends_with(&body[last.end..]), "I1: what stands around the list");
-    let kept: Vec<&str> =
-        original.messages.iter().zip(&plan.edits).filter(|(_, edit)| **edit == Edit::Keep).map(|(message, _)| message.raw).collect();
+    let (first, last) = (
+        original.span(original.messages[0].raw),
+        original.span(original.messages.last().unwrap().raw),
+    );
+    assert!(
+        sent.starts_with(&body[..first.start]) && sent.ends_with(&body[last.end..]),
+        "I1: what stands around the list"
+    );
+    let kept: Vec<&str> = original
+        .messages
+        .iter()
+        .zip(&plan.edits)
+        .filter(|(_, edit)| **edit == Edit::Keep)
+        .map(|(message, _)| message.raw)
+        .collect();
     let mut sent_messages = result.messages.iter().map(|message| message.raw);
     for message in kept {
-        assert!(sent_messages.any(|sent| sent == message), "I1: kept messages byte for byte and in order");
+        assert!(
+            sent_messages.any(|sent| sent == message),
+            "I1: kept messages byte for byte and in order"
+        );
     }
 
     // I2
     for (message, edit) in original.messages.iter().zip(&plan.edits) {
         for new in edit.new_messages() {
-            let new = baler::core::chat::Message::parse(&new.json).expect("I2: a message");
+            let new = baler::core::wire::chat::Message::parse(&new.json).expect("I2: a message");
             match edit {
-                Edit::Stand(_) => assert!(matches!(new.role, Role::User | Role::Assistant), "I2: nothing synthetic instructs"),
+                Edit::Stand(_) => assert!(
+                    matches!(new.role, Role::User | Role::Assistant),
+                    "I2: nothing synthetic instructs"
+                ),
                 _ => assert_eq!(new.role, message.role, "I2: roles are as they were"),
             }
             assert!(new.content.is_some() || new.is_call(), "I2: not empty");
-            let valid = |call: &baler::core::chat::Call<'_>| {
-                let arguments: String = serde_json::from_str(call.arguments.unwrap_or("\"{}\"")).unwrap();
+            let valid = |call: &baler::core::wire::chat::Call<'_>| {
+                let arguments: String =
+                    serde_json::from_str(call.arguments.unwrap_or("\"{}\"")).unwrap();
                 serde_json::from_str::<serde_json::Value>(&arguments).is_ok()
             };
             for (call, original) in new.calls.iter().zip(&message.calls) {
@@ -167,35 +248,66 @@ fn check_edits(body: &str, policy: &Policy, outcome: &Outcome) {
 
     // I3
     let stays = |at: usize| assert_eq!(plan.edits[at], Edit::Keep, "I3: message {at} of {body}");
-    let last_user = original.messages.iter().rposition(|message| message.role == Role::User);
-    let first_user = original.messages.iter().position(|message| message.role == Role::User).filter(|_| policy.pin.first_user);
+    let last_user = original
+        .messages
+        .iter()
+        .rposition(|message| message.role == Role::User);
+    let first_user = original
+        .messages
+        .iter()
+        .position(|message| message.role == Role::User)
+        .filter(|_| policy.pin.first_user);
     last_user.into_iter().chain(first_user).for_each(stays);
-    original.messages.iter().enumerate().filter(|(_, message)| message.role.is_instruction()).for_each(|(at, _)| stays(at));
-    let newest = exchanges.iter().rev().find(|exchange| exchange.kind != Kind::Instruction).unwrap();
+    original
+        .messages
+        .iter()
+        .enumerate()
+        .filter(|(_, message)| message.role.is_instruction())
+        .for_each(|(at, _)| stays(at));
+    let newest = exchanges
+        .iter()
+        .rev()
+        .find(|exchange| exchange.kind != Kind::Instruction)
+        .unwrap();
     for at in newest.first..newest.end {
         let cut = matches!(&plan.edits[at], Edit::Replace(new) if new.json.contains("of this tool result removed") || new.json.contains("of this argument removed"));
-        assert!(plan.edits[at] == Edit::Keep || cut, "I3: the newest exchange stays, its results cut at worst");
+        assert!(
+            plan.edits[at] == Edit::Keep || cut,
+            "I3: the newest exchange stays, its results cut at worst"
+        );
     }
 
     // I4
-    assert!(after.tokens <= before.tokens, "I4: the estimate never rises");
+    assert!(
+        after.tokens <= before.tokens,
+        "I4: the estimate never rises"
+    );
     assert!(plan.after.tokens <= plan.before.tokens);
 
     // I7
-    let can_drop = policy.ladder.iter().any(|step| step.strategy.name() == "token_budget");
+    let can_drop = policy
+        .ladder
+        .iter()
+        .any(|step| step.strategy.name() == "token_budget");
     if can_drop && !plan.fits {
         let edited = |at: usize| plan.edits[at] != Edit::Keep;
         let fixed = exchanges.iter().all(|exchange| {
             let dropped = matches!(plan.edits[exchange.first], Edit::Drop | Edit::Stand(_));
             let head = matches!(exchange.kind, Kind::Instruction | Kind::Other | Kind::User);
-            dropped || head || exchange == newest || edited(exchange.first + 1) || small(&original, exchange)
+            dropped
+                || head
+                || exchange == newest
+                || edited(exchange.first + 1)
+                || small(&original, exchange)
         });
         assert!(fixed, "I7: what does not fit has nothing left to give");
     }
 }
 
-fn small(chat: &Chat<'_>, exchange: &baler::core::chat::Exchange) -> bool {
-    chat.messages[exchange.first..exchange.end].iter().all(|message| Measure::of(message, Encoding::O200K).tokens < 700)
+fn small(chat: &Chat<'_>, exchange: &baler::core::conversation::Exchange) -> bool {
+    chat.messages[exchange.first..exchange.end]
+        .iter()
+        .all(|message| measure_of(message, Encoding::O200K).tokens < 700)
 }
 
 /// The messages of a body as one text, without what follows them.
@@ -334,7 +446,7 @@ proptest! {
             bytes[at] = *byte;
         }
         let policy = policy_of(&toml);
-        let _ = baler::core::chat::peek_model(&bytes);
+        let _ = baler::core::wire::chat::peek_model(&bytes);
         let _ = gate::nothing_can_trigger(&bytes, &policy, &policy.budget(4_000), 1.0);
         if let Ok(chat) = Chat::parse(&bytes)
             && group(&chat.messages).is_ok()
@@ -348,7 +460,7 @@ proptest! {
     #[test]
     fn i8_arbitrary_bytes_are_read_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..400)) {
         let _ = Chat::parse(&bytes);
-        let _ = baler::core::chat::peek_model(&bytes);
-        let _ = baler::core::usage::Usage::find(&bytes);
+        let _ = baler::core::wire::chat::peek_model(&bytes);
+        let _ = baler::core::wire::chat::Usage::find(&bytes);
     }
 }

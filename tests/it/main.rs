@@ -9,7 +9,10 @@
     clippy::unwrap_used,
     reason = "tests fail by panicking, and say what they skip"
 )]
-#![allow(unreachable_pub, reason = "one binary; pub is what other modules of it use")]
+#![allow(
+    unreachable_pub,
+    reason = "one binary; pub is what other modules of it use"
+)]
 
 mod support;
 

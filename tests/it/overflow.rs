@@ -1,6 +1,6 @@
 //! What upstreams say about requests that are too long, as it was recorded, and what sounds like it.
 
-use baler::core::overflow::{Kind, Overflow, Prompt, in_answer, in_event};
+use baler::core::wire::overflow::{Kind, Overflow, Prompt, in_answer, in_event};
 use proptest::prelude::*;
 use serde::Deserialize;
 use serde_json::Value;
@@ -47,14 +47,20 @@ impl Row {
             kind,
             window: expected.window,
             input_only: expected.input_only,
-            prompt: expected.prompt.map(|tokens| Prompt { tokens, exact: expected.exact.expect("a prompt is exact or not") }),
+            prompt: expected.prompt.map(|tokens| Prompt {
+                tokens,
+                exact: expected.exact.expect("a prompt is exact or not"),
+            }),
             output_tokens: expected.output,
         })
     }
 }
 
 fn rows() -> Vec<Row> {
-    include_str!("fixtures/overflow.jsonl").lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    include_str!("fixtures/overflow.jsonl")
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect()
 }
 
 #[test]
@@ -63,36 +69,72 @@ fn recorded_answers_are_understood() {
         .iter()
         .filter_map(|row| {
             let found = in_answer(row.status, row.body().as_bytes());
-            (found != row.expected())
-                .then(|| format!("{}, {}:\n  found    {found:?}\n  expected {:?}", row.vendor, row.case, row.expected()))
+            (found != row.expected()).then(|| {
+                format!(
+                    "{}, {}:\n  found    {found:?}\n  expected {:?}",
+                    row.vendor,
+                    row.case,
+                    row.expected()
+                )
+            })
         })
         .collect();
-    assert!(wrong.is_empty(), "{} rows:\n{}", wrong.len(), wrong.join("\n"));
+    assert!(
+        wrong.is_empty(),
+        "{} rows:\n{}",
+        wrong.len(),
+        wrong.join("\n")
+    );
 }
 
 #[test]
 fn an_event_of_a_stream_tells_the_same() {
     for row in rows() {
         // These words are believed at certain statuses only, and an event has none.
-        if matches!(row.vendor.as_str(), "any" | "gateway") || row.case == "code with another text" || row.case == "validation" {
+        if matches!(row.vendor.as_str(), "any" | "gateway")
+            || row.case == "code with another text"
+            || row.case == "validation"
+        {
             continue;
         }
         // Some envelopes do not say of themselves that they are errors; they do not occur in streams.
-        let says_error = row.body.get("error").or_else(|| row.body.get(0)?.get("error")).is_some_and(|error| !error.is_null());
+        let says_error = row
+            .body
+            .get("error")
+            .or_else(|| row.body.get(0)?.get("error"))
+            .is_some_and(|error| !error.is_null());
         if says_error && row.status != 429 {
-            assert_eq!(in_event(row.body().as_bytes()), row.expected(), "{}, {}", row.vendor, row.case);
+            assert_eq!(
+                in_event(row.body().as_bytes()),
+                row.expected(),
+                "{}, {}",
+                row.vendor,
+                row.case
+            );
         }
     }
 }
 
 #[test]
 fn common_words_are_believed_at_the_statuses_of_bad_requests_only() {
-    for row in rows().iter().filter(|row| row.vendor == "any" && row.overflow.is_some()) {
+    for row in rows()
+        .iter()
+        .filter(|row| row.vendor == "any" && row.overflow.is_some())
+    {
         for status in [400, 413, 422] {
-            assert!(in_answer(status, row.body().as_bytes()).is_some(), "{} at {status}", row.case);
+            assert!(
+                in_answer(status, row.body().as_bytes()).is_some(),
+                "{} at {status}",
+                row.case
+            );
         }
         for status in [200, 401, 404, 429, 500, 503] {
-            assert_eq!(in_answer(status, row.body().as_bytes()), None, "{} at {status}", row.case);
+            assert_eq!(
+                in_answer(status, row.body().as_bytes()),
+                None,
+                "{} at {status}",
+                row.case
+            );
         }
     }
 }
@@ -100,49 +142,91 @@ fn common_words_are_believed_at_the_statuses_of_bad_requests_only() {
 #[test]
 fn no_wording_is_an_overflow_at_the_status_of_rate_limits() {
     for row in rows() {
-        assert_eq!(in_answer(429, row.body().as_bytes()), None, "{}, {}", row.vendor, row.case);
+        assert_eq!(
+            in_answer(429, row.body().as_bytes()),
+            None,
+            "{}, {}",
+            row.vendor,
+            row.case
+        );
     }
 }
 
 #[test]
 fn case_does_not_matter() {
-    for row in rows().iter().filter(|row| row.overflow.is_some() && row.body.pointer("/error/message").is_some()) {
+    for row in rows()
+        .iter()
+        .filter(|row| row.overflow.is_some() && row.body.pointer("/error/message").is_some())
+    {
         let mut body = row.body.clone();
         let message = body.pointer_mut("/error/message").unwrap();
         // JSON inside a message has keys, which are as they are.
         if let Some(text) = message.as_str().filter(|text| !text.contains('{')) {
             *message = Value::String(text.to_ascii_uppercase());
         }
-        assert_eq!(in_answer(row.status, body.to_string().as_bytes()), row.expected(), "{}, {}", row.vendor, row.case);
+        assert_eq!(
+            in_answer(row.status, body.to_string().as_bytes()),
+            row.expected(),
+            "{}, {}",
+            row.vendor,
+            row.case
+        );
     }
 }
 
 #[test]
 fn hostile_answers_take_linear_time() {
-    for unit in ["7", "7,", "{", "{}", "{\\\"message\\\":1}", "prompt is too long ", "context length ", "exceeds ", "[", "a: ", "漢"] {
+    for unit in [
+        "7",
+        "7,",
+        "{",
+        "{}",
+        "{\\\"message\\\":1}",
+        "prompt is too long ",
+        "context length ",
+        "exceeds ",
+        "[",
+        "a: ",
+        "漢",
+    ] {
         let text = unit.repeat(65_536 / unit.len());
-        for body in
-            [text.clone(), format!(r#"{{"error":{{"message":"{text}"}}}}"#), format!(r#"{{"error":[{}""]}}"#, r#""","#.repeat(20_000))]
-        {
+        for body in [
+            text.clone(),
+            format!(r#"{{"error":{{"message":"{text}"}}}}"#),
+            format!(r#"{{"error":[{}""]}}"#, r#""","#.repeat(20_000)),
+        ] {
             let started = std::time::Instant::now();
             let _ = (in_answer(400, body.as_bytes()), in_event(body.as_bytes()));
-            assert!(started.elapsed() < std::time::Duration::from_secs(2), "{unit}: {:?}", started.elapsed());
+            assert!(
+                started.elapsed() < std::time::Duration::from_secs(2),
+                "{unit}: {:?}",
+                started.elapsed()
+            );
         }
     }
 }
 
 #[test]
 fn envelopes_within_envelopes_end_somewhere() {
-    let message = r#"{"error":{"message":"prompt is too long: 213462 tokens > 200000 maximum"}}"#.to_owned();
+    let message =
+        r#"{"error":{"message":"prompt is too long: 213462 tokens > 200000 maximum"}}"#.to_owned();
     let wrapped = |times: usize| {
         (0..times).fold(message.clone(), |inner, _| {
-            Value::Object([("detail".to_owned(), Value::String(inner))].into_iter().collect()).to_string()
+            Value::Object(
+                [("detail".to_owned(), Value::String(inner))]
+                    .into_iter()
+                    .collect(),
+            )
+            .to_string()
         })
     };
     assert!(in_answer(400, wrapped(2).as_bytes()).is_some());
     assert_eq!(in_answer(400, wrapped(9).as_bytes()), None);
     assert_eq!(in_answer(400, "[".repeat(60_000).as_bytes()), None);
-    assert_eq!(in_answer(400, r#"{"error":"#.repeat(6_000).as_bytes()), None);
+    assert_eq!(
+        in_answer(400, r#"{"error":"#.repeat(6_000).as_bytes()),
+        None
+    );
 }
 
 proptest! {

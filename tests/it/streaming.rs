@@ -2,13 +2,23 @@
 
 use std::time::{Duration, Instant};
 
-use crate::support::{Baler, Client, Received, Upstream, message, request, within};
+use crate::support::Baler;
+use crate::support::Client;
+use crate::support::Received;
+use crate::support::Upstream;
+use crate::support::message;
+use crate::support::request;
+use crate::support::within;
 
-const HEAD: &str = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
+const HEAD: &str =
+    "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
 
 async fn ask(baler: &Baler) -> Client {
     let body = request(&[message("user", "hi")]);
-    let head = format!("POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-length: {}\r\n\r\n", body.len());
+    let head = format!(
+        "POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-length: {}\r\n\r\n",
+        body.len()
+    );
     Client::send(baler.data, &head, body.as_bytes()).await
 }
 
@@ -34,7 +44,10 @@ async fn each_frame_arrives_before_the_next_is_sent() {
     let mut got = within(upstream.next()).await;
     got.send(HEAD).await;
     let head = within(client.read_until("\r\n\r\n")).await;
-    assert!(head.contains("x-baler-action: none"), "the head comes before any frame: {head}");
+    assert!(
+        head.contains("x-baler-action: none"),
+        "the head comes before any frame: {head}"
+    );
     got.send(&chunk("da")).await;
     for n in 0..20 {
         // Cut anywhere, inside a line as well.
@@ -46,8 +59,12 @@ async fn each_frame_arrives_before_the_next_is_sent() {
     got.send(&chunk(usage)).await;
     got.send("0\r\n\r\n").await;
     within(client.read_until("[DONE]\n\n")).await;
-    baler.metric_reaches("baler_upstream_tokens_total{kind=\"prompt\"}", 77.0).await;
-    baler.metric_reaches("baler_upstream_tokens_total{kind=\"cached\"}", 64.0).await;
+    baler
+        .metric_reaches("baler_upstream_tokens_total{kind=\"prompt\"}", 77.0)
+        .await;
+    baler
+        .metric_reaches("baler_upstream_tokens_total{kind=\"cached\"}", 64.0)
+        .await;
 }
 
 #[tokio::test]
@@ -88,9 +105,18 @@ async fn leave(mid_stream: bool) -> Duration {
     drop(client);
     within(got.closed()).await;
     let took = left.elapsed();
-    baler.metric_reaches("baler_answers_broken_total{side=\"client\"}", 1.0).await;
+    baler
+        .metric_reaches("baler_answers_broken_total{side=\"client\"}", 1.0)
+        .await;
     let status = if mid_stream { "2xx" } else { "4xx" };
-    assert_eq!(baler.metric(&format!("baler_requests_total{{action=\"none\",endpoint=\"chat\",status=\"{status}\"}}")).await, 1.0);
+    assert_eq!(
+        baler
+            .metric(&format!(
+                "baler_requests_total{{action=\"none\",endpoint=\"chat\",status=\"{status}\"}}"
+            ))
+            .await,
+        1.0
+    );
     assert_eq!(baler.metric("baler_requests_in_flight").await, 0.0);
     took
 }
@@ -103,7 +129,10 @@ async fn a_client_that_leaves_cancels_the_upstream_within_100_ms_before_and_afte
         for _ in 0..5 {
             fastest = fastest.min(leave(mid_stream).await);
         }
-        assert!(fastest < Duration::from_millis(100), "mid-stream {mid_stream}: {fastest:?}");
+        assert!(
+            fastest < Duration::from_millis(100),
+            "mid-stream {mid_stream}: {fastest:?}"
+        );
     }
 }
 
@@ -114,9 +143,15 @@ async fn an_upstream_that_breaks_mid_stream_reaches_the_client_as_a_broken_strea
     let (client, got) = open(&baler, &upstream, "data: 1\n\n").await;
     got.reset();
     let rest = within(client.rest()).await;
-    assert!(!rest.ends_with(b"0\r\n\r\n"), "no clean end: {:?}", String::from_utf8_lossy(&rest));
+    assert!(
+        !rest.ends_with(b"0\r\n\r\n"),
+        "no clean end: {:?}",
+        String::from_utf8_lossy(&rest)
+    );
     assert!(!String::from_utf8_lossy(&rest).contains("[DONE]"));
-    baler.metric_reaches("baler_answers_broken_total{side=\"upstream\"}", 1.0).await;
+    baler
+        .metric_reaches("baler_answers_broken_total{side=\"upstream\"}", 1.0)
+        .await;
 }
 
 #[tokio::test]
@@ -133,9 +168,16 @@ async fn a_stream_that_stalls_is_given_up() {
 async fn a_broken_answer_teaches_nothing() {
     let upstream = Upstream::start().await;
     let baler = Baler::start("", upstream.address).await;
-    let (client, got) = open(&baler, &upstream, "data: {\"usage\":{\"prompt_tokens\":77}}\n\n").await;
+    let (client, got) = open(
+        &baler,
+        &upstream,
+        "data: {\"usage\":{\"prompt_tokens\":77}}\n\n",
+    )
+    .await;
     got.reset();
     within(client.rest()).await;
-    baler.metric_reaches("baler_answers_broken_total{side=\"upstream\"}", 1.0).await;
+    baler
+        .metric_reaches("baler_answers_broken_total{side=\"upstream\"}", 1.0)
+        .await;
     assert_eq!(baler.metric("baler_usage_learned_total").await, 0.0);
 }

@@ -11,7 +11,10 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio::net::TcpListener;
 
-use crate::support::{Baler, message, request, within};
+use crate::support::Baler;
+use crate::support::message;
+use crate::support::request;
+use crate::support::within;
 
 /// An upstream that speaks TLS with a certificate of its own; returns its port, the certificate's file, and the
 /// connections that were made.
@@ -20,12 +23,22 @@ async fn secure_upstream(http2: bool) -> (u16, tempfile::NamedTempFile, Arc<Atom
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), certified.cert.pem()).unwrap();
     let certificate = CertificateDer::from_pem_slice(certified.cert.pem().as_bytes()).unwrap();
-    let key = PrivateKeyDer::from_pem_slice(certified.signing_key.serialize_pem().as_bytes()).unwrap();
-    let builder = rustls::ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
-        .with_safe_default_protocol_versions()
+    let key =
+        PrivateKeyDer::from_pem_slice(certified.signing_key.serialize_pem().as_bytes()).unwrap();
+    let builder = rustls::ServerConfig::builder_with_provider(Arc::new(
+        rustls::crypto::ring::default_provider(),
+    ))
+    .with_safe_default_protocol_versions()
+    .unwrap();
+    let mut config = builder
+        .with_no_client_auth()
+        .with_single_cert(vec![certificate], key)
         .unwrap();
-    let mut config = builder.with_no_client_auth().with_single_cert(vec![certificate], key).unwrap();
-    config.alpn_protocols = vec![if http2 { b"h2".to_vec() } else { b"http/1.1".to_vec() }];
+    config.alpn_protocols = vec![if http2 {
+        b"h2".to_vec()
+    } else {
+        b"http/1.1".to_vec()
+    }];
     let acceptor = tokio_rustls::TlsAcceptor::from(Arc::new(config));
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -35,12 +48,22 @@ async fn secure_upstream(http2: bool) -> (u16, tempfile::NamedTempFile, Arc<Atom
         while let Ok((stream, _)) = listener.accept().await {
             let (acceptor, made) = (acceptor.clone(), Arc::clone(&made));
             tokio::spawn(async move {
-                let Ok(stream) = acceptor.accept(stream).await else { return };
+                let Ok(stream) = acceptor.accept(stream).await else {
+                    return;
+                };
                 made.fetch_add(1, Ordering::Relaxed);
-                let service = service_fn(|request: hyper::Request<hyper::body::Incoming>| async move {
-                    let body = format!("{{\"version\":\"{:?}\",\"path\":\"{}\"}}", request.version(), request.uri().path());
-                    Ok::<_, std::convert::Infallible>(Response::new(Full::new(bytes::Bytes::from(body))))
-                });
+                let service = service_fn(
+                    |request: hyper::Request<hyper::body::Incoming>| async move {
+                        let body = format!(
+                            "{{\"version\":\"{:?}\",\"path\":\"{}\"}}",
+                            request.version(),
+                            request.uri().path()
+                        );
+                        Ok::<_, std::convert::Infallible>(Response::new(Full::new(
+                            bytes::Bytes::from(body),
+                        )))
+                    },
+                );
                 let _ = hyper_util::server::conn::auto::Builder::new(TokioExecutor::new())
                     .serve_connection(TokioIo::new(stream), service)
                     .await;
@@ -57,10 +80,16 @@ async fn an_https_upstream_is_trusted_by_its_certificate_and_only_by_that() {
     let body = request(&[message("user", "hi")]);
     let trusting = Baler::start_for(&format!("upstream.ca_file = {:?}", ca.path()), &url).await;
     let answer = trusting.chat(&body).await;
-    assert_eq!((answer.status, answer.json()["version"].as_str()), (200, Some("HTTP/1.1")));
+    assert_eq!(
+        (answer.status, answer.json()["version"].as_str()),
+        (200, Some("HTTP/1.1"))
+    );
     let strange = Baler::start_for("", &url).await;
     let answer = strange.chat(&body).await;
-    assert_eq!((answer.status, answer.header("x-baler-error")), (502, "upstream_unreachable"));
+    assert_eq!(
+        (answer.status, answer.header("x-baler-error")),
+        (502, "upstream_unreachable")
+    );
 }
 
 #[tokio::test]
@@ -71,10 +100,16 @@ async fn http2_upstreams_are_spoken_to_without_waiting_for_streams() {
     let body = request(&[message("user", "hi")]);
     let answers = futures_util::future::join_all((0..250).map(|_| baler.chat(&body)));
     for answer in within(answers).await {
-        assert_eq!((answer.status, answer.json()["version"].as_str()), (200, Some("HTTP/2.0")));
+        assert_eq!(
+            (answer.status, answer.json()["version"].as_str()),
+            (200, Some("HTTP/2.0"))
+        );
         assert_eq!(answer.json()["path"], "/base/v1/chat/completions");
     }
-    assert!(connections.load(Ordering::Relaxed) < 100, "requests share connections");
+    assert!(
+        connections.load(Ordering::Relaxed) < 100,
+        "requests share connections"
+    );
 }
 
 #[tokio::test]
@@ -82,7 +117,10 @@ async fn certificates_that_cannot_be_read_are_an_error_at_the_start() {
     for content in ["", "nonsense"] {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), content).unwrap();
-        let config = crate::support::config(&format!("upstream.ca_file = {:?}", file.path()), "https://localhost/v1");
+        let config = crate::support::config(
+            &format!("upstream.ca_file = {:?}", file.path()),
+            "https://localhost/v1",
+        );
         let error = baler::upstream::Upstream::new(&config.upstream).unwrap_err();
         assert!(error.to_string().contains("upstream.ca_file"), "{error}");
     }

@@ -21,11 +21,14 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-use super::DemoFlags;
-use crate::app::{self, Listeners};
-use crate::config::{self, raw};
-use crate::core::size::{ratio, scale};
-use crate::server::{self, Bounds, Worker};
+use crate::app;
+use crate::app::Listeners;
+use crate::cli::DemoFlags;
+use crate::config;
+use crate::config::raw;
+use crate::core::conversation::{ratio, scale};
+use crate::server;
+use crate::server::{Bounds, Worker};
 
 /// Tokens that the agent wants for each answer.
 const ANSWER_TOKENS: u64 = 500;
@@ -35,10 +38,16 @@ const PACE: Duration = Duration::from_millis(120);
 const BAR: usize = 20;
 
 pub(super) fn run(flags: &DemoFlags) -> anyhow::Result<ExitCode> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
     let clean = runtime.block_on(play(flags))?;
     runtime.shutdown_background();
-    Ok(if clean { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(if clean {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
 }
 
 /// One of the two ways the conversation goes.
@@ -85,18 +94,43 @@ impl Lane {
     }
 
     async fn take(&mut self, turn: u32) -> anyhow::Result<Turn> {
-        let body = json!({ "model": "demo", "max_tokens": ANSWER_TOKENS, "messages": self.messages }).to_string();
+        let body =
+            json!({ "model": "demo", "max_tokens": ANSWER_TOKENS, "messages": self.messages })
+                .to_string();
         let request = Request::post(format!("http://{}/v1/chat/completions", self.address))
             .header("content-type", "application/json")
             .body(Full::from(body))?;
         let response = self.client.request(request).await?;
         let status = response.status().as_u16();
-        let header = |name: &str| response.headers().get(name).and_then(|value| value.to_str().ok()).unwrap_or_default().to_owned();
-        let (action, tokens) = (header("x-baler-action").split(';').next().unwrap_or_default().to_owned(), header("x-baler-tokens"));
-        let answer: Value = serde_json::from_slice(&response.into_body().collect().await?.to_bytes())?;
-        let number = |key: &str| tokens.split("; ").find_map(|part| part.strip_prefix(key)?.parse::<u64>().ok()).unwrap_or(0);
+        let header = |name: &str| {
+            response
+                .headers()
+                .get(name)
+                .and_then(|value| value.to_str().ok())
+                .unwrap_or_default()
+                .to_owned()
+        };
+        let (action, tokens) = (
+            header("x-baler-action")
+                .split(';')
+                .next()
+                .unwrap_or_default()
+                .to_owned(),
+            header("x-baler-tokens"),
+        );
+        let answer: Value =
+            serde_json::from_slice(&response.into_body().collect().await?.to_bytes())?;
+        let number = |key: &str| {
+            tokens
+                .split("; ")
+                .find_map(|part| part.strip_prefix(key)?.parse::<u64>().ok())
+                .unwrap_or(0)
+        };
         let count = |path: &str| answer.pointer(path).and_then(Value::as_u64).unwrap_or(0);
-        let (prompt, removed) = (count("/usage/prompt_tokens"), number("before=").saturating_sub(number("after=")));
+        let (prompt, removed) = (
+            count("/usage/prompt_tokens"),
+            number("before=").saturating_sub(number("after=")),
+        );
         let message = answer.pointer("/choices/0/message").cloned();
         if let Some(message) = message.filter(|_| status == 200) {
             self.answered += 1;
@@ -112,7 +146,12 @@ impl Lane {
             self.first_error.get_or_insert(turn);
         }
         self.compactions += u32::from(action == "compacted");
-        Ok(Turn { status, prompt, action, removed })
+        Ok(Turn {
+            status,
+            prompt,
+            action,
+            removed,
+        })
     }
 }
 
@@ -120,7 +159,9 @@ async fn play(flags: &DemoFlags) -> anyhow::Result<bool> {
     let stop = CancellationToken::new();
     let model = start_model(&stop).await?;
     let (baler, running) = start_baler(model, &stop).await?;
-    let screen = Screen { colour: std::io::stdout().is_terminal() && !flags.plain };
+    let screen = Screen {
+        colour: std::io::stdout().is_terminal() && !flags.plain,
+    };
     let (mut without, mut with) = (Lane::new(model), Lane::new(baler));
 
     screen.say(&format!(
@@ -133,7 +174,11 @@ async fn play(flags: &DemoFlags) -> anyhow::Result<bool> {
     ))?;
     for turn in 1..=flags.turns {
         let (left, right) = (without.take(turn).await?, with.take(turn).await?);
-        screen.say(&format!("{turn:>4}  {}  {}", screen.cell(&left), screen.cell(&right)))?;
+        screen.say(&format!(
+            "{turn:>4}  {}  {}",
+            screen.cell(&left),
+            screen.cell(&right)
+        ))?;
         if screen.colour {
             tokio::time::sleep(PACE).await;
         }
@@ -147,21 +192,41 @@ async fn play(flags: &DemoFlags) -> anyhow::Result<bool> {
 }
 
 async fn start_model(stop: &CancellationToken) -> anyhow::Result<SocketAddr> {
-    let listener = TcpListener::bind("127.0.0.1:0").await.context("cannot listen on loopback")?;
+    let listener = TcpListener::bind("127.0.0.1:0")
+        .await
+        .context("cannot listen on loopback")?;
     let address = listener.local_addr()?;
     let model = Arc::new(upstream::Model::default());
-    let bounds = Bounds { connections: 64, header_timeout: Duration::from_secs(10), drain_timeout: Duration::from_secs(1) };
-    let worker = Worker::here(move |request| upstream::answer(Arc::clone(&model), request), bounds);
-    tokio::spawn(server::serve(listener, vec![worker], bounds.connections, stop.clone()));
+    let bounds = Bounds {
+        connections: 64,
+        header_timeout: Duration::from_secs(10),
+        drain_timeout: Duration::from_secs(1),
+    };
+    let worker = Worker::here(
+        move |request| upstream::answer(Arc::clone(&model), request),
+        bounds,
+    );
+    tokio::spawn(server::serve(
+        listener,
+        vec![worker],
+        bounds.connections,
+        stop.clone(),
+    ));
     Ok(address)
 }
 
 type Running = tokio::task::JoinHandle<anyhow::Result<()>>;
 
-async fn start_baler(model: SocketAddr, stop: &CancellationToken) -> anyhow::Result<(SocketAddr, Running)> {
+async fn start_baler(
+    model: SocketAddr,
+    stop: &CancellationToken,
+) -> anyhow::Result<(SocketAddr, Running)> {
     let mut raw = raw::Raw::default();
     raw.upstream.url = format!("http://{model}/v1");
-    raw.listen = raw::Listen { address: "127.0.0.1:0".to_owned(), workers: 1 };
+    raw.listen = raw::Listen {
+        address: "127.0.0.1:0".to_owned(),
+        workers: 1,
+    };
     raw.admin.address = "127.0.0.1:0".to_owned();
     raw.policy = vec![raw::Policy {
         name: "demo".to_owned(),
@@ -172,11 +237,17 @@ async fn start_baler(model: SocketAddr, stop: &CancellationToken) -> anyhow::Res
     let config = config::from_raw(&raw)?;
     let listeners = Listeners::bind(&config).await?;
     let address = listeners.data.local_addr()?;
-    Ok((address, tokio::spawn(app::run(config, listeners, stop.clone()))))
+    Ok((
+        address,
+        tokio::spawn(app::run(config, listeners, stop.clone())),
+    ))
 }
 
 fn summary(name: &str, lane: &Lane, turns: u32) -> String {
-    let mut text = format!("{name}: {} of {turns} turns answered, {} upstream errors", lane.answered, lane.errors);
+    let mut text = format!(
+        "{name}: {} of {turns} turns answered, {} upstream errors",
+        lane.answered, lane.errors
+    );
     match lane.first_error {
         Some(turn) => text.push_str(&format!(" (context_length_exceeded from turn {turn} on)")),
         None => {
@@ -207,16 +278,28 @@ impl Screen {
     }
 
     fn paint(self, code: &str, text: &str) -> String {
-        if self.colour { format!("\u{1b}[{code}m{text}\u{1b}[0m") } else { text.to_owned() }
+        if self.colour {
+            format!("\u{1b}[{code}m{text}\u{1b}[0m")
+        } else {
+            text.to_owned()
+        }
     }
 
     /// One lane's turn: an occupancy bar, the share, and what happened; 38 characters wide.
     fn cell(self, turn: &Turn) -> String {
         if turn.status != 200 {
-            return self.paint("31", &format!("{:<38}", format!("[{}] full   {} refused", "!".repeat(BAR), turn.status)));
+            return self.paint(
+                "31",
+                &format!(
+                    "{:<38}",
+                    format!("[{}] full   {} refused", "!".repeat(BAR), turn.status)
+                ),
+            );
         }
         let occupancy = ratio(turn.prompt, upstream::WINDOW - ANSWER_TOKENS);
-        let filled = usize::try_from(scale(BAR as u64, occupancy)).unwrap_or(BAR).min(BAR);
+        let filled = usize::try_from(scale(BAR as u64, occupancy))
+            .unwrap_or(BAR)
+            .min(BAR);
         let bar = format!("{}{}", "#".repeat(filled), ".".repeat(BAR - filled));
         let percent = format!("{:>3} %", scale(100, occupancy));
         let note = match turn.action.as_str() {

@@ -3,7 +3,8 @@
 
 use serde_json::{Value, json};
 
-use crate::core::chat::{Chat, Role};
+use crate::core::conversation::Role;
+use crate::core::wire::chat::Chat;
 
 /// Words that make up log lines.
 const EVENTS: [&str; 8] = [
@@ -28,10 +29,25 @@ pub(super) fn opening() -> Vec<Value> {
 /// What the model says to a list: usually the next call.
 pub(super) fn reply(chat: &Chat<'_>) -> Value {
     // The number of the newest call is in its id, so that dropped messages do not confuse the script.
-    let last =
-        chat.messages.iter().rev().find_map(|message| message.calls.first()?.id.strip_prefix("call_")?.parse::<u32>().ok()).unwrap_or(0);
+    let last = chat
+        .messages
+        .iter()
+        .rev()
+        .find_map(|message| {
+            message
+                .calls
+                .first()?
+                .id
+                .strip_prefix("call_")?
+                .parse::<u32>()
+                .ok()
+        })
+        .unwrap_or(0);
     let number = last + 1;
-    let asked = chat.messages.last().is_some_and(|message| message.role == Role::User);
+    let asked = chat
+        .messages
+        .last()
+        .is_some_and(|message| message.role == Role::User);
     let note = if asked && last > 0 {
         "Shipment 3 is late because of customs; I go on with the next one."
     } else {
@@ -50,15 +66,25 @@ pub(super) fn reply(chat: &Chat<'_>) -> Value {
 
 /// What the application adds after the model's answer: the tool's result, and now and then a question.
 pub(super) fn next(turn: u32, answer: &Value) -> Vec<Value> {
-    let id = answer.pointer("/tool_calls/0/id").cloned().unwrap_or(Value::Null);
+    let id = answer
+        .pointer("/tool_calls/0/id")
+        .cloned()
+        .unwrap_or(Value::Null);
     let mut lines = vec![format!(
         "shipment SH-{} route R{} priority {}",
         48_000 + turn * 37,
         turn % 9,
-        if turn.is_multiple_of(3) { "express" } else { "standard" }
+        if turn.is_multiple_of(3) {
+            "express"
+        } else {
+            "standard"
+        }
     )];
     for step in 0..18 {
-        let event = EVENTS.get(((turn * 5 + step * 3) % 8) as usize).copied().unwrap_or_default();
+        let event = EVENTS
+            .get(((turn * 5 + step * 3) % 8) as usize)
+            .copied()
+            .unwrap_or_default();
         lines.push(format!(
             "2026-03-{:02} {:02}:{:02} {event} {} temp {}.{}C",
             1 + (turn + step) % 28,
@@ -69,9 +95,11 @@ pub(super) fn next(turn: u32, answer: &Value) -> Vec<Value> {
             turn % 10
         ));
     }
-    let mut messages = vec![json!({ "role": "tool", "tool_call_id": id, "content": lines.join("\n") })];
+    let mut messages =
+        vec![json!({ "role": "tool", "tool_call_id": id, "content": lines.join("\n") })];
     if turn.is_multiple_of(8) {
-        messages.push(json!({ "role": "assistant", "content": format!("{turn} shipments are done.") }));
+        messages
+            .push(json!({ "role": "assistant", "content": format!("{turn} shipments are done.") }));
         messages.push(
             json!({ "role": "user", "content": format!("Thanks. What did you find out about shipment {}? Then go on.", turn / 2 + 1) }),
         );

@@ -11,9 +11,10 @@ use hyper::body::Incoming;
 use hyper::header::{CONTENT_TYPE, HeaderValue};
 use hyper::{Request, Response, StatusCode};
 
-use super::script;
-use crate::core::chat::{Chat, Outline};
-use crate::core::tokens::{Encoding, PRIMER_TOKENS, count_message};
+use crate::cli::demo::script;
+use crate::core::tokens::Encoding;
+use crate::core::wire::chat::{Chat, Outline};
+use crate::core::wire::chat::{PRIMER_TOKENS, count_message};
 
 /// Its context length, tokens.
 pub(super) const WINDOW: u64 = 6_000;
@@ -35,20 +36,38 @@ const REMEMBERED: usize = 4;
 ///
 /// # Errors
 /// Never.
-pub(super) async fn answer(model: Arc<Model>, request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Infallible> {
-    let body = match http_body_util::Limited::new(request.into_body(), MAX_BODY_BYTES).collect().await {
+pub(super) async fn answer(
+    model: Arc<Model>,
+    request: Request<Incoming>,
+) -> Result<Response<Full<Bytes>>, Infallible> {
+    let body = match http_body_util::Limited::new(request.into_body(), MAX_BODY_BYTES)
+        .collect()
+        .await
+    {
         Ok(body) => body.to_bytes(),
-        Err(_) => return Ok(json(StatusCode::BAD_REQUEST, &serde_json::json!({ "error": { "message": "cannot read the body" } }))),
+        Err(_) => {
+            return Ok(json(
+                StatusCode::BAD_REQUEST,
+                &serde_json::json!({ "error": { "message": "cannot read the body" } }),
+            ));
+        }
     };
     Ok(match Outline::parse(&body).and_then(Outline::view) {
         Ok(chat) => model.complete(&chat),
-        Err(_) => json(StatusCode::BAD_REQUEST, &serde_json::json!({ "error": { "message": "not a chat" } })),
+        Err(_) => json(
+            StatusCode::BAD_REQUEST,
+            &serde_json::json!({ "error": { "message": "not a chat" } }),
+        ),
     })
 }
 
 impl Model {
     fn complete(&self, chat: &Chat<'_>) -> Response<Full<Bytes>> {
-        let counts: Vec<u64> = chat.messages.iter().map(|message| count_message(message, Encoding::O200K)).collect();
+        let counts: Vec<u64> = chat
+            .messages
+            .iter()
+            .map(|message| count_message(message, Encoding::O200K))
+            .collect();
         let prompt = PRIMER_TOKENS + counts.iter().sum::<u64>();
         let wanted = chat.outline.max_output_tokens.unwrap_or(0);
         if prompt + wanted > WINDOW {
@@ -59,11 +78,24 @@ impl Model {
             let error = serde_json::json!({ "error": { "message": message, "type": "invalid_request_error", "param": "messages", "code": "context_length_exceeded" } });
             return json(StatusCode::BAD_REQUEST, &error);
         }
-        let now: Vec<String> = chat.outline.messages.iter().map(|raw| (*raw).to_owned()).collect();
+        let now: Vec<String> = chat
+            .outline
+            .messages
+            .iter()
+            .map(|raw| (*raw).to_owned())
+            .collect();
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        let common = |before: &Vec<String>| before.iter().zip(&now).take_while(|(before, now)| before == now).count();
+        let common = |before: &Vec<String>| {
+            before
+                .iter()
+                .zip(&now)
+                .take_while(|(before, now)| before == now)
+                .count()
+        };
         let same = seen.iter().map(common).max().unwrap_or(0);
-        let cached = Some(counts.iter().take(same).sum::<u64>() / 128 * 128).filter(|tokens| *tokens >= LEAST_CACHED).unwrap_or(0);
+        let cached = Some(counts.iter().take(same).sum::<u64>() / 128 * 128)
+            .filter(|tokens| *tokens >= LEAST_CACHED)
+            .unwrap_or(0);
         seen.push_front(now);
         seen.truncate(REMEMBERED);
         json(
@@ -80,6 +112,8 @@ impl Model {
 fn json(status: StatusCode, body: &serde_json::Value) -> Response<Full<Bytes>> {
     let mut response = Response::new(Full::from(body.to_string()));
     *response.status_mut() = status;
-    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
+        .headers_mut()
+        .insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     response
 }

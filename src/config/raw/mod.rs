@@ -7,10 +7,11 @@ use schemars::JsonSchema;
 use serde::de::{self, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 
-use super::step::STEPS;
-pub use super::step::{
-    Amount, Artifact, ClearResults, Coalesce, CollapseErrors, Dedupe, Digest, Minify, Outline, Pick, Recent, Sample, Scope, SlidingWindow,
-    Step, Strip, Summarize, SummaryRole, TokenBudget, Touch, TrimResults, Truncate, Unit, Webhook,
+use crate::config::step::STEPS;
+pub use crate::config::step::{
+    Amount, Artifact, ClearResults, Coalesce, CollapseErrors, Dedupe, Digest, Minify, Outline,
+    Pick, Recent, Sample, Scope, SlidingWindow, Step, Strip, Summarize, SummaryRole, TokenBudget,
+    Touch, TrimResults, Truncate, Unit, Webhook,
 };
 pub use summarizer::{LimitField, Style, Summarizer};
 
@@ -120,7 +121,7 @@ pub struct Limits {
     /// Time to receive the body of a request that is inspected.
     pub body_timeout: String,
     /// Time for thinking about one request; after it the client's bytes are forwarded (or `on_error`).
-    pub think_timeout: String,
+    pub plan_timeout: String,
 }
 
 /// `[shutdown]`
@@ -193,7 +194,7 @@ pub struct Policy {
     /// Strategies, least lossy first: names, or tables with options.
     pub ladder: Vec<Step>,
     /// Whether streams whose client did not ask for usage are asked for it, and the extra chunk is taken out again.
-    pub inject_usage: bool,
+    pub include_usage: bool,
     /// "forward" or "reject": what becomes of a request that cannot be made to fit.
     pub on_unfit: Choice,
     /// "forward" (the client's bytes) or "reject": what happens when thinking fails.
@@ -321,13 +322,18 @@ pub struct Pin {
 
 impl Default for Listen {
     fn default() -> Self {
-        Listen { address: "127.0.0.1:4141".to_owned(), workers: 0 }
+        Listen {
+            address: "127.0.0.1:4141".to_owned(),
+            workers: 0,
+        }
     }
 }
 
 impl Default for Admin {
     fn default() -> Self {
-        Admin { address: "127.0.0.1:4142".to_owned() }
+        Admin {
+            address: "127.0.0.1:4142".to_owned(),
+        }
     }
 }
 
@@ -341,20 +347,33 @@ impl Default for Upstream {
             connect_timeout: "10s".to_owned(),
             response_timeout: "10m".to_owned(),
             idle_timeout: "10m".to_owned(),
-            usage_headers: ["x-prompt-tokens", "fireworks-prompt-tokens", "x-amzn-bedrock-input-token-count"].map(str::to_owned).to_vec(),
+            usage_headers: [
+                "x-prompt-tokens",
+                "fireworks-prompt-tokens",
+                "x-amzn-bedrock-input-token-count",
+            ]
+            .map(str::to_owned)
+            .to_vec(),
         }
     }
 }
 
 impl Default for Route {
     fn default() -> Self {
-        Route { chat_suffixes: vec!["/chat/completions".to_owned()] }
+        Route {
+            chat_suffixes: vec!["/chat/completions".to_owned()],
+        }
     }
 }
 
 impl Default for Ledger {
     fn default() -> Self {
-        Ledger { url: "memory".to_owned(), memory_bytes: 64 << 20, messages: 200_000, window_lifetime: "6h".to_owned() }
+        Ledger {
+            url: "memory".to_owned(),
+            memory_bytes: 64 << 20,
+            messages: 200_000,
+            window_lifetime: "6h".to_owned(),
+        }
     }
 }
 
@@ -367,20 +386,25 @@ impl Default for Limits {
             memory_bytes: 512 << 20,
             header_timeout: "2m".to_owned(),
             body_timeout: "2m".to_owned(),
-            think_timeout: "500ms".to_owned(),
+            plan_timeout: "500ms".to_owned(),
         }
     }
 }
 
 impl Default for Shutdown {
     fn default() -> Self {
-        Shutdown { timeout: "25s".to_owned() }
+        Shutdown {
+            timeout: "25s".to_owned(),
+        }
     }
 }
 
 impl Default for Log {
     fn default() -> Self {
-        Log { format: LogFormat::Text, level: "info".to_owned() }
+        Log {
+            format: LogFormat::Text,
+            level: "info".to_owned(),
+        }
     }
 }
 
@@ -395,17 +419,33 @@ impl Default for Policy {
             window: Window::Auto(Auto::Auto),
             default_window: 128_000,
             reserve: 16_384,
-            trigger: Trigger { ratio: Some(0.8), ..Trigger::default() },
+            trigger: Trigger {
+                ratio: Some(0.8),
+                ..Trigger::default()
+            },
             idle_trigger: None,
-            target: Amount { ratio: Some(0.5), tokens: None },
-            min_gain: Amount { ratio: Some(0.1), tokens: None },
+            target: Amount {
+                ratio: Some(0.5),
+                tokens: None,
+            },
+            min_gain: Amount {
+                ratio: Some(0.1),
+                tokens: None,
+            },
             break_even: true,
             prices: None,
             roles: Roles::Auto,
-            keep: Keep { tokens: 20_000, turns: 1, exchanges: 0 },
+            keep: Keep {
+                tokens: 20_000,
+                turns: 1,
+                exchanges: 0,
+            },
             pin: Pin::default(),
-            ladder: ["dedupe", "minify", "digest", "token_budget"].into_iter().filter_map(Step::named).collect(),
-            inject_usage: false,
+            ladder: ["dedupe", "minify", "digest", "token_budget"]
+                .into_iter()
+                .filter_map(Step::named)
+                .collect(),
+            include_usage: false,
             on_unfit: Choice::Forward,
             on_error: Choice::Forward,
             rescue: true,
@@ -417,19 +457,29 @@ impl Default for Policy {
 
 impl Default for IdleTrigger {
     fn default() -> Self {
-        IdleTrigger { after: "10m".to_owned(), ratio: 0.5 }
+        IdleTrigger {
+            after: "10m".to_owned(),
+            ratio: 0.5,
+        }
     }
 }
 
 impl Default for Prices {
     fn default() -> Self {
-        Prices { cache_read: 0.1, cache_write: 1.0 }
+        Prices {
+            cache_read: 0.1,
+            cache_write: 1.0,
+        }
     }
 }
 
 impl Default for Pin {
     fn default() -> Self {
-        Pin { first_user: true, tools: Vec::new(), text: None }
+        Pin {
+            first_user: true,
+            tools: Vec::new(),
+            text: None,
+        }
     }
 }
 
@@ -448,11 +498,17 @@ impl<'de> Deserialize<'de> for Window {
             }
 
             fn visit_i64<E: de::Error>(self, tokens: i64) -> Result<Window, E> {
-                u64::try_from(tokens).map(Window::Tokens).map_err(|_| E::invalid_value(de::Unexpected::Signed(tokens), &self))
+                u64::try_from(tokens)
+                    .map(Window::Tokens)
+                    .map_err(|_| E::invalid_value(de::Unexpected::Signed(tokens), &self))
             }
 
             fn visit_str<E: de::Error>(self, text: &str) -> Result<Window, E> {
-                if text == "auto" { Ok(Window::Auto(Auto::Auto)) } else { Err(E::invalid_value(de::Unexpected::Str(text), &self)) }
+                if text == "auto" {
+                    Ok(Window::Auto(Auto::Auto))
+                } else {
+                    Err(E::invalid_value(de::Unexpected::Str(text), &self))
+                }
             }
         }
         deserializer.deserialize_any(WindowVisitor)
@@ -462,10 +518,19 @@ impl<'de> Deserialize<'de> for Window {
 /// Every key path outside lists, dotted.
 #[must_use]
 pub fn key_paths() -> Vec<String> {
-    let Ok(serde_json::Value::Object(sections)) = serde_json::to_value(Raw::default()) else { return Vec::new() };
+    let Ok(serde_json::Value::Object(sections)) = serde_json::to_value(Raw::default()) else {
+        return Vec::new();
+    };
     sections
         .into_iter()
-        .filter_map(|(section, keys)| Some(keys.as_object()?.keys().map(|key| format!("{section}.{key}")).collect::<Vec<_>>()))
+        .filter_map(|(section, keys)| {
+            Some(
+                keys.as_object()?
+                    .keys()
+                    .map(|key| format!("{section}.{key}"))
+                    .collect::<Vec<_>>(),
+            )
+        })
         .flatten()
         .collect()
 }

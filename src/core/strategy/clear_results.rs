@@ -1,10 +1,12 @@
 //! `clear_results`: the oldest tool results become a placeholder until the target is met.
 
-use super::rewrite::{with_arguments, with_content};
-use super::scope::{Scope, is_result};
-use crate::core::chat::{Exchange, Message};
-use crate::core::draft::{Draft, Goal, text_of};
-use crate::core::plan::Replacement;
+use crate::core::conversation::Exchange;
+use crate::core::edit::Replacement;
+use crate::core::edit::{Draft, Target};
+use crate::core::strategy::scope::{Scope, is_result};
+use crate::core::wire::chat::Message;
+use crate::core::wire::chat::text_of;
+use crate::core::wire::chat::{with_arguments, with_content};
 
 /// Its name.
 pub(super) const NAME: &str = "clear_results";
@@ -32,7 +34,12 @@ struct Clearing {
     saves: u64,
 }
 
-pub(super) fn apply(options: &ClearResults, scope: &Scope, draft: &mut Draft<'_>, goal: Goal) -> u64 {
+pub(super) fn apply(
+    options: &ClearResults,
+    scope: &Scope,
+    draft: &mut Draft<'_>,
+    goal: Target,
+) -> u64 {
     let over = draft.size().tokens.saturating_sub(goal.target);
     if over == 0 {
         // The ladder runs because of a count, which clearing does not bring down.
@@ -44,7 +51,11 @@ pub(super) fn apply(options: &ClearResults, scope: &Scope, draft: &mut Draft<'_>
             break;
         }
         // A result may be shorter than its placeholder, as that of a file that was written; the input of its call is not.
-        let input = if options.clear_inputs { empty_arguments(scope, draft, &exchange, at) } else { None };
+        let input = if options.clear_inputs {
+            empty_arguments(scope, draft, &exchange, at)
+        } else {
+            None
+        };
         for clearing in clear(draft, at).into_iter().chain(input) {
             saved += clearing.saves;
             clearings.push(clearing);
@@ -53,12 +64,15 @@ pub(super) fn apply(options: &ClearResults, scope: &Scope, draft: &mut Draft<'_>
     if saved < options.clear_at_least {
         return 0;
     }
-    clearings.into_iter().map(|clearing| u64::from(draft.replace(clearing.at, clearing.new))).sum()
+    clearings
+        .into_iter()
+        .map(|clearing| u64::from(draft.replace(clearing.at, clearing.new)))
+        .sum()
 }
 
 /// The results that may be cleared, oldest first, each with its exchange.
 fn candidates(options: &ClearResults, scope: &Scope, draft: &Draft<'_>) -> Vec<(Exchange, usize)> {
-    let messages = draft.subject().messages;
+    let messages = draft.conversation().messages;
     let mut results: Vec<usize> = Vec::new();
     for (exchange, _) in draft.remaining() {
         results.extend((exchange.first..exchange.end).filter(|at| is_result(messages, *at)));
@@ -71,13 +85,20 @@ fn candidates(options: &ClearResults, scope: &Scope, draft: &Draft<'_>) -> Vec<(
     let stay = newest.count();
     results.truncate(results.len() - stay);
     let end = results.last().map_or(0, |last| last + 1);
-    scope.results(draft).into_iter().filter(|(_, at)| *at < end).collect()
+    scope
+        .results(draft)
+        .into_iter()
+        .filter(|(_, at)| *at < end)
+        .collect()
 }
 
 fn clear(draft: &Draft<'_>, at: usize) -> Option<Clearing> {
     let raw = draft.raw(at);
     let message = Message::parse(raw).ok()?;
-    if text_of(&message).first().is_some_and(|text| text.starts_with(MARK)) {
+    if text_of(&message)
+        .first()
+        .is_some_and(|text| text.starts_with(MARK))
+    {
         return None;
     }
     let placeholder = format!("{MARK}, {} tokens]", draft.tokens_at(at));
@@ -86,13 +107,21 @@ fn clear(draft: &Draft<'_>, at: usize) -> Option<Clearing> {
 }
 
 fn saving(draft: &Draft<'_>, at: usize, json: String) -> Option<Clearing> {
-    let new = Replacement::new(json, draft.subject().encoding)?;
-    let saves = draft.tokens_at(at).checked_sub(new.tokens).filter(|saves| *saves > 0)?;
+    let new = Replacement::new(json, draft.conversation().encoding)?;
+    let saves = draft
+        .tokens_at(at)
+        .checked_sub(new.tokens)
+        .filter(|saves| *saves > 0)?;
     Some(Clearing { at, new, saves })
 }
 
 /// Empties all arguments of an exchange's calls once the last of its results, all of which may be cleared, has its turn.
-fn empty_arguments(scope: &Scope, draft: &Draft<'_>, exchange: &Exchange, cleared: usize) -> Option<Clearing> {
+fn empty_arguments(
+    scope: &Scope,
+    draft: &Draft<'_>,
+    exchange: &Exchange,
+    cleared: usize,
+) -> Option<Clearing> {
     if !(exchange.first + 1..exchange.end).all(|at| scope.covers(draft, exchange, at)) {
         return None;
     }

@@ -1,23 +1,34 @@
 //! `coalesce`: older turns become one user message, a transcript of what was asked, called and answered. Made from the
 //! originals each time, so that it always shows the newest calls and outputs and counts the rest.
 
-use super::Done;
-use super::collapse_errors;
-use super::label::{Limits, clipped, of_call};
-use super::scope::{Scope, is_result, name_of_result};
-use super::strip::medium;
-use super::synthetic::{Tag, cache_control};
-use crate::core::chat::{Exchange, Kind, Message};
-use crate::core::draft::{Draft, Goal, Standing, text_of};
+use crate::core::conversation::{Exchange, Kind};
+use crate::core::edit::Tag;
+use crate::core::edit::{Draft, Target, Zone};
 use crate::core::json::Json;
+use crate::core::strategy::Done;
+use crate::core::strategy::collapse_errors;
+use crate::core::strategy::label::{Limits, clipped, of_call};
+use crate::core::strategy::scope::{Scope, is_result, name_of_result};
 use crate::core::text::{failure_line, is_failure};
+use crate::core::wire::chat::Message;
+use crate::core::wire::chat::cache_control;
+use crate::core::wire::chat::media_kind;
+use crate::core::wire::chat::text_of;
 
 /// Its name.
 pub(super) const NAME: &str = "coalesce";
 
 /// What its report counts.
-pub(super) const DETAILS: [&str; 8] =
-    ["turns", "calls_total", "calls_shown", "calls_dropped", "outputs_total", "outputs_shown", "outputs_dropped", "errors_collapsed"];
+pub(super) const DETAILS: [&str; 8] = [
+    "turns",
+    "calls_total",
+    "calls_shown",
+    "calls_dropped",
+    "outputs_total",
+    "outputs_shown",
+    "outputs_dropped",
+    "errors_collapsed",
+];
 
 /// Options.
 #[derive(Debug, Clone, Copy)]
@@ -37,12 +48,21 @@ pub struct Coalesce {
 /// One line or block of the transcript.
 enum Piece {
     Said(String),
-    Call { line: String, output: Option<String>, collapsed: bool },
+    Call {
+        line: String,
+        output: Option<String>,
+        collapsed: bool,
+    },
 }
 
-pub(super) fn apply(options: &Coalesce, scope: &Scope, draft: &mut Draft<'_>, goal: Goal) -> Done {
-    let messages = draft.subject().messages;
-    let mut old: Vec<Exchange> = draft.standing(Standing::Condensed);
+pub(super) fn apply(
+    options: &Coalesce,
+    scope: &Scope,
+    draft: &mut Draft<'_>,
+    goal: Target,
+) -> Done {
+    let messages = draft.conversation().messages;
+    let mut old: Vec<Exchange> = draft.standing(Zone::Condensed);
     old.retain(|exchange| Tag::Transcript.body_at(draft, exchange.first).is_some());
     let span = scope.span(draft);
     if span.is_empty() || goal.met(draft.size()) {
@@ -52,10 +72,21 @@ pub(super) fn apply(options: &Coalesce, scope: &Scope, draft: &mut Draft<'_>, go
     exchanges.sort_by_key(|exchange| exchange.first);
     // What an earlier transcript stands for is among the dropped exchanges; it is told again, within the limits. Others
     // may have dropped more than that: where it gets too long by them, the earlier transcript is extended as it is.
-    let gone: Vec<Exchange> =
-        draft.subject().exchanges.iter().filter(|exchange| exchanges.contains(exchange) || draft.is_gone(exchange)).copied().collect();
-    let earlier: Vec<String> = old.iter().filter_map(|exchange| Tag::Transcript.body_at(draft, exchange.first)).collect();
-    let before: u64 = exchanges.iter().map(|exchange| draft.tokens_in(exchange)).sum();
+    let gone: Vec<Exchange> = draft
+        .conversation()
+        .exchanges
+        .iter()
+        .filter(|exchange| exchanges.contains(exchange) || draft.is_gone(exchange))
+        .copied()
+        .collect();
+    let earlier: Vec<String> = old
+        .iter()
+        .filter_map(|exchange| Tag::Transcript.body_at(draft, exchange.first))
+        .collect();
+    let before: u64 = exchanges
+        .iter()
+        .map(|exchange| draft.tokens_in(exchange))
+        .sum();
     let mark = told_mark(messages, &gone);
     // Told from the originals; where steps before this one made them shorter than a transcript is, as they stand.
     for nth in 0..3 {
@@ -64,9 +95,15 @@ pub(super) fn apply(options: &Coalesce, scope: &Scope, draft: &mut Draft<'_>, go
             1 => transcript(options, messages, earlier.clone(), &span),
             _ => transcript(options, &as_they_stand(draft), earlier.clone(), &span),
         };
-        if let Some(new) = Tag::Transcript.message(&body, mark, draft.subject().encoding).filter(|new| new.tokens < before) {
+        if let Some(new) = Tag::Transcript
+            .message(&body, mark, draft.conversation().encoding)
+            .filter(|new| new.tokens < before)
+        {
             draft.condense(&exchanges, vec![new]);
-            return Done { replaced: 0, details };
+            return Done {
+                replaced: 0,
+                details,
+            };
         }
     }
     Done::default()
@@ -74,20 +111,41 @@ pub(super) fn apply(options: &Coalesce, scope: &Scope, draft: &mut Draft<'_>, go
 
 /// The last cache mark in exchanges.
 fn told_mark<'a>(messages: &[Message<'a>], told: &[Exchange]) -> Option<&'a str> {
-    told.iter().rev().find_map(|exchange| messages.get(exchange.first..exchange.end)?.iter().rev().find_map(cache_control))
+    told.iter().rev().find_map(|exchange| {
+        messages
+            .get(exchange.first..exchange.end)?
+            .iter()
+            .rev()
+            .find_map(cache_control)
+    })
 }
 
 /// The messages with what steps before this one made of them.
 fn as_they_stand<'d>(draft: &'d Draft<'_>) -> Vec<Message<'d>> {
-    let originals = draft.subject().messages.iter().enumerate();
-    originals.filter_map(|(at, original)| Message::parse(draft.raw(at)).or_else(|_| Message::parse(original.raw)).ok()).collect()
+    let originals = draft.conversation().messages.iter().enumerate();
+    originals
+        .filter_map(|(at, original)| {
+            Message::parse(draft.raw(at))
+                .or_else(|_| Message::parse(original.raw))
+                .ok()
+        })
+        .collect()
 }
 
 /// What a message held beside text, in a word each.
 fn media(message: &Message<'_>) -> String {
-    let parts = message.content.filter(|raw| raw.starts_with('[')).and_then(Json::parse);
-    let Some(Json::List(parts)) = parts else { return String::new() };
-    parts.iter().filter_map(medium).map(|what| format!(" [{what}]")).collect()
+    let parts = message
+        .content
+        .filter(|raw| raw.starts_with('['))
+        .and_then(Json::parse);
+    let Some(Json::List(parts)) = parts else {
+        return String::new();
+    };
+    parts
+        .iter()
+        .filter_map(media_kind)
+        .map(|what| format!(" [{what}]"))
+        .collect()
 }
 
 /// The transcript of `exchanges`, behind earlier ones.
@@ -99,44 +157,92 @@ fn transcript(
 ) -> (String, Vec<(&'static str, u64)>) {
     let overcome = collapse_errors::overcome(messages, exchanges);
     let mut pieces: Vec<Piece> = earlier.into_iter().map(Piece::Said).collect();
-    let limits = Limits { items: options.items, chars: options.argument_chars };
+    let limits = Limits {
+        items: options.items,
+        chars: options.argument_chars,
+    };
     for exchange in exchanges {
-        let Some(first) = messages.get(exchange.first) else { continue };
+        let Some(first) = messages.get(exchange.first) else {
+            continue;
+        };
         // A transcript that came back from a client: its originals are not here to be told again.
         if let Some(body) = Tag::Transcript.body_of(first) {
             pieces.push(Piece::Said(body));
             continue;
         }
-        let said = [clipped(text_of(first).join(" ").trim(), options.chars), media(first)].concat();
+        let said = [
+            clipped(text_of(first).join(" ").trim(), options.chars),
+            media(first),
+        ]
+        .concat();
         if !said.is_empty() {
-            let who = if exchange.kind == Kind::User { "user" } else { "assistant" };
+            let who = if exchange.kind == Kind::User {
+                "user"
+            } else {
+                "assistant"
+            };
             pieces.push(Piece::Said(format!("{who}: {}", said.trim_start())));
         }
         for at in (exchange.first..exchange.end).filter(|at| is_result(messages, *at)) {
-            let Some(result) = messages.get(at) else { continue };
-            let line = match first.calls.iter().find(|call| Some(&call.id) == result.answers.as_ref()) {
+            let Some(result) = messages.get(at) else {
+                continue;
+            };
+            let line = match first
+                .calls
+                .iter()
+                .find(|call| Some(&call.id) == result.answers.as_ref())
+            {
                 Some(call) => of_call(&call.name, call.arguments, limits),
-                None => format!("{}()", name_of_result(messages, exchange, at).unwrap_or_default()),
+                None => format!(
+                    "{}()",
+                    name_of_result(messages, exchange, at).unwrap_or_default()
+                ),
             };
             let (output, media) = (text_of(result).join("\n"), media(result));
             let collapsed = overcome.contains(&at);
             let output = match () {
-                () if collapsed => {
-                    Some(format!("failed, overcome later: {}", clipped(failure_line(&output).trim(), options.argument_chars)))
+                () if collapsed => Some(format!(
+                    "failed, overcome later: {}",
+                    clipped(failure_line(&output).trim(), options.argument_chars)
+                )),
+                () if output.trim().is_empty() => {
+                    Some(media.trim_start().to_owned()).filter(|media| !media.is_empty())
                 }
-                () if output.trim().is_empty() => Some(media.trim_start().to_owned()).filter(|media| !media.is_empty()),
                 // What still fails is what the model must know of in full.
-                () if is_failure(&output) => Some(clipped(output.trim(), options.chars.saturating_mul(4))),
+                () if is_failure(&output) => {
+                    Some(clipped(output.trim(), options.chars.saturating_mul(4)))
+                }
                 () => Some([clipped(output.trim(), options.chars), media].concat()),
             };
-            pieces.push(Piece::Call { line, output, collapsed });
+            pieces.push(Piece::Call {
+                line,
+                output,
+                collapsed,
+            });
         }
     }
 
-    let calls_total = pieces.iter().filter(|piece| matches!(piece, Piece::Call { .. })).count();
+    let calls_total = pieces
+        .iter()
+        .filter(|piece| matches!(piece, Piece::Call { .. }))
+        .count();
     let outputs = |from: usize| {
-        let calls = pieces.iter().filter(|piece| matches!(piece, Piece::Call { .. })).skip(from);
-        calls.filter(|piece| matches!(piece, Piece::Call { output: Some(_), collapsed: false, .. })).count()
+        let calls = pieces
+            .iter()
+            .filter(|piece| matches!(piece, Piece::Call { .. }))
+            .skip(from);
+        calls
+            .filter(|piece| {
+                matches!(
+                    piece,
+                    Piece::Call {
+                        output: Some(_),
+                        collapsed: false,
+                        ..
+                    }
+                )
+            })
+            .count()
     };
     let calls_dropped = calls_total.saturating_sub(options.tool_call_limit);
     let outputs_total = outputs(0);
@@ -153,7 +259,11 @@ fn transcript(
     for piece in &pieces {
         match piece {
             Piece::Said(line) => lines.push(line.clone()),
-            Piece::Call { line, output, collapsed } => {
+            Piece::Call {
+                line,
+                output,
+                collapsed,
+            } => {
                 calls += 1;
                 outputs += usize::from(output.is_some() && !collapsed);
                 if calls <= calls_dropped {
@@ -168,8 +278,26 @@ fn transcript(
             }
         }
     }
-    let turns = exchanges.iter().filter(|exchange| exchange.kind == Kind::User).count();
+    let turns = exchanges
+        .iter()
+        .filter(|exchange| exchange.kind == Kind::User)
+        .count();
     let calls_shown = calls_total - calls_dropped;
-    let counts = [turns, calls_total, calls_shown, calls_dropped, outputs_total, outputs_shown, outputs_dropped, overcome.len()];
-    (lines.join("\n"), DETAILS.into_iter().zip(counts.map(|count| count as u64)).collect())
+    let counts = [
+        turns,
+        calls_total,
+        calls_shown,
+        calls_dropped,
+        outputs_total,
+        outputs_shown,
+        outputs_dropped,
+        overcome.len(),
+    ];
+    (
+        lines.join("\n"),
+        DETAILS
+            .into_iter()
+            .zip(counts.map(|count| count as u64))
+            .collect(),
+    )
 }

@@ -3,14 +3,16 @@
 
 use std::collections::HashSet;
 
-use super::Done;
-use super::label::clipped;
-use super::rewrite::with_content;
-use super::scope::{Scope, is_result, name_of_result};
-use crate::core::chat::{Exchange, Message};
-use crate::core::draft::{Draft, text_of};
-use crate::core::plan::Replacement;
+use crate::core::conversation::Exchange;
+use crate::core::edit::Draft;
+use crate::core::edit::Replacement;
+use crate::core::strategy::Done;
+use crate::core::strategy::label::clipped;
+use crate::core::strategy::scope::{Scope, is_result, name_of_result};
 use crate::core::text::{failure_line, is_failure};
+use crate::core::wire::chat::Message;
+use crate::core::wire::chat::text_of;
+use crate::core::wire::chat::with_content;
 
 /// Its name.
 pub(super) const NAME: &str = "collapse_errors";
@@ -21,32 +23,47 @@ const MARK: &str = "[failed, overcome later: ";
 const LINE_CHARS: usize = 160;
 
 pub(super) fn apply(scope: &Scope, draft: &mut Draft<'_>) -> Done {
-    let messages = draft.subject().messages;
+    let messages = draft.conversation().messages;
     let exchanges: Vec<Exchange> = draft.remaining().map(|(exchange, _)| exchange).collect();
     let overcome = overcome(messages, &exchanges);
     let mut collapsed = 0;
-    for (_, at) in scope.results(draft).into_iter().filter(|(_, at)| overcome.contains(at)) {
-        let Ok(message) = Message::parse(draft.raw(at)) else { continue };
+    for (_, at) in scope
+        .results(draft)
+        .into_iter()
+        .filter(|(_, at)| overcome.contains(at))
+    {
+        let Ok(message) = Message::parse(draft.raw(at)) else {
+            continue;
+        };
         let text = text_of(&message).join("\n");
         if text.starts_with(MARK) {
             continue;
         }
         let line = format!("{MARK}{}]", clipped(failure_line(&text).trim(), LINE_CHARS));
-        let new = with_content(&message, &line).and_then(|json| Replacement::new(json, draft.subject().encoding));
+        let new = with_content(&message, &line)
+            .and_then(|json| Replacement::new(json, draft.conversation().encoding));
         if let Some(new) = new {
             collapsed += u64::from(draft.replace(at, new));
         }
     }
-    Done { replaced: collapsed, details: vec![("errors_collapsed", collapsed)] }
+    Done {
+        replaced: collapsed,
+        details: vec![("errors_collapsed", collapsed)],
+    }
 }
 
 /// The failed results of `exchanges` whose tool succeeded later.
 pub(super) fn overcome(messages: &[Message<'_>], exchanges: &[Exchange]) -> HashSet<usize> {
-    let (mut succeeded, mut overcome): (HashSet<String>, HashSet<usize>) = (HashSet::new(), HashSet::new());
+    let (mut succeeded, mut overcome): (HashSet<String>, HashSet<usize>) =
+        (HashSet::new(), HashSet::new());
     for exchange in exchanges.iter().rev() {
         let mut now = Vec::new();
         for at in (exchange.first..exchange.end).filter(|at| is_result(messages, *at)) {
-            let (Some(name), Some(result)) = (name_of_result(messages, exchange, at), messages.get(at)) else { continue };
+            let (Some(name), Some(result)) =
+                (name_of_result(messages, exchange, at), messages.get(at))
+            else {
+                continue;
+            };
             if !is_failure(&text_of(result).join("\n")) {
                 now.push(name);
             } else if succeeded.contains(&name) {

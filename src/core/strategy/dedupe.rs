@@ -3,12 +3,14 @@
 use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use super::label;
-use super::rewrite::{with_content, with_texts};
-use super::scope::{Scope, is_result};
-use crate::core::chat::{Exchange, Message};
-use crate::core::draft::{Draft, text_of};
-use crate::core::plan::Replacement;
+use crate::core::conversation::Exchange;
+use crate::core::edit::Draft;
+use crate::core::edit::Replacement;
+use crate::core::strategy::label;
+use crate::core::strategy::scope::{Scope, is_result};
+use crate::core::wire::chat::Message;
+use crate::core::wire::chat::text_of;
+use crate::core::wire::chat::{with_content, with_texts};
 
 /// Its name.
 pub(super) const NAME: &str = "dedupe";
@@ -53,22 +55,38 @@ fn hashes<S: Hash>(lines: &[S]) -> impl Iterator<Item = u64> + '_ {
 }
 
 pub(super) fn apply(options: Dedupe, scope: &Scope, draft: &mut Draft<'_>) -> u64 {
-    let messages = draft.subject().messages;
+    let messages = draft.conversation().messages;
     let editable: HashSet<usize> = scope.results(draft).into_iter().map(|(_, at)| at).collect();
     let mut results: Vec<(Exchange, usize)> = Vec::new();
     for (exchange, _) in draft.remaining() {
-        results.extend((exchange.first..exchange.end).filter(|at| is_result(messages, *at)).map(|at| (exchange, at)));
+        results.extend(
+            (exchange.first..exchange.end)
+                .filter(|at| is_result(messages, *at))
+                .map(|at| (exchange, at)),
+        );
     }
     let (mut seen, mut replaced) = (Seen::default(), 0);
     for (exchange, at) in results.into_iter().rev() {
-        let Ok(message) = Message::parse(draft.raw(at)) else { continue };
-        let new = editable.contains(&at).then(|| seen.shorter(&message, options)).flatten();
-        if let Some(new) = new.and_then(|json| Replacement::new(json, draft.subject().encoding)) {
+        let Ok(message) = Message::parse(draft.raw(at)) else {
+            continue;
+        };
+        let new = editable
+            .contains(&at)
+            .then(|| seen.shorter(&message, options))
+            .flatten();
+        if let Some(new) =
+            new.and_then(|json| Replacement::new(json, draft.conversation().encoding))
+        {
             replaced += u64::from(draft.replace(at, new));
         }
-        let Ok(message) = Message::parse(draft.raw(at)) else { continue };
+        let Ok(message) = Message::parse(draft.raw(at)) else {
+            continue;
+        };
         // A reference is no copy of anything.
-        for text in text_of(&message).iter().filter(|text| !text.starts_with(REFERENCE)) {
+        for text in text_of(&message)
+            .iter()
+            .filter(|text| !text.starts_with(REFERENCE))
+        {
             seen.add(text, label::of_result(messages, &exchange, at));
         }
     }
@@ -78,7 +96,9 @@ pub(super) fn apply(options: Dedupe, scope: &Scope, draft: &mut Draft<'_>) -> u6
 /// The parts of a message's content: what stands beside its text may differ where the text does not.
 fn parts(message: &Message<'_>) -> usize {
     let parts = message.content.filter(|raw| raw.starts_with('['));
-    parts.and_then(|raw| serde_json::from_str::<Vec<serde::de::IgnoredAny>>(raw).ok()).map_or(1, |parts| parts.len())
+    parts
+        .and_then(|raw| serde_json::from_str::<Vec<serde::de::IgnoredAny>>(raw).ok())
+        .map_or(1, |parts| parts.len())
 }
 
 impl Seen {
@@ -101,9 +121,16 @@ impl Seen {
             && text.len() >= LEAST_BYTES / 2
             && let Some(newer) = self.whole.get(text.as_ref())
         {
-            return with_content(message, &format!("{REFERENCE}{}]", self.labels.get(*newer)?));
+            return with_content(
+                message,
+                &format!("{REFERENCE}{}]", self.labels.get(*newer)?),
+            );
         }
-        if options.blocks { with_texts(message, |text| self.without_runs(text)) } else { None }
+        if options.blocks {
+            with_texts(message, |text| self.without_runs(text))
+        } else {
+            None
+        }
     }
 
     fn without_runs(&self, text: &str) -> Option<String> {
@@ -113,12 +140,27 @@ impl Seen {
         let (mut out, mut at, mut found): (Vec<String>, usize, bool) = (Vec::new(), 0, false);
         while let Some(line) = lines.get(at) {
             if let Some((index, start)) = hashes.get(at).and_then(|hash| self.runs.get(hash)) {
-                let newer = self.texts.get(*index).and_then(|newer| newer.get(*start..)).unwrap_or_default();
-                let length = newer.iter().zip(lines.iter().skip(at)).take_while(|(a, b)| a.as_str() == **b).count();
-                let bytes: usize = lines.iter().skip(at).take(length).map(|line| line.len() + 1).sum();
+                let newer = self
+                    .texts
+                    .get(*index)
+                    .and_then(|newer| newer.get(*start..))
+                    .unwrap_or_default();
+                let length = newer
+                    .iter()
+                    .zip(lines.iter().skip(at))
+                    .take_while(|(a, b)| a.as_str() == **b)
+                    .count();
+                let bytes: usize = lines
+                    .iter()
+                    .skip(at)
+                    .take(length)
+                    .map(|line| line.len() + 1)
+                    .sum();
                 if length >= WINDOW && bytes >= LEAST_BYTES {
                     let label = self.labels.get(*index).map_or("", String::as_str);
-                    out.push(format!("[… {length} lines as in the newer result of {label} …]"));
+                    out.push(format!(
+                        "[… {length} lines as in the newer result of {label} …]"
+                    ));
                     at += length;
                     found = true;
                     continue;

@@ -1,14 +1,14 @@
 //! `minify`: tool results and arguments say the same in fewer tokens. JSON loses its white space, lists of like objects
 //! become tables, and what is no JSON loses terminal noise.
 
-use super::rewrite::{with_arguments, with_texts};
-use super::scope::{Scope, is_result};
-use crate::core::chat::Message;
-use crate::core::draft::Draft;
+use crate::core::edit::Draft;
+use crate::core::edit::Replacement;
 use crate::core::json::Json;
-use crate::core::notation::shortest;
-use crate::core::plan::Replacement;
+use crate::core::strategy::scope::{Scope, is_result};
+use crate::core::text::shortest;
 use crate::core::text::without_noise;
+use crate::core::wire::chat::Message;
+use crate::core::wire::chat::{with_arguments, with_texts};
 
 /// Its name.
 pub(super) const NAME: &str = "minify";
@@ -26,17 +26,23 @@ pub(super) fn apply(options: Minify, scope: &Scope, draft: &mut Draft<'_>) -> u6
     let mut replaced = 0;
     for exchange in scope.span(draft) {
         for at in exchange.first..exchange.end {
-            let Ok(message) = Message::parse(draft.raw(at)) else { continue };
-            let new = if is_result(draft.subject().messages, at) {
+            let Ok(message) = Message::parse(draft.raw(at)) else {
+                continue;
+            };
+            let new = if is_result(draft.conversation().messages, at) {
                 with_texts(&message, |text| shorter(options, text))
             } else if options.json {
                 with_arguments(&message, |_, arguments| {
-                    Json::parse(arguments).map(|json| json.to_string()).filter(|shorter| shorter.len() < arguments.len())
+                    Json::parse(arguments)
+                        .map(|json| json.to_string())
+                        .filter(|shorter| shorter.len() < arguments.len())
                 })
             } else {
                 None
             };
-            if let Some(new) = new.and_then(|json| Replacement::new(json, draft.subject().encoding)) {
+            if let Some(new) =
+                new.and_then(|json| Replacement::new(json, draft.conversation().encoding))
+            {
                 replaced += u64::from(draft.replace(at, new));
             }
         }

@@ -4,7 +4,6 @@
 //! its options as written in `config`. A strategy is a pure function of its options and the draft, looks at the span
 //! only, leaves calls and results together, and changes nothing when applied to its own output.
 
-mod alternate;
 mod clear_results;
 mod coalesce;
 mod collapse_errors;
@@ -13,37 +12,34 @@ mod digest;
 mod label;
 mod minify;
 mod oversize;
-mod rewrite;
+mod role_alternation;
 mod scope;
 mod sliding_window;
 mod strip;
 mod summarize;
-mod synthetic;
 mod token_budget;
 mod trim_results;
 mod truncate;
 mod webhook;
 
-use super::draft::{Draft, Goal};
-use super::size::Size;
-use super::summary::{self, Due, Summaries};
-use super::{Cancel, Cancelled};
+use crate::core::conversation::Size;
+use crate::core::edit::{Draft, Target};
+use crate::core::summary;
+use crate::core::summary::{PendingSummary, Summaries};
+use crate::core::{Cancel, Cancelled};
 
 pub use clear_results::ClearResults;
 pub use coalesce::Coalesce;
 pub use dedupe::Dedupe;
-pub(in crate::core) use digest::words_of;
 pub use minify::Minify;
 pub use oversize::NAME as OVERSIZE;
 pub use scope::Scope;
 pub use sliding_window::SlidingWindow;
 pub use strip::Strip;
-pub(in crate::core) use strip::medium;
-pub(super) use synthetic::{is_summary, is_synthetic};
 pub use token_budget::TokenBudget;
 pub use trim_results::{Outline, Pick, Sample, TrimResults};
 pub use truncate::Truncate;
-pub use webhook::{Answer, Question};
+pub use webhook::{WebhookAnswer, WebhookRequest};
 
 /// One step of a ladder.
 #[derive(Debug, Clone)]
@@ -96,7 +92,10 @@ struct Done {
 
 impl From<u64> for Done {
     fn from(replaced: u64) -> Self {
-        Done { replaced, details: Vec::new() }
+        Done {
+            replaced,
+            details: Vec::new(),
+        }
     }
 }
 
@@ -131,28 +130,28 @@ pub enum Stopped {
     /// Nobody waits any more.
     Cancelled,
     /// A step needs an answer from outside.
-    Asks(Box<Asked>),
+    Asks(Box<Need>),
 }
 
 /// What a step needs from outside.
 #[derive(Debug)]
-pub enum Asked {
+pub enum Need {
     /// The answer of a webhook.
-    Webhook(Question),
+    Webhook(WebhookRequest),
     /// A summary.
-    Summary(Box<Due>),
+    Summary(Box<PendingSummary>),
 }
 
 /// What others have said so far of a conversation, as far as steps ask for it.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Outside<'a> {
+pub struct ExternalInputs<'a> {
     /// What the policy's webhooks answered.
-    pub answers: &'a [Answer],
+    pub answers: &'a [WebhookAnswer],
     /// The summaries that there are.
     pub summaries: Option<&'a Summaries<'a>>,
 }
 
-impl Outside<'_> {
+impl ExternalInputs<'_> {
     /// Whether nobody is asked: then the same messages make for the same list, wherever and whenever.
     #[must_use]
     pub fn is_silent(&self) -> bool {
@@ -217,21 +216,35 @@ impl Strategy {
 }
 
 impl Step {
-    fn apply(&self, draft: &mut Draft<'_>, goal: Goal, window: u64, outside: &Outside<'_>) -> Result<Done, Stopped> {
+    fn apply(
+        &self,
+        draft: &mut Draft<'_>,
+        goal: Target,
+        window: u64,
+        outside: &ExternalInputs<'_>,
+    ) -> Result<Done, Stopped> {
         let scope = &self.scope;
         Ok(match &self.strategy {
             Strategy::Dedupe(options) => dedupe::apply(*options, scope, draft).into(),
             Strategy::Minify(options) => minify::apply(*options, scope, draft).into(),
             Strategy::TrimResults(options) => trim_results::apply(options, scope, draft).into(),
-            Strategy::ClearResults(options) => clear_results::apply(options, scope, draft, goal).into(),
+            Strategy::ClearResults(options) => {
+                clear_results::apply(options, scope, draft, goal).into()
+            }
             Strategy::Strip(options) => strip::apply(*options, scope, draft).into(),
             Strategy::CollapseErrors => collapse_errors::apply(scope, draft),
             Strategy::Coalesce(options) => coalesce::apply(options, scope, draft, goal),
             Strategy::Digest => digest::apply(scope, draft, goal),
-            Strategy::Summarize(options) => summarize::apply(options, scope, draft, goal, window, outside)?,
+            Strategy::Summarize(options) => {
+                summarize::apply(options, scope, draft, goal, window, outside)?
+            }
             Strategy::SlidingWindow(options) => sliding_window::apply(options, scope, draft).into(),
-            Strategy::TokenBudget(options) => token_budget::apply(options, scope, draft, goal).into(),
-            Strategy::Webhook(number) => webhook::apply(*number, scope, draft, goal, outside.answers)?,
+            Strategy::TokenBudget(options) => {
+                token_budget::apply(options, scope, draft, goal).into()
+            }
+            Strategy::Webhook(number) => {
+                webhook::apply(*number, scope, draft, goal, outside.answers)?
+            }
         })
     }
 }
@@ -244,23 +257,25 @@ impl Step {
 pub fn descend(
     ladder: &[Step],
     draft: &mut Draft<'_>,
-    mut goal: Goal,
+    mut goal: Target,
     window: u64,
-    outside: &Outside<'_>,
+    outside: &ExternalInputs<'_>,
     cancel: &Cancel,
 ) -> Result<Vec<Report>, Stopped> {
     let mut reports = Vec::with_capacity(ladder.len() + 2);
-    let alternates = draft.subject().family.alternates;
+    let alternates = draft.conversation().family.alternates;
     let room = goal.room;
     if alternates {
         let bridged = draft.size().tokens;
-        alternate::unbridge(draft);
+        role_alternation::unbridge(draft);
         // What stood between the roles will stand there again.
         let bridges = bridged.saturating_sub(draft.size().tokens);
         goal.room = goal.room.saturating_sub(bridges);
         goal.target = goal.target.saturating_sub(bridges);
     }
-    let first = reported(oversize::NAME, &[], draft, |draft| Ok(oversize::apply_first(draft, goal).into()))?;
+    let first = reported(oversize::NAME, &[], draft, |draft| {
+        Ok(oversize::apply_first(draft, goal).into())
+    })?;
     if first.acted() {
         reports.push(first);
     }
@@ -270,14 +285,21 @@ pub fn descend(
             break;
         }
         let strategy = &step.strategy;
-        reports.push(reported(strategy.name(), strategy.details(), draft, |draft| step.apply(draft, goal, window, outside))?);
+        reports.push(reported(
+            strategy.name(),
+            strategy.details(),
+            draft,
+            |draft| step.apply(draft, goal, window, outside),
+        )?);
     }
     if alternates {
-        alternate::bridge(draft);
+        role_alternation::bridge(draft);
         goal.room = room;
     }
     if draft.size().tokens > goal.room {
-        reports.push(reported(oversize::NAME, &[], draft, |draft| Ok(oversize::apply_last(draft, goal).into()))?);
+        reports.push(reported(oversize::NAME, &[], draft, |draft| {
+            Ok(oversize::apply_last(draft, goal).into())
+        })?);
     }
     Ok(reports)
 }
@@ -291,7 +313,19 @@ fn reported<'a>(
     let before = draft.size();
     let done = apply(draft)?;
     let after = draft.size();
-    let told = |name: &str| done.details.iter().find(|(key, _)| *key == name).map_or(0, |(_, count)| *count);
+    let told = |name: &str| {
+        done.details
+            .iter()
+            .find(|(key, _)| *key == name)
+            .map_or(0, |(_, count)| *count)
+    };
     let details = details.iter().map(|name| (*name, told(name))).collect();
-    Ok(Report { strategy, before, after, dropped: before.messages.saturating_sub(after.messages), replaced: done.replaced, details })
+    Ok(Report {
+        strategy,
+        before,
+        after,
+        dropped: before.messages.saturating_sub(after.messages),
+        replaced: done.replaced,
+        details,
+    })
 }

@@ -3,14 +3,16 @@
 //!
 //! This is no step that a policy names: it is what keeps an agent alive that has just read a huge file.
 
-use super::digest::{Context, context_beside, shortened};
-use super::minify::{Minify, shorter};
-use super::rewrite::{with_arguments, with_content};
-use crate::core::chat::{Kind, Message, Role};
-use crate::core::draft::{Draft, Goal, Standing, text_of};
+use crate::core::conversation::level;
+use crate::core::conversation::{Kind, Role};
+use crate::core::edit::Replacement;
+use crate::core::edit::{Draft, Target, Zone};
 use crate::core::json::Json;
-use crate::core::plan::Replacement;
-use crate::core::size::level;
+use crate::core::strategy::digest::{Context, context_beside, shortened};
+use crate::core::strategy::minify::{Minify, shorter};
+use crate::core::wire::chat::Message;
+use crate::core::wire::chat::text_of;
+use crate::core::wire::chat::{with_arguments, with_content};
 
 /// Name in reports and metrics.
 pub const NAME: &str = "oversize";
@@ -33,13 +35,13 @@ const TAIL_PERCENT: u64 = 50;
 
 /// Cuts a tail that with the head alone exceeds the room, or leaves older messages less than their share of it, before anything else is
 /// made smaller.
-pub(super) fn apply_first(draft: &mut Draft<'_>, goal: Goal) -> u64 {
-    let (mut head, mut tail, mut older) = (draft.subject().fixed_tokens, 0, 0);
+pub(super) fn apply_first(draft: &mut Draft<'_>, goal: Target) -> u64 {
+    let (mut head, mut tail, mut older) = (draft.conversation().fixed_tokens, 0, 0);
     for (exchange, standing) in draft.remaining() {
         match standing {
-            Standing::Head => head += draft.tokens_in(&exchange),
-            Standing::Tail => tail += draft.tokens_in(&exchange),
-            Standing::Span | Standing::Condensed => older += draft.tokens_in(&exchange),
+            Zone::Head => head += draft.tokens_in(&exchange),
+            Zone::Tail => tail += draft.tokens_in(&exchange),
+            Zone::Span | Zone::Condensed => older += draft.tokens_in(&exchange),
         }
     }
     let left = goal.target.saturating_sub(head);
@@ -55,7 +57,7 @@ pub(super) fn apply_first(draft: &mut Draft<'_>, goal: Goal) -> u64 {
 }
 
 /// Cuts what is left over the room when every step has run.
-pub(super) fn apply_last(draft: &mut Draft<'_>, goal: Goal) -> u64 {
+pub(super) fn apply_last(draft: &mut Draft<'_>, goal: Target) -> u64 {
     let replaced = apply(draft, draft.size().tokens.saturating_sub(goal.target));
     replaced + cut_arguments(draft, draft.size().tokens.saturating_sub(goal.room))
 }
@@ -66,21 +68,31 @@ fn cut_arguments(draft: &mut Draft<'_>, over: u64) -> u64 {
         return 0;
     }
     let calls: Vec<(u64, usize)> = draft
-        .standing(Standing::Tail)
+        .standing(Zone::Tail)
         .iter()
         .filter(|exchange| exchange.kind == Kind::Calls)
         .map(|exchange| (draft.tokens_at(exchange.first), exchange.first))
         .collect();
     let total: u64 = calls.iter().map(|(tokens, _)| tokens).sum();
-    let limit = level(calls.iter().map(|(tokens, _)| *tokens).collect(), total.saturating_sub(over)).max(LEAST_TOKENS);
+    let limit = level(
+        calls.iter().map(|(tokens, _)| *tokens).collect(),
+        total.saturating_sub(over),
+    )
+    .max(LEAST_TOKENS);
     let mut replaced = 0;
     for (tokens, at) in calls {
-        let Ok(message) = Message::parse(draft.raw(at)) else { continue };
-        if tokens <= limit || (message.raw.contains(ARGUMENT_MARK) && tokens <= limit.saturating_mul(2)) {
+        let Ok(message) = Message::parse(draft.raw(at)) else {
+            continue;
+        };
+        if tokens <= limit
+            || (message.raw.contains(ARGUMENT_MARK) && tokens <= limit.saturating_mul(2))
+        {
             continue;
         }
         let new = with_arguments(&message, |_, arguments| {
-            let Some(Json::Object(mut members)) = Json::parse(arguments) else { return None };
+            let Some(Json::Object(mut members)) = Json::parse(arguments) else {
+                return None;
+            };
             let mut changed = false;
             for (_, value) in &mut members {
                 if let Json::String(text) = value
@@ -89,13 +101,18 @@ fn cut_arguments(draft: &mut Draft<'_>, over: u64) -> u64 {
                     let keep = bytes_for(text.len(), limit, tokens);
                     let (head, tail) = ends(text, keep);
                     let removed = text.len() - head.len() - tail.len();
-                    *text = format!("{head}\n[… {removed} of {} bytes {ARGUMENT_MARK} …]\n{tail}", text.len());
+                    *text = format!(
+                        "{head}\n[… {removed} of {} bytes {ARGUMENT_MARK} …]\n{tail}",
+                        text.len()
+                    );
                     changed = true;
                 }
             }
             changed.then(|| Json::Object(members).to_string())
         });
-        if let Some(new) = new.and_then(|json| Replacement::new(json, draft.subject().encoding)) {
+        if let Some(new) =
+            new.and_then(|json| Replacement::new(json, draft.conversation().encoding))
+        {
             replaced += u64::from(draft.replace(at, new));
         }
     }
@@ -105,19 +122,28 @@ fn cut_arguments(draft: &mut Draft<'_>, over: u64) -> u64 {
 /// Takes about `over` tokens off the results of the tail.
 fn apply(draft: &mut Draft<'_>, over: u64) -> u64 {
     let mut results: Vec<(u64, usize)> = Vec::new();
-    for exchange in draft.standing(Standing::Tail) {
+    for exchange in draft.standing(Zone::Tail) {
         for at in exchange.first..exchange.end {
-            if draft.subject().messages.get(at).is_some_and(|m| matches!(m.role, Role::Tool | Role::Function)) {
+            if draft
+                .conversation()
+                .messages
+                .get(at)
+                .is_some_and(|m| matches!(m.role, Role::Tool | Role::Function))
+            {
                 results.push((draft.tokens_at(at), at));
             }
         }
     }
     let total: u64 = results.iter().map(|(tokens, _)| tokens).sum();
-    let limit = level(results.iter().map(|(tokens, _)| *tokens).collect(), total.saturating_sub(over)).max(LEAST_TOKENS);
+    let limit = level(
+        results.iter().map(|(tokens, _)| *tokens).collect(),
+        total.saturating_sub(over),
+    )
+    .max(LEAST_TOKENS);
     if results.iter().all(|(tokens, _)| *tokens <= limit) {
         return 0;
     }
-    let context = context_beside(draft, &draft.standing(Standing::Tail));
+    let context = context_beside(draft, &draft.standing(Zone::Tail));
     let mut replaced = 0;
     for (tokens, at) in results {
         if tokens > limit
@@ -131,7 +157,7 @@ fn apply(draft: &mut Draft<'_>, over: u64) -> u64 {
 
 /// The result at `at`, cut to about `limit` tokens; `None` when its content is no text.
 fn cut(draft: &Draft<'_>, at: usize, limit: u64, context: &Context) -> Option<Replacement> {
-    let encoding = draft.subject().encoding;
+    let encoding = draft.conversation().encoding;
     let raw = draft.raw(at);
     let message = Message::parse(raw).ok()?;
     let text = text_of(&message).concat();
@@ -141,7 +167,13 @@ fn cut(draft: &Draft<'_>, at: usize, limit: u64, context: &Context) -> Option<Re
         return None;
     }
     // What says all of it in fewer tokens comes before any cut.
-    if let Some(whole) = shorter(Minify { json: true, text: true }, &text) {
+    if let Some(whole) = shorter(
+        Minify {
+            json: true,
+            text: true,
+        },
+        &text,
+    ) {
         let whole = format!("[… blanks and noise {MARK}; it had {tokens} tokens …]\n{whole}");
         let new = Replacement::new(with_content(&message, &whole)?, encoding)?;
         if new.tokens <= limit {
@@ -150,8 +182,11 @@ fn cut(draft: &Draft<'_>, at: usize, limit: u64, context: &Context) -> Option<Re
     }
     let mut room = limit.saturating_sub(LEAST_TOKENS / 2);
     for _ in 0..TRIES {
-        let mark = |removed, all| format!("[… {removed} of {all} lines {MARK}; it had {tokens} tokens …]");
-        let Some(short) = shortened(&text, context, room, encoding, mark) else { break };
+        let mark =
+            |removed, all| format!("[… {removed} of {all} lines {MARK}; it had {tokens} tokens …]");
+        let Some(short) = shortened(&text, context, room, encoding, mark) else {
+            break;
+        };
         let new = Replacement::new(with_content(&message, &short)?, encoding)?;
         if new.tokens <= limit {
             return Some(new);
@@ -161,7 +196,10 @@ fn cut(draft: &Draft<'_>, at: usize, limit: u64, context: &Context) -> Option<Re
     let mut keep = bytes_for(text.len(), limit, tokens);
     let mut best = None;
     for _ in 0..TRIES {
-        let new = Replacement::new(with_content(&message, &head_and_tail(&text, keep, tokens))?, encoding)?;
+        let new = Replacement::new(
+            with_content(&message, &head_and_tail(&text, keep, tokens))?,
+            encoding,
+        )?;
         let fits = new.tokens <= limit;
         let next = bytes_for(keep, limit, new.tokens + new.tokens / 50 + 1);
         best = Some(new);
@@ -182,12 +220,18 @@ fn bytes_for(bytes: usize, limit: u64, tokens: u64) -> usize {
 fn head_and_tail(text: &str, keep: usize, tokens: u64) -> String {
     let (head, tail) = ends(text, keep);
     let removed = text.len() - head.len() - tail.len();
-    format!("{head}\n[… {removed} of {} bytes {MARK}; it had {tokens} tokens …]\n{tail}", text.len())
+    format!(
+        "{head}\n[… {removed} of {} bytes {MARK}; it had {tokens} tokens …]\n{tail}",
+        text.len()
+    )
 }
 
 /// The beginning and the end of `text`, about `keep` bytes together, cut between characters.
 fn ends(text: &str, keep: usize) -> (&str, &str) {
     let head = text.floor_char_boundary(keep * HEAD_PERCENT / 100);
     let tail = text.ceil_char_boundary(text.len().saturating_sub(keep.saturating_sub(head)));
-    (text.get(..head).unwrap_or_default(), text.get(tail.max(head)..).unwrap_or_default())
+    (
+        text.get(..head).unwrap_or_default(),
+        text.get(tail.max(head)..).unwrap_or_default(),
+    )
 }

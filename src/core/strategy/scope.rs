@@ -2,8 +2,9 @@
 
 use globset::GlobSet;
 
-use crate::core::chat::{Exchange, Message, Role};
-use crate::core::draft::{Draft, Standing};
+use crate::core::conversation::{Exchange, Role};
+use crate::core::edit::{Draft, Zone};
+use crate::core::wire::chat::Message;
 
 /// Limits that every step has. The default has none.
 #[derive(Debug, Clone, Default)]
@@ -19,10 +20,12 @@ pub struct Scope {
 impl Scope {
     /// The exchanges of the span that the step may touch as a whole, oldest first.
     pub(super) fn span(&self, draft: &Draft<'_>) -> Vec<Exchange> {
-        let messages = draft.subject().messages;
-        let mut span = draft.standing(Standing::Span);
+        let messages = draft.conversation().messages;
+        let mut span = draft.standing(Zone::Span);
         span.retain(|exchange| {
-            let calls = messages.get(exchange.first..exchange.end).unwrap_or_default();
+            let calls = messages
+                .get(exchange.first..exchange.end)
+                .unwrap_or_default();
             let mut names = calls.iter().flat_map(names_called);
             self.is_old(draft, exchange.end)
                 && match (&self.tools, &self.exclude_tools) {
@@ -31,7 +34,8 @@ impl Scope {
                     (None, Some(excluded)) => !names.any(|name| excluded.is_match(name)),
                     (Some(tools), Some(excluded)) => {
                         let names: Vec<String> = names.collect();
-                        names.iter().any(|name| tools.is_match(name)) && !names.iter().any(|name| excluded.is_match(name))
+                        names.iter().any(|name| tools.is_match(name))
+                            && !names.iter().any(|name| excluded.is_match(name))
                     }
                 }
         });
@@ -40,10 +44,14 @@ impl Scope {
 
     /// The tool results of the span that the step may touch, oldest first, each with its exchange.
     pub(super) fn results(&self, draft: &Draft<'_>) -> Vec<(Exchange, usize)> {
-        let messages = draft.subject().messages;
+        let messages = draft.conversation().messages;
         let mut results = Vec::new();
-        for exchange in draft.standing(Standing::Span) {
-            results.extend((exchange.first..exchange.end).filter(|at| is_result(messages, *at)).map(|at| (exchange, at)));
+        for exchange in draft.standing(Zone::Span) {
+            results.extend(
+                (exchange.first..exchange.end)
+                    .filter(|at| is_result(messages, *at))
+                    .map(|at| (exchange, at)),
+            );
         }
         results.retain(|(exchange, at)| self.covers(draft, exchange, *at));
         results
@@ -57,27 +65,47 @@ impl Scope {
         if self.tools.is_none() && self.exclude_tools.is_none() {
             return true;
         }
-        let Some(name) = name_of_result(draft.subject().messages, exchange, at) else { return self.tools.is_none() };
-        self.tools.as_ref().is_none_or(|tools| tools.is_match(&name))
-            && !self.exclude_tools.as_ref().is_some_and(|tools| tools.is_match(&name))
+        let Some(name) = name_of_result(draft.conversation().messages, exchange, at) else {
+            return self.tools.is_none();
+        };
+        self.tools
+            .as_ref()
+            .is_none_or(|tools| tools.is_match(&name))
+            && !self
+                .exclude_tools
+                .as_ref()
+                .is_some_and(|tools| tools.is_match(&name))
     }
 
     /// Whether what ends at `end` is older than the newest messages that are left alone.
     pub(super) fn is_old(&self, draft: &Draft<'_>, end: usize) -> bool {
-        end + self.older_than <= draft.subject().messages.len()
+        end + self.older_than <= draft.conversation().messages.len()
     }
 }
 
 /// Whether a message is the result of a call.
 pub(super) fn is_result(messages: &[Message<'_>], at: usize) -> bool {
-    messages.get(at).is_some_and(|message| matches!(message.role, Role::Tool | Role::Function))
+    messages
+        .get(at)
+        .is_some_and(|message| matches!(message.role, Role::Tool | Role::Function))
 }
 
 /// The name of the tool whose result stands at `at`.
-pub(super) fn name_of_result(messages: &[Message<'_>], exchange: &Exchange, at: usize) -> Option<String> {
+pub(super) fn name_of_result(
+    messages: &[Message<'_>],
+    exchange: &Exchange,
+    at: usize,
+) -> Option<String> {
     let (call, result) = (messages.get(exchange.first)?, messages.get(at)?);
-    let called = call.calls.iter().find(|call| Some(&call.id) == result.answers.as_ref()).map(|call| call.name.as_ref());
-    called.map(str::to_owned).or_else(|| result.name.as_deref().map(str::to_owned)).or_else(|| legacy_name(call))
+    let called = call
+        .calls
+        .iter()
+        .find(|call| Some(&call.id) == result.answers.as_ref())
+        .map(|call| call.name.as_ref());
+    called
+        .map(str::to_owned)
+        .or_else(|| result.name.as_deref().map(str::to_owned))
+        .or_else(|| legacy_name(call))
 }
 
 fn names_called(message: &Message<'_>) -> Vec<String> {
@@ -90,5 +118,7 @@ fn legacy_name(message: &Message<'_>) -> Option<String> {
     struct Name {
         name: String,
     }
-    serde_json::from_str::<Name>(message.function_call?).ok().map(|call| call.name)
+    serde_json::from_str::<Name>(message.function_call?)
+        .ok()
+        .map(|call| call.name)
 }

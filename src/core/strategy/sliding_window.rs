@@ -2,9 +2,9 @@
 
 use std::collections::HashSet;
 
-use super::scope::Scope;
-use crate::core::chat::Kind;
-use crate::core::draft::{Draft, Standing};
+use crate::core::conversation::Kind;
+use crate::core::edit::{Draft, Zone};
+use crate::core::strategy::scope::Scope;
 
 /// Its name.
 pub(super) const NAME: &str = "sliding_window";
@@ -22,11 +22,15 @@ pub enum SlidingWindow {
 
 /// Instructions do not count: they stay and are no part of the conversation.
 pub(super) fn apply(options: &SlidingWindow, scope: &Scope, draft: &mut Draft<'_>) -> u64 {
-    let span: HashSet<usize> = scope.span(draft).iter().map(|exchange| exchange.first).collect();
+    let span: HashSet<usize> = scope
+        .span(draft)
+        .iter()
+        .map(|exchange| exchange.first)
+        .collect();
     let (mut turns, mut exchanges, mut messages) = (0_u64, 0_u64, 0_u64);
     let mut old = Vec::new();
     for (exchange, standing) in draft.remaining().rev() {
-        if exchange.kind == Kind::Instruction || standing == Standing::Condensed {
+        if exchange.kind == Kind::Instruction || standing == Zone::Condensed {
             continue;
         }
         let stays = match *options {

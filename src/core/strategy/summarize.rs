@@ -2,15 +2,16 @@
 //! files that were touched, and values that a digest would keep. The core only looks whether there is a summary, and says
 //! which one is missing; who asks for it is the shell's business.
 
+use crate::core::wire::chat::cache_control;
 use std::sync::Arc;
 
-use super::scope::Scope;
-use super::synthetic::{Tag, cache_control};
-use super::{Asked, Done, Outside, Stopped, digest};
-use crate::core::chat::Exchange;
-use crate::core::draft::{Draft, Goal, Standing};
-use crate::core::policy::Budget;
-use crate::core::size::scale;
+use crate::core::budget::Budget;
+use crate::core::conversation::Exchange;
+use crate::core::conversation::scale;
+use crate::core::edit::Tag;
+use crate::core::edit::{Draft, Target, Zone};
+use crate::core::strategy::scope::Scope;
+use crate::core::strategy::{Done, ExternalInputs, Need, Stopped, digest};
 use crate::core::summary::{Options, State, Summary, files, floor, next};
 
 /// Its name.
@@ -43,16 +44,31 @@ pub(super) fn apply(
     options: &Options,
     scope: &Scope,
     draft: &mut Draft<'_>,
-    goal: Goal,
+    goal: Target,
     window: u64,
-    outside: &Outside<'_>,
+    outside: &ExternalInputs<'_>,
 ) -> Result<Done, Stopped> {
-    let Some(summaries) = outside.summaries else { return Ok(Done::default()) };
+    let Some(summaries) = outside.summaries else {
+        return Ok(Done::default());
+    };
     let floor = floor(draft);
-    let tail = draft.standing(Standing::Tail).first().map_or(draft.subject().messages.len(), |exchange| exchange.first);
-    let ends = draft.subject().exchanges.iter().rev().map(|exchange| exchange.end);
+    let tail = draft
+        .standing(Zone::Tail)
+        .first()
+        .map_or(draft.conversation().messages.len(), |exchange| {
+            exchange.first
+        });
+    let ends = draft
+        .conversation()
+        .exchanges
+        .iter()
+        .rev()
+        .map(|exchange| exchange.end);
     let (mut found, mut stands) = (None, None);
-    for end in ends.filter(|end| *end <= tail).take_while(|end| *end > floor) {
+    for end in ends
+        .filter(|end| *end <= tail)
+        .take_while(|end| *end > floor)
+    {
         match summaries.of(end) {
             Some(State::Ready(summary)) => {
                 found = Some((end, summary));
@@ -69,32 +85,69 @@ pub(super) fn apply(
         return Ok(done);
     }
     if summaries.may_ask {
-        let budget = Budget { window, room: goal.room, target: goal.target, min_gain: scale(goal.room, WORTH_ASKING) };
+        let budget = Budget {
+            window,
+            room: goal.room,
+            target: goal.target,
+            min_gain: scale(goal.room, WORTH_ASKING),
+        };
         // Whoever waits for a summary wants the one that leaves nothing more to do.
-        if let Some(due) = next(draft, options, scope.older_than, budget, u64::MAX, 0, summaries) {
-            return Err(Stopped::Asks(Box::new(Asked::Summary(Box::new(due)))));
+        if let Some(due) = next(
+            draft,
+            options,
+            scope.older_than,
+            budget,
+            u64::MAX,
+            0,
+            summaries,
+        ) {
+            return Err(Stopped::Asks(Box::new(Need::Summary(Box::new(due)))));
         }
     }
-    Ok(Done { replaced: 0, details: stands.map(|stands| (stands, 1)).into_iter().collect() })
+    Ok(Done {
+        replaced: 0,
+        details: stands.map(|stands| (stands, 1)).into_iter().collect(),
+    })
 }
 
 /// Lets `summary` stand for what it covers; `None` when that would be no smaller.
-fn put(summary: &Arc<Summary>, end: usize, options: &Options, scope: &Scope, draft: &mut Draft<'_>, goal: Goal) -> Option<Done> {
-    let messages = draft.subject().messages;
+fn put(
+    summary: &Arc<Summary>,
+    end: usize,
+    options: &Options,
+    scope: &Scope,
+    draft: &mut Draft<'_>,
+    goal: Target,
+) -> Option<Done> {
+    let messages = draft.conversation().messages;
     let span = scope.span(draft);
-    let mut covered: Vec<Exchange> = draft.standing(Standing::Condensed);
+    let mut covered: Vec<Exchange> = draft.standing(Zone::Condensed);
     covered.extend(&span);
     covered.retain(|exchange| exchange.end <= end);
     covered.sort_by_key(|exchange| exchange.first);
     if !covered.iter().any(|exchange| span.contains(exchange)) {
         return None;
     }
-    let before: u64 = covered.iter().map(|exchange| draft.tokens_in(exchange)).sum();
+    let before: u64 = covered
+        .iter()
+        .map(|exchange| draft.tokens_in(exchange))
+        .sum();
     let rest = draft.size().tokens - before;
-    let mark = covered.iter().rev().find_map(|exchange| messages.get(exchange.first..exchange.end)?.iter().rev().find_map(cache_control));
-    let encoding = draft.subject().encoding;
+    let mark = covered.iter().rev().find_map(|exchange| {
+        messages
+            .get(exchange.first..exchange.end)?
+            .iter()
+            .rev()
+            .find_map(cache_control)
+    });
+    let encoding = draft.conversation().encoding;
     let message = |parts: &[&str]| {
-        let body = parts.iter().filter(|part| !part.is_empty()).copied().collect::<Vec<_>>().join("\n");
+        let body = parts
+            .iter()
+            .filter(|part| !part.is_empty())
+            .copied()
+            .collect::<Vec<_>>()
+            .join("\n");
         Tag::Summary.message_of(options.role.as_str(), &body, mark, encoding)
     };
     let mut new = message(&[&summary.text])?;
@@ -102,27 +155,51 @@ fn put(summary: &Arc<Summary>, end: usize, options: &Options, scope: &Scope, dra
     let share = scale(goal.target, options.facts);
     let limit = new.tokens + share.min(goal.room.saturating_sub(rest + new.tokens));
     let touched = files(messages.get(..end).unwrap_or(messages), &options.artifacts);
-    let lists = MOST_FILES.iter().map(|most| touched.told(*most)).find_map(|lists| {
-        let with = message(&[&summary.text, &lists]).filter(|with| with.tokens <= limit && with.tokens < before)?;
-        Some((lists, with))
-    });
+    let lists = MOST_FILES
+        .iter()
+        .map(|most| touched.told(*most))
+        .find_map(|lists| {
+            let with = message(&[&summary.text, &lists])
+                .filter(|with| with.tokens <= limit && with.tokens < before)?;
+            Some((lists, with))
+        });
     let mut lists_told = String::new();
     if let Some((lists, with)) = lists {
         (lists_told, new) = (lists, with);
     }
-    let room = limit.min(goal.target.saturating_sub(rest)).saturating_sub(new.tokens);
-    let exchanges: Vec<Exchange> = draft.subject().exchanges.iter().filter(|exchange| exchange.end <= end).copied().collect();
-    let facts = digest::facts(draft, &exchanges, &covered, &[&summary.text, &lists_told], room);
+    let room = limit
+        .min(goal.target.saturating_sub(rest))
+        .saturating_sub(new.tokens);
+    let exchanges: Vec<Exchange> = draft
+        .conversation()
+        .exchanges
+        .iter()
+        .filter(|exchange| exchange.end <= end)
+        .copied()
+        .collect();
+    let facts = digest::facts(
+        draft,
+        &exchanges,
+        &covered,
+        &[&summary.text, &lists_told],
+        room,
+    );
     if !facts.is_empty() {
         let facts = format!("## Extract of the same messages\n{facts}");
-        if let Some(with) = message(&[&summary.text, &lists_told, &facts]).filter(|with| with.tokens <= limit) {
+        if let Some(with) =
+            message(&[&summary.text, &lists_told, &facts]).filter(|with| with.tokens <= limit)
+        {
             new = with;
         }
     }
     if new.tokens >= before {
         return None;
     }
-    let summarized: usize = exchanges.iter().filter(|exchange| !draft_keeps(draft, exchange, &covered)).map(|e| e.end - e.first).sum();
+    let summarized: usize = exchanges
+        .iter()
+        .filter(|exchange| !draft_keeps(draft, exchange, &covered))
+        .map(|e| e.end - e.first)
+        .sum();
     let details = vec![
         ("messages_summarized", summarized as u64),
         ("messages_kept", (messages.len() - summarized) as u64),
@@ -133,12 +210,21 @@ fn put(summary: &Arc<Summary>, end: usize, options: &Options, scope: &Scope, dra
         ("summary_chars", summary.text.chars().count() as u64),
         ("summarizer_calls", summary.spent.calls),
         ("summarizer_prompt_tokens", summary.spent.prompt_tokens),
-        ("summarizer_completion_tokens", summary.spent.completion_tokens),
-        ("summarizer_ms", u64::try_from(summary.spent.took.as_millis()).unwrap_or(u64::MAX)),
+        (
+            "summarizer_completion_tokens",
+            summary.spent.completion_tokens,
+        ),
+        (
+            "summarizer_ms",
+            u64::try_from(summary.spent.took.as_millis()).unwrap_or(u64::MAX),
+        ),
         ("ready", 1),
     ];
     draft.condense(&covered, vec![new]);
-    Some(Done { replaced: 0, details })
+    Some(Done {
+        replaced: 0,
+        details,
+    })
 }
 
 /// Whether an exchange that the summary covers stays all the same.

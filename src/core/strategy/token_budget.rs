@@ -1,9 +1,10 @@
 //! `token_budget`: the oldest exchanges of the span go until the rest fits. What else the list must keep (head and
 //! tail) always stays, so at least one exchange does.
 
-use super::scope::Scope;
-use crate::core::draft::{Draft, Goal, Standing};
-use crate::core::size::{Amount, scale};
+use crate::core::budget::Amount;
+use crate::core::conversation::scale;
+use crate::core::edit::{Draft, Target, Zone};
+use crate::core::strategy::scope::Scope;
 
 /// Its name.
 pub(super) const NAME: &str = "token_budget";
@@ -18,9 +19,19 @@ pub struct TokenBudget {
     pub threshold: f64,
 }
 
-pub(super) fn apply(options: &TokenBudget, scope: &Scope, draft: &mut Draft<'_>, goal: Goal) -> u64 {
-    let budget = options.budget.map_or(goal.target, |budget| budget.of(goal.room));
-    let goal = Goal { target: scale(budget, options.threshold.min(1.0)), ..goal };
+pub(super) fn apply(
+    options: &TokenBudget,
+    scope: &Scope,
+    draft: &mut Draft<'_>,
+    goal: Target,
+) -> u64 {
+    let budget = options
+        .budget
+        .map_or(goal.target, |budget| budget.of(goal.room));
+    let goal = Target {
+        target: scale(budget, options.threshold.min(1.0)),
+        ..goal
+    };
     let by_count = goal.messages.is_some() || goal.turns.is_some();
     if !by_count && draft.size().tokens <= scale(budget, options.threshold) {
         return 0;
@@ -32,8 +43,11 @@ pub(super) fn apply(options: &TokenBudget, scope: &Scope, draft: &mut Draft<'_>,
         draft.drop_exchange(&exchange);
     }
     // What stands for older messages goes only where the request fits without it.
-    let condensed = draft.standing(Standing::Condensed);
-    let standing_in: u64 = condensed.iter().map(|exchange| draft.tokens_in(exchange)).sum();
+    let condensed = draft.standing(Zone::Condensed);
+    let standing_in: u64 = condensed
+        .iter()
+        .map(|exchange| draft.tokens_in(exchange))
+        .sum();
     if draft.size().tokens.saturating_sub(standing_in) > goal.room {
         return 0;
     }

@@ -4,15 +4,15 @@
 //! The options do not put each other out of action: an outline shows the items that `sample` picks, and what is still
 //! large after either, or cannot be sampled, is truncated. JSON stays JSON.
 
-use super::rewrite::with_texts;
-use super::scope::Scope;
-use super::truncate::{MARK, MARK_KEY, Truncate};
-use crate::core::chat::Message;
-use crate::core::draft::Draft;
+use crate::core::edit::Draft;
+use crate::core::edit::Replacement;
 use crate::core::json::Json;
-use crate::core::plan::Replacement;
+use crate::core::strategy::scope::Scope;
+use crate::core::strategy::truncate::{MARK, MARK_KEY, Truncate};
 use crate::core::text::is_failure;
 use crate::core::tokens::Encoding;
+use crate::core::wire::chat::Message;
+use crate::core::wire::chat::with_texts;
 
 /// Its name.
 pub(super) const NAME: &str = "trim_results";
@@ -72,11 +72,14 @@ impl Pick {
 }
 
 pub(super) fn apply(options: &TrimResults, scope: &Scope, draft: &mut Draft<'_>) -> u64 {
-    let encoding = draft.subject().encoding;
+    let encoding = draft.conversation().encoding;
     let mut replaced = 0;
     for (_, at) in scope.results(draft) {
-        let Ok(message) = Message::parse(draft.raw(at)) else { continue };
-        let new = with_texts(&message, |text| trimmed(options, text, encoding)).and_then(|json| Replacement::new(json, encoding));
+        let Ok(message) = Message::parse(draft.raw(at)) else {
+            continue;
+        };
+        let new = with_texts(&message, |text| trimmed(options, text, encoding))
+            .and_then(|json| Replacement::new(json, encoding));
         if let Some(new) = new {
             replaced += u64::from(draft.replace(at, new));
         }
@@ -91,7 +94,13 @@ fn trimmed(options: &TrimResults, text: &str, encoding: Encoding) -> Option<Stri
     if (options.skip_small && !large) || is_failure(text) || text.contains(MARK) {
         return None;
     }
-    let Some(json) = Json::parse(text) else { return if large { truncate.text(text, encoding) } else { None } };
+    let Some(json) = Json::parse(text) else {
+        return if large {
+            truncate.text(text, encoding)
+        } else {
+            None
+        };
+    };
     let shaped = match (options.outline, options.sample) {
         (Some(outline), sample) => outline.of(&json, sample),
         (None, Some(sample)) => sampled(&json, sample),
@@ -99,8 +108,16 @@ fn trimmed(options: &TrimResults, text: &str, encoding: Encoding) -> Option<Stri
         (None, None) => return None,
     };
     // What has no list to sample, or says less than its outline would, is truncated like any other.
-    let shaped = if shaped.to_string().len() < text.len() { shaped } else { json };
-    let new = if truncate.measure(&shaped.to_string(), encoding) > truncate.size { truncate.json(&shaped, encoding) } else { shaped };
+    let shaped = if shaped.to_string().len() < text.len() {
+        shaped
+    } else {
+        json
+    };
+    let new = if truncate.measure(&shaped.to_string(), encoding) > truncate.size {
+        truncate.json(&shaped, encoding)
+    } else {
+        shaped
+    };
     Some(new.to_string()).filter(|new| new.len() < text.len())
 }
 
@@ -120,7 +137,9 @@ fn picked(items: &[Json], sample: Sample) -> Vec<Json> {
         Pick::Spread if wanted > 1 => nth * (all - 1) / (wanted - 1),
         Pick::Spread => 0,
     };
-    (0..wanted).filter_map(|nth| items.get(at(nth)).cloned()).collect()
+    (0..wanted)
+        .filter_map(|nth| items.get(at(nth)).cloned())
+        .collect()
 }
 
 /// The value with its large lists sampled: the list itself, and lists right below an object.
@@ -130,9 +149,17 @@ fn sampled(value: &Json, sample: Sample) -> Json {
             ("items".to_owned(), Json::List(picked(items, sample))),
             ("total_count".to_owned(), number(items.len())),
             ("sampled".to_owned(), word(sample.pick.as_str())),
-            (MARK_KEY.to_owned(), word(&format!("{} items {MARK}", items.len() - sample.items))),
+            (
+                MARK_KEY.to_owned(),
+                word(&format!("{} items {MARK}", items.len() - sample.items)),
+            ),
         ]),
-        Json::Object(members) => Json::Object(members.iter().map(|(key, value)| (key.clone(), sampled(value, sample))).collect()),
+        Json::Object(members) => Json::Object(
+            members
+                .iter()
+                .map(|(key, value)| (key.clone(), sampled(value, sample)))
+                .collect(),
+        ),
         other => other.clone(),
     }
 }
@@ -153,27 +180,62 @@ impl Outline {
     }
 
     fn level(self, value: &Json, sample: Option<Sample>, depth: usize) -> Json {
-        let inner = |value: &Json| if depth > 1 { self.level(value, sample, depth - 1) } else { shallow(value) };
-        let sample_of = |items: &[Json]| picked(items, sample.unwrap_or(Sample { items: self.items, pick: Pick::First }));
+        let inner = |value: &Json| {
+            if depth > 1 {
+                self.level(value, sample, depth - 1)
+            } else {
+                shallow(value)
+            }
+        };
+        let sample_of = |items: &[Json]| {
+            picked(
+                items,
+                sample.unwrap_or(Sample {
+                    items: self.items,
+                    pick: Pick::First,
+                }),
+            )
+        };
         match value {
             Json::List(items) => Json::Object(vec![
                 ("type".to_owned(), word("list")),
                 ("count".to_owned(), number(items.len())),
-                ("sample".to_owned(), Json::List(sample_of(items).iter().map(inner).collect())),
+                (
+                    "sample".to_owned(),
+                    Json::List(sample_of(items).iter().map(inner).collect()),
+                ),
             ]),
             Json::Object(members) => Json::Object(vec![
                 ("type".to_owned(), word("object")),
                 ("count".to_owned(), number(members.len())),
-                ("keys".to_owned(), Json::List(members.iter().take(self.items.max(20)).map(|(key, _)| word(key)).collect())),
+                (
+                    "keys".to_owned(),
+                    Json::List(
+                        members
+                            .iter()
+                            .take(self.items.max(20))
+                            .map(|(key, _)| word(key))
+                            .collect(),
+                    ),
+                ),
                 (
                     "sample".to_owned(),
-                    Json::Object(members.iter().take(self.items).map(|(key, value)| (key.clone(), inner(value))).collect()),
+                    Json::Object(
+                        members
+                            .iter()
+                            .take(self.items)
+                            .map(|(key, value)| (key.clone(), inner(value)))
+                            .collect(),
+                    ),
                 ),
             ]),
             Json::String(text) if text.chars().count() > 100 => Json::Object(vec![
                 ("type".to_owned(), word("text")),
                 ("length".to_owned(), number(text.chars().count())),
-                ("excerpt".to_owned(), Json::String(text.chars().take(100).collect())),
+                (
+                    "excerpt".to_owned(),
+                    Json::String(text.chars().take(100).collect()),
+                ),
             ]),
             scalar => scalar.clone(),
         }
@@ -185,7 +247,9 @@ fn shallow(value: &Json) -> Json {
     match value {
         Json::List(items) => word(&format!("list of {}", items.len())),
         Json::Object(members) => word(&format!("object of {}", members.len())),
-        Json::String(text) if text.chars().count() > 100 => word(&format!("text of {} characters", text.chars().count())),
+        Json::String(text) if text.chars().count() > 100 => {
+            word(&format!("text of {} characters", text.chars().count()))
+        }
         scalar => scalar.clone(),
     }
 }

@@ -1,7 +1,7 @@
 //! Head and tail of what is too large: of a text, and of JSON, which stays JSON.
 
+use crate::core::conversation::level;
 use crate::core::json::Json;
-use crate::core::size::level;
 use crate::core::tokens::Encoding;
 
 /// What every cut says; a text that says so is not cut again.
@@ -42,7 +42,10 @@ impl<'j> Weighed<'j> {
     fn of(value: &'j Json) -> Self {
         let inner: Vec<Weighed<'j>> = match value {
             Json::List(items) => items.iter().map(Weighed::of).collect(),
-            Json::Object(members) => members.iter().map(|(_, value)| Weighed::of(value)).collect(),
+            Json::Object(members) => members
+                .iter()
+                .map(|(_, value)| Weighed::of(value))
+                .collect(),
             _ => Vec::new(),
         };
         let values: u64 = inner.iter().map(|inner| inner.chars).sum();
@@ -53,9 +56,15 @@ impl<'j> Weighed<'j> {
             Json::Number(spelling) => spelling.chars().count() as u64,
             Json::String(text) => written(text),
             Json::List(_) => 2 + values + between,
-            Json::Object(members) => 2 + values + between + members.iter().map(|(key, _)| written(key) + 1).sum::<u64>(),
+            Json::Object(members) => {
+                2 + values + between + members.iter().map(|(key, _)| written(key) + 1).sum::<u64>()
+            }
         };
-        Weighed { value, chars, inner }
+        Weighed {
+            value,
+            chars,
+            inner,
+        }
     }
 }
 
@@ -76,23 +85,38 @@ fn width(c: char) -> u64 {
 /// Two ends of a text with what was removed between them.
 fn marked(head: &str, tail: &str, removed: usize) -> String {
     let mark = format!("[… {removed} characters {MARK} …]");
-    if head.is_empty() && tail.is_empty() { mark } else { format!("{head}\n{mark}\n{tail}") }
+    if head.is_empty() && tail.is_empty() {
+        mark
+    } else {
+        format!("{head}\n{mark}\n{tail}")
+    }
 }
 
 impl Truncate {
     pub(super) fn measure(self, text: &str, encoding: Encoding) -> u64 {
-        if self.tokens { encoding.count(text) } else { text.chars().count() as u64 }
+        if self.tokens {
+            encoding.count(text)
+        } else {
+            text.chars().count() as u64
+        }
     }
 
     /// Head and tail of a text, cut between characters, with what was removed in between.
     pub(super) fn text(self, text: &str, encoding: Encoding) -> Option<String> {
         let total = self.measure(text, encoding);
-        let (head, tail) = (self.bytes(text, self.head, total, false), self.bytes(text, self.tail, total, true));
+        let (head, tail) = (
+            self.bytes(text, self.head, total, false),
+            self.bytes(text, self.tail, total, true),
+        );
         if head + tail >= text.len() {
             return None;
         }
         let (head, tail) = (text.get(..head)?, text.get(text.len() - tail..)?);
-        Some(marked(head, tail, text.chars().count() - head.chars().count() - tail.chars().count()))
+        Some(marked(
+            head,
+            tail,
+            text.chars().count() - head.chars().count() - tail.chars().count(),
+        ))
     }
 
     /// Bytes that `amount` of a text's beginning (or end) takes; tokens by the text's average.
@@ -100,13 +124,26 @@ impl Truncate {
         let amount = usize::try_from(amount).unwrap_or(usize::MAX);
         if self.tokens {
             let bytes =
-                usize::try_from(text.len() as u128 * amount as u128 / u128::from(total.max(1))).unwrap_or(text.len()).min(text.len());
-            return if from_end { text.len() - text.ceil_char_boundary(text.len() - bytes) } else { text.floor_char_boundary(bytes) };
+                usize::try_from(text.len() as u128 * amount as u128 / u128::from(total.max(1)))
+                    .unwrap_or(text.len())
+                    .min(text.len());
+            return if from_end {
+                text.len() - text.ceil_char_boundary(text.len() - bytes)
+            } else {
+                text.floor_char_boundary(bytes)
+            };
         }
         match amount.checked_sub(1) {
             None => 0,
-            Some(last) if from_end => text.char_indices().rev().nth(last).map_or(text.len(), |(at, _)| text.len() - at),
-            Some(_) => text.char_indices().nth(amount).map_or(text.len(), |(at, _)| at),
+            Some(last) if from_end => text
+                .char_indices()
+                .rev()
+                .nth(last)
+                .map_or(text.len(), |(at, _)| text.len() - at),
+            Some(_) => text
+                .char_indices()
+                .nth(amount)
+                .map_or(text.len(), |(at, _)| at),
         }
     }
 
@@ -115,11 +152,17 @@ impl Truncate {
     pub(super) fn json(self, value: &Json, encoding: Encoding) -> Json {
         let value = Weighed::of(value);
         let total = self.measure(&value.value.to_string(), encoding).max(1);
-        let chars = |amount: u64| u64::try_from(u128::from(amount) * u128::from(value.chars) / u128::from(total)).unwrap_or(u64::MAX);
-        let mut room = chars(self.size).min(chars(self.head.saturating_add(self.tail)).saturating_add(MARK_CHARS));
+        let chars = |amount: u64| {
+            u64::try_from(u128::from(amount) * u128::from(value.chars) / u128::from(total))
+                .unwrap_or(u64::MAX)
+        };
+        let mut room = chars(self.size)
+            .min(chars(self.head.saturating_add(self.tail)).saturating_add(MARK_CHARS));
         let mut new = self.cut(&value, room);
         for _ in 1..TRIES {
-            let over = self.measure(&new.to_string(), encoding).saturating_sub(self.size);
+            let over = self
+                .measure(&new.to_string(), encoding)
+                .saturating_sub(self.size);
             if over == 0 {
                 break;
             }
@@ -149,26 +192,59 @@ impl Truncate {
             Json::Number(spelling) => Json::String(self.short(spelling, room)),
             Json::List(items) => {
                 let least = LEAST_CHARS.max(room / WHOLE_ITEM_SHARE);
-                let sizes: Vec<(u64, u64)> = value.inner.iter().map(|item| (1, item.chars)).collect();
+                let sizes: Vec<(u64, u64)> =
+                    value.inner.iter().map(|item| (1, item.chars)).collect();
                 let (first, last, each) = self.share(&sizes, room, least);
                 let removed = items.len() - first - last;
                 let mark = || Json::String(format!("… {removed} of {} items {MARK}", items.len()));
-                let cut = |items: &[Weighed<'_>]| items.iter().map(|item| self.cut(item, each)).collect::<Vec<_>>();
+                let cut = |items: &[Weighed<'_>]| {
+                    items
+                        .iter()
+                        .map(|item| self.cut(item, each))
+                        .collect::<Vec<_>>()
+                };
                 let (head, tail) = ends(&value.inner, first, last);
-                Json::List(cut(head).into_iter().chain((removed > 0).then(mark)).chain(cut(tail)).collect())
+                Json::List(
+                    cut(head)
+                        .into_iter()
+                        .chain((removed > 0).then(mark))
+                        .chain(cut(tail))
+                        .collect(),
+                )
             }
             Json::Object(members) => {
-                let sizes: Vec<(u64, u64)> =
-                    members.iter().zip(&value.inner).map(|((key, _), value)| (written(key) + 2, value.chars)).collect();
+                let sizes: Vec<(u64, u64)> = members
+                    .iter()
+                    .zip(&value.inner)
+                    .map(|((key, _), value)| (written(key) + 2, value.chars))
+                    .collect();
                 let (first, last, each) = self.share(&sizes, room, LEAST_CHARS);
                 let removed = members.len() - first - last;
-                let mark = || (MARK_KEY.to_owned(), Json::String(format!("{removed} of {} members {MARK}", members.len())));
-                let all: Vec<(&String, &Weighed<'_>)> = members.iter().zip(&value.inner).map(|((key, _), value)| (key, value)).collect();
+                let mark = || {
+                    (
+                        MARK_KEY.to_owned(),
+                        Json::String(format!("{removed} of {} members {MARK}", members.len())),
+                    )
+                };
+                let all: Vec<(&String, &Weighed<'_>)> = members
+                    .iter()
+                    .zip(&value.inner)
+                    .map(|((key, _), value)| (key, value))
+                    .collect();
                 let cut = |members: &[(&String, &Weighed<'_>)]| {
-                    members.iter().map(|(key, value)| ((*key).clone(), self.cut(value, each))).collect::<Vec<_>>()
+                    members
+                        .iter()
+                        .map(|(key, value)| ((*key).clone(), self.cut(value, each)))
+                        .collect::<Vec<_>>()
                 };
                 let (head, tail) = ends(&all, first, last);
-                Json::Object(cut(head).into_iter().chain((removed > 0).then(mark)).chain(cut(tail)).collect())
+                Json::Object(
+                    cut(head)
+                        .into_iter()
+                        .chain((removed > 0).then(mark))
+                        .chain(cut(tail))
+                        .collect(),
+                )
             }
             short => short.clone(),
         }
@@ -176,23 +252,41 @@ impl Truncate {
 
     /// The text inside of a JSON string, in `room` characters as they are written.
     fn short(self, text: &str, room: u64) -> String {
-        let room = if self.keeps_nothing() { 0 } else { room.saturating_sub(MARK_CHARS) };
+        let room = if self.keeps_nothing() {
+            0
+        } else {
+            room.saturating_sub(MARK_CHARS)
+        };
         let taken = |mut left: u64, chars: &mut dyn Iterator<Item = char>| {
-            let fit = chars.take_while(|c| left.checked_sub(width(*c)).map(|less| left = less).is_some());
+            let fit = chars.take_while(|c| {
+                left.checked_sub(width(*c))
+                    .map(|less| left = less)
+                    .is_some()
+            });
             fit.map(char::len_utf8).sum::<usize>()
         };
         let head_room = self.head_of(room);
         let head = taken(head_room, &mut text.chars());
         let tail = taken(room - head_room, &mut text.chars().rev()).min(text.len() - head);
-        let (head, tail) = (text.get(..head).unwrap_or_default(), text.get(text.len() - tail..).unwrap_or_default());
-        marked(head, tail, text.chars().count() - head.chars().count() - tail.chars().count())
+        let (head, tail) = (
+            text.get(..head).unwrap_or_default(),
+            text.get(text.len() - tail..).unwrap_or_default(),
+        );
+        marked(
+            head,
+            tail,
+            text.chars().count() - head.chars().count() - tail.chars().count(),
+        )
     }
 
     /// How many of the first entries stay, how many of the last, and what each may take. Entries are what each takes
     /// beside its value, and its value.
     fn share(self, entries: &[(u64, u64)], room: u64, least: u64) -> (usize, usize, u64) {
         let beside: u64 = entries.iter().map(|(beside, _)| beside).sum();
-        let each = level(entries.iter().map(|(_, value)| *value).collect(), room.saturating_sub(beside));
+        let each = level(
+            entries.iter().map(|(_, value)| *value).collect(),
+            room.saturating_sub(beside),
+        );
         if !self.keeps_nothing() && beside <= room && each >= least {
             return (entries.len(), 0, each);
         }
@@ -202,15 +296,26 @@ impl Truncate {
             let more = used + beside + least.min(*value);
             (more <= room).then(|| used = more).is_some()
         };
-        let first = entries.iter().take_while(|entry| fits(self.head_of(room), entry)).count();
+        let first = entries
+            .iter()
+            .take_while(|entry| fits(self.head_of(room), entry))
+            .count();
         // What the first ones left over is for the last ones.
         let last_room = if self.tail > 0 { room } else { 0 };
-        let last = entries.iter().skip(first).rev().take_while(|entry| fits(last_room, entry)).count();
+        let last = entries
+            .iter()
+            .skip(first)
+            .rev()
+            .take_while(|entry| fits(last_room, entry))
+            .count();
         (first, last, least)
     }
 }
 
 /// The `first` first and the `last` last of a list.
 fn ends<T>(all: &[T], first: usize, last: usize) -> (&[T], &[T]) {
-    (all.get(..first).unwrap_or_default(), all.get(all.len() - last..).unwrap_or_default())
+    (
+        all.get(..first).unwrap_or_default(),
+        all.get(all.len() - last..).unwrap_or_default(),
+    )
 }

@@ -1,19 +1,20 @@
 //! `webhook`: the span goes to a service of the operator's; its answer takes the span's place when it is valid and
 //! smaller. The core only asks and takes the answer; who posts and waits is the shell's business.
 
-use super::scope::Scope;
-use super::synthetic::is_ours;
-use super::{Asked, Done, Stopped};
-use crate::core::chat::{Message, Role, group};
-use crate::core::draft::{Draft, Goal, Standing};
-use crate::core::plan::Replacement;
+use crate::core::conversation::{Role, group};
+use crate::core::edit::Replacement;
+use crate::core::edit::is_ours;
+use crate::core::edit::{Draft, Target, Zone};
+use crate::core::strategy::scope::Scope;
+use crate::core::strategy::{Done, Need, Stopped};
+use crate::core::wire::chat::Message;
 
 /// Its name.
 pub(super) const NAME: &str = "webhook";
 
 /// What is asked.
 #[derive(Debug)]
-pub struct Question {
+pub struct WebhookRequest {
     /// Which of the policy's webhooks.
     pub webhook: usize,
     /// The messages as they stand now, raw JSON.
@@ -26,7 +27,7 @@ pub struct Question {
 
 /// What is known of the answer.
 #[derive(Debug, Clone, Default)]
-pub enum Answer {
+pub enum WebhookAnswer {
     /// Nobody was asked, and nobody can be: the step is passed over.
     #[default]
     Unavailable,
@@ -38,41 +39,76 @@ pub enum Answer {
     Messages(Vec<String>),
 }
 
-pub(super) fn apply(webhook: usize, scope: &Scope, draft: &mut Draft<'_>, goal: Goal, answers: &[Answer]) -> Result<Done, Stopped> {
+pub(super) fn apply(
+    webhook: usize,
+    scope: &Scope,
+    draft: &mut Draft<'_>,
+    goal: Target,
+    answers: &[WebhookAnswer],
+) -> Result<Done, Stopped> {
     let mut span = scope.span(draft);
     if span.is_empty() {
         return Ok(Done::default());
     }
     // What an earlier answer stands for is condensed further together with what has aged since.
-    span.extend(draft.standing(Standing::Condensed).into_iter().filter(|exchange| !is_ours(draft, exchange.first)));
+    span.extend(
+        draft
+            .standing(Zone::Condensed)
+            .into_iter()
+            .filter(|exchange| !is_ours(draft, exchange.first)),
+    );
     span.sort_by_key(|exchange| exchange.first);
     let tokens: u64 = span.iter().map(|exchange| draft.tokens_in(exchange)).sum();
     let target_tokens = goal.target.saturating_sub(draft.size().tokens - tokens);
-    match answers.get(webhook).unwrap_or(&Answer::Unavailable) {
-        Answer::Unasked => {
-            let all = span.iter().flat_map(|exchange| exchange.first..exchange.end);
-            let messages = all.flat_map(|at| draft.raws(at)).map(str::to_owned).collect();
-            Err(Stopped::Asks(Box::new(Asked::Webhook(Question { webhook, messages, target_tokens, tokens }))))
+    match answers.get(webhook).unwrap_or(&WebhookAnswer::Unavailable) {
+        WebhookAnswer::Unasked => {
+            let all = span
+                .iter()
+                .flat_map(|exchange| exchange.first..exchange.end);
+            let messages = all
+                .flat_map(|at| draft.raws(at))
+                .map(str::to_owned)
+                .collect();
+            Err(Stopped::Asks(Box::new(Need::Webhook(WebhookRequest {
+                webhook,
+                messages,
+                target_tokens,
+                tokens,
+            }))))
         }
-        Answer::Messages(new) => {
-            let new = taken(new, draft).filter(|new| new.iter().map(|new| new.tokens).sum::<u64>() < tokens);
-            let Some(new) = new else { return Ok(Done { replaced: 0, details: vec![("discarded", 1)] }) };
+        WebhookAnswer::Messages(new) => {
+            let new = taken(new, draft)
+                .filter(|new| new.iter().map(|new| new.tokens).sum::<u64>() < tokens);
+            let Some(new) = new else {
+                return Ok(Done {
+                    replaced: 0,
+                    details: vec![("discarded", 1)],
+                });
+            };
             draft.condense(&span, new);
             Ok(Done::default())
         }
-        Answer::Unavailable | Answer::Failed => Ok(Done::default()),
+        WebhookAnswer::Unavailable | WebhookAnswer::Failed => Ok(Done::default()),
     }
 }
 
 /// The answer as messages, when they are a valid chat of their own without instructions.
 fn taken(new: &[String], draft: &Draft<'_>) -> Option<Vec<Replacement>> {
-    let messages = new.iter().map(|raw| Message::parse(raw).ok()).collect::<Option<Vec<_>>>()?;
+    let messages = new
+        .iter()
+        .map(|raw| Message::parse(raw).ok())
+        .collect::<Option<Vec<_>>>()?;
     let fine = |message: &Message<'_>| {
-        let says = message.content.is_some_and(|content| !matches!(content, r#""""# | "[]")) || message.is_call();
+        let says = message
+            .content
+            .is_some_and(|content| !matches!(content, r#""""# | "[]"))
+            || message.is_call();
         says && !message.role.is_instruction() && message.role != Role::Other
     };
     if messages.is_empty() || !messages.iter().all(fine) || group(&messages).is_err() {
         return None;
     }
-    new.iter().map(|raw| Replacement::new(raw.clone(), draft.subject().encoding)).collect()
+    new.iter()
+        .map(|raw| Replacement::new(raw.clone(), draft.conversation().encoding))
+        .collect()
 }

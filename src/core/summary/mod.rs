@@ -13,29 +13,29 @@
 //! A summary covers a prefix of the *original* messages, which the client sends again each time: so it can be made before
 //! it is needed, does not depend on what other strategies did meanwhile, and can be made anew from the originals.
 
-mod accept;
-mod artifacts;
 mod cut;
-mod fold;
+mod files;
 mod prompt;
+mod refine;
 mod transcript;
+mod validate;
 
 use std::cell::OnceCell;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::digest::{Chain, Digest};
-use super::size::scale;
-use super::tokens::Measure;
+use crate::core::conversation::Measure;
+use crate::core::conversation::scale;
+use crate::core::conversation::{Fingerprint, PrefixHash};
 
-pub use accept::{Accepted, Answer, Rejected, Terms, accept};
-pub(in crate::core) use artifacts::files;
-pub use artifacts::{Artifact, Touch};
-pub use cut::Due;
+pub use cut::PendingSummary;
 pub(in crate::core) use cut::{floor, next};
-pub use fold::{Material, Piece};
+pub(in crate::core) use files::files;
+pub use files::{FileAccess, FileRule};
 pub use prompt::{Limit, Manner, PROMPT, continued, request};
+pub use refine::{Chunk, ChunkPlan};
+pub use validate::{Accepted, Answer, Rejected, Terms, validate};
 
 /// The window that the defaults are made for, tokens.
 const USUAL_WINDOW: u64 = 128_000;
@@ -66,11 +66,11 @@ pub struct Options {
     /// The share of the target for what Baler itself adds to a summary.
     pub facts: f64,
     /// The share of identifiers and numbers in a summary that may stand nowhere in its source.
-    pub max_invented: f64,
+    pub max_ungrounded: f64,
     /// The role of the message with the summary.
     pub role: SummaryRole,
     /// Which calls read and change files.
-    pub artifacts: Arc<[Artifact]>,
+    pub artifacts: Arc<[FileRule]>,
 }
 
 /// The newest part of a conversation that is not summarised: whatever any of these asks for.
@@ -111,8 +111,15 @@ impl Options {
     pub fn keep_tokens(&self, window: u64, target: u64) -> u64 {
         let least = LEAST_KEEP.min(window / 4);
         let wanted = match self.keep {
-            Recent { tokens: Some(tokens), .. } => tokens,
-            Recent { turns: None, messages: None, .. } => scale(USUAL_KEEP, ratio_of(window)).max(least),
+            Recent {
+                tokens: Some(tokens),
+                ..
+            } => tokens,
+            Recent {
+                turns: None,
+                messages: None,
+                ..
+            } => scale(USUAL_KEEP, ratio_of(window)).max(least),
             Recent { .. } => 0,
         };
         wanted.min((target / 2).max(least))
@@ -121,12 +128,13 @@ impl Options {
     /// The longest summary, tokens, where compaction leaves `target` tokens.
     #[must_use]
     pub fn summary_tokens(&self, target: u64) -> u64 {
-        self.max_tokens.min((target / SUMMARY_SHARE).max(LEAST_SUMMARY))
+        self.max_tokens
+            .min((target / SUMMARY_SHARE).max(LEAST_SUMMARY))
     }
 }
 
 fn ratio_of(window: u64) -> f64 {
-    super::size::ratio(window, USUAL_WINDOW).min(1.0)
+    crate::core::conversation::ratio(window, USUAL_WINDOW).min(1.0)
 }
 
 /// A summary of the first messages of a conversation, as a model wrote it and Baler checked it.
@@ -173,10 +181,10 @@ pub enum State {
 /// The summaries of one conversation's prefixes.
 pub struct Summaries<'a> {
     measures: &'a [Measure],
-    seed: Digest,
+    seed: Fingerprint,
     /// Made when it is first looked at: most requests are far from needing a summary.
-    chain: OnceCell<Vec<Digest>>,
-    state: &'a dyn Fn(&Digest) -> Option<State>,
+    chain: OnceCell<Vec<Fingerprint>>,
+    state: &'a dyn Fn(&Fingerprint) -> Option<State>,
     /// Whether a step may stop to ask for a summary that is not ready.
     pub may_ask: bool,
 }
@@ -184,12 +192,23 @@ pub struct Summaries<'a> {
 impl<'a> Summaries<'a> {
     /// The summaries of a conversation whose keys start from `seed`; `state` says what is known of each.
     #[must_use]
-    pub fn new(measures: &'a [Measure], seed: Digest, state: &'a dyn Fn(&Digest) -> Option<State>, may_ask: bool) -> Self {
-        Summaries { measures, seed, chain: OnceCell::new(), state, may_ask }
+    pub fn new(
+        measures: &'a [Measure],
+        seed: Fingerprint,
+        state: &'a dyn Fn(&Fingerprint) -> Option<State>,
+        may_ask: bool,
+    ) -> Self {
+        Summaries {
+            measures,
+            seed,
+            chain: OnceCell::new(),
+            state,
+            may_ask,
+        }
     }
 
     /// The keys: entry `i` is the digest of the first `i` messages, instructions left out.
-    fn chain(&self) -> &[Digest] {
+    fn chain(&self) -> &[Fingerprint] {
         self.chain.get_or_init(|| chain(self.measures, &self.seed))
     }
 
@@ -202,12 +221,15 @@ impl<'a> Summaries<'a> {
 
 impl fmt::Debug for Summaries<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Summaries").field("messages", &self.measures.len()).field("may_ask", &self.may_ask).finish_non_exhaustive()
+        f.debug_struct("Summaries")
+            .field("messages", &self.measures.len())
+            .field("may_ask", &self.may_ask)
+            .finish_non_exhaustive()
     }
 }
 
-fn chain(measures: &[Measure], seed: &Digest) -> Vec<Digest> {
-    let mut chain = Chain::new(seed);
+fn chain(measures: &[Measure], seed: &Fingerprint) -> Vec<Fingerprint> {
+    let mut chain = PrefixHash::new(seed);
     let mut digests = Vec::with_capacity(measures.len() + 1);
     digests.push(chain.digest());
     for measure in measures {
@@ -225,7 +247,10 @@ mod tests {
 
     #[test]
     fn what_stays_and_how_long_a_summary_may_be_go_by_the_window() {
-        let sources = Sources { ladder: Some(vec!["summarize".to_owned()]), ..Sources::default() };
+        let sources = Sources {
+            ladder: Some(vec!["summarize".to_owned()]),
+            ..Sources::default()
+        };
         let policy = load(&sources).unwrap().policies.remove(0);
         let (_, options) = policy.summarize().unwrap();
         for (window, reserve, keep, summary) in [
@@ -238,7 +263,14 @@ mod tests {
         ] {
             let budget = policy.budget(window);
             assert_eq!(window - budget.room, reserve, "{window}");
-            assert_eq!((options.keep_tokens(window, budget.target), options.summary_tokens(budget.target)), (keep, summary), "{window}");
+            assert_eq!(
+                (
+                    options.keep_tokens(window, budget.target),
+                    options.summary_tokens(budget.target)
+                ),
+                (keep, summary),
+                "{window}"
+            );
         }
     }
 }

@@ -6,9 +6,9 @@ use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::encoding::Encoding;
-use crate::core::chat::string;
-use crate::core::size::{as_float, scale};
+use crate::core::conversation::{as_float, scale};
+use crate::core::json::string;
+use crate::core::tokens::Encoding;
 
 /// What a model takes an image for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -47,7 +47,7 @@ const COMPRESSED_AUDIO_BYTES_PER_SECOND: u64 = 21_333;
 /// A file that the request only names.
 const NAMED_FILE_TOKENS: u64 = 1_000;
 /// A part of another kind that is no text.
-pub(super) const OTHER_TOKENS: u64 = 1_600;
+pub(in crate::core) const OTHER_TOKENS: u64 = 1_600;
 /// Bytes of base64 for one token of a file that is no text: a page of a PDF is some 100 kB and 1,500 tokens.
 const FILE_BYTES_PER_TOKEN: u64 = 85;
 
@@ -61,7 +61,11 @@ impl Images {
                 base + tile * width.div_ceil(512) * height.div_ceil(512)
             }
             Images::Patches { per_mille } => {
-                let size = if low { shrunk((width, height), width.max(height), 512) } else { (width, height) };
+                let size = if low {
+                    shrunk((width, height), width.max(height), 512)
+                } else {
+                    (width, height)
+                };
                 (patches(size) * per_mille).div_ceil(1_000)
             }
             Images::Area => (width.saturating_mul(height) / 750).clamp(1, 1_600),
@@ -105,7 +109,7 @@ struct Image<'a> {
 }
 
 /// Tokens of an `image_url`.
-pub(super) fn image_tokens(image: &RawValue, encoding: Encoding) -> u64 {
+pub(in crate::core) fn image_tokens(image: &RawValue, encoding: Encoding) -> u64 {
     let Ok(Image { url, detail }) = serde_json::from_str::<Image<'_>>(image.get()) else {
         return encoding.images.tokens(false, UNKNOWN_PIXELS);
     };
@@ -117,26 +121,35 @@ pub(super) fn image_tokens(image: &RawValue, encoding: Encoding) -> u64 {
 /// Width and height of an image in a data URL.
 fn pixels(url: &str) -> Option<(u64, u64)> {
     let base64 = base64_of(url)?;
-    let size = HEADER_BYTES.iter().find_map(|bytes| imagesize::blob_size(&decoded(base64, *bytes)).ok())?;
-    let side = |length: usize| u64::try_from(length).ok().filter(|length| (1..=LONGEST_SIDE).contains(length));
+    let size = HEADER_BYTES
+        .iter()
+        .find_map(|bytes| imagesize::blob_size(&decoded(base64, *bytes)).ok())?;
+    let side = |length: usize| {
+        u64::try_from(length)
+            .ok()
+            .filter(|length| (1..=LONGEST_SIDE).contains(length))
+    };
     Some((side(size.width)?, side(size.height)?))
 }
 
 fn base64_of(url: &str) -> Option<&str> {
-    url.get(..5).filter(|scheme| scheme.eq_ignore_ascii_case("data:"))?;
+    url.get(..5)
+        .filter(|scheme| scheme.eq_ignore_ascii_case("data:"))?;
     Some(url.split_once(";base64,")?.1)
 }
 
 /// The first `bytes` of what is encoded, as far as they can be read.
 fn decoded(base64: &str, bytes: usize) -> Vec<u8> {
     let head = base64.as_bytes();
-    let head = head.get(..head.len().min(bytes.div_ceil(3) * 4)).unwrap_or_default();
+    let head = head
+        .get(..head.len().min(bytes.div_ceil(3) * 4))
+        .unwrap_or_default();
     let whole = head.get(..head.len() - head.len() % 4).unwrap_or_default();
     STANDARD.decode(whole).unwrap_or_default()
 }
 
 /// Tokens of an `input_audio`.
-pub(super) fn audio_tokens(audio: &RawValue, encoding: Encoding) -> u64 {
+pub(in crate::core) fn audio_tokens(audio: &RawValue, encoding: Encoding) -> u64 {
     #[derive(Deserialize)]
     struct Audio<'a> {
         #[serde(borrow)]
@@ -144,10 +157,16 @@ pub(super) fn audio_tokens(audio: &RawValue, encoding: Encoding) -> u64 {
         #[serde(borrow)]
         format: Option<&'a RawValue>,
     }
-    let Ok(Audio { data, format }) = serde_json::from_str::<Audio<'_>>(audio.get()) else { return 1 };
+    let Ok(Audio { data, format }) = serde_json::from_str::<Audio<'_>>(audio.get()) else {
+        return 1;
+    };
     let length = data.map_or(0, |data| data.get().len() as u64);
     let plain = format.is_none_or(|format| matches!(format.get(), r#""wav""# | r#""pcm16""#));
-    let bytes_per_second = if plain { rate(data).unwrap_or(AUDIO_BYTES_PER_SECOND) } else { COMPRESSED_AUDIO_BYTES_PER_SECOND };
+    let bytes_per_second = if plain {
+        rate(data).unwrap_or(AUDIO_BYTES_PER_SECOND)
+    } else {
+        COMPRESSED_AUDIO_BYTES_PER_SECOND
+    };
     1 + length * encoding.audio_tokens_per_second / bytes_per_second
 }
 
@@ -160,17 +179,23 @@ fn rate(data: Option<&RawValue>) -> Option<u64> {
 }
 
 /// Tokens of a `file`.
-pub(super) fn file_tokens(file: &RawValue, encoding: Encoding) -> u64 {
+pub(in crate::core) fn file_tokens(file: &RawValue, encoding: Encoding) -> u64 {
     #[derive(Deserialize)]
     struct File<'a> {
         #[serde(borrow)]
         file_data: Option<&'a RawValue>,
     }
-    let data = serde_json::from_str::<File<'_>>(file.get()).ok().and_then(|file| file.file_data);
-    let Some(data) = data.and_then(string) else { return NAMED_FILE_TOKENS };
+    let data = serde_json::from_str::<File<'_>>(file.get())
+        .ok()
+        .and_then(|file| file.file_data);
+    let Some(data) = data.and_then(string) else {
+        return NAMED_FILE_TOKENS;
+    };
     let is_text = data.starts_with("data:text/") || data.starts_with("data:application/json");
     match base64_of(&data) {
-        Some(base64) if is_text => encoding.count(&String::from_utf8_lossy(&decoded(base64, usize::MAX / 4))),
+        Some(base64) if is_text => {
+            encoding.count(&String::from_utf8_lossy(&decoded(base64, usize::MAX / 4)))
+        }
         Some(base64) => NAMED_FILE_TOKENS.max(base64.len() as u64 / FILE_BYTES_PER_TOKEN),
         None => encoding.count(&data),
     }
@@ -181,7 +206,10 @@ mod tests {
     use super::*;
 
     fn of(model: &str, json: &str) -> u64 {
-        image_tokens(serde_json::from_str(json).unwrap(), Encoding::for_model(model))
+        image_tokens(
+            serde_json::from_str(json).unwrap(),
+            Encoding::for_model(model),
+        )
     }
 
     /// A PNG of these pixels, as far as its header.
@@ -216,7 +244,11 @@ mod tests {
             ("gemini-2.5-pro", 1_536, 768, "auto", 516),
         ] {
             let json = format!(r#"{{"url":"{}","detail":"{detail}"}}"#, png(width, height));
-            assert_eq!(of(model, &json), tokens, "{model} {width} x {height} {detail}");
+            assert_eq!(
+                of(model, &json),
+                tokens,
+                "{model} {width} x {height} {detail}"
+            );
         }
     }
 
@@ -234,19 +266,35 @@ mod tests {
             assert_eq!(of("gpt-4o", json), 765, "{json}");
         }
         // What claims a side that no image has is not believed.
-        assert_eq!(of("gpt-4o", &format!(r#"{{"url":"{}"}}"#, png(u32::MAX, 1))), 765);
+        assert_eq!(
+            of("gpt-4o", &format!(r#"{{"url":"{}"}}"#, png(u32::MAX, 1))),
+            765
+        );
     }
 
     #[test]
     fn the_usual_formats_tell_their_size() {
-        let gif = [b"GIF89a".as_slice(), &640_u16.to_le_bytes(), &480_u16.to_le_bytes(), &[0; 3]].concat();
+        let gif = [
+            b"GIF89a".as_slice(),
+            &640_u16.to_le_bytes(),
+            &480_u16.to_le_bytes(),
+            &[0; 3],
+        ]
+        .concat();
         let mut jpeg = b"\xff\xd8\xff\xe0\0\x10JFIF\0\x01\x01\0\0\x01\0\x01\0\0".to_vec();
         jpeg.extend(b"\xff\xe1\x20\0".iter().chain(&[0; 0x2000 - 2]));
         jpeg.extend(b"\xff\xc0\0\x11\x08\x01\xe0\x02\x80\x03\x01\x22\0\x02\x11\x01\x03\x11\x01");
         let mut webp = b"RIFF\x24\0\0\0WEBPVP8X\x0a\0\0\0\0\0\0\0".to_vec();
         webp.extend([0x7f, 0x02, 0, 0xdf, 0x01, 0, 0, 0, 0, 0]);
         for (kind, bytes) in [("gif", gif), ("jpeg", jpeg), ("webp", webp)] {
-            assert_eq!(pixels(&format!("data:image/{kind};base64,{}", STANDARD.encode(bytes))), Some((640, 480)), "{kind}");
+            assert_eq!(
+                pixels(&format!(
+                    "data:image/{kind};base64,{}",
+                    STANDARD.encode(bytes)
+                )),
+                Some((640, 480)),
+                "{kind}"
+            );
         }
     }
 
@@ -257,12 +305,24 @@ mod tests {
         wav.extend(16_000_u32.to_le_bytes());
         wav.resize(16_000 * 3, 0);
         let json = format!(r#"{{"data":"{}","format":"wav"}}"#, STANDARD.encode(wav));
-        let of = |model: &str, json: &str| audio_tokens(serde_json::from_str(json).unwrap(), Encoding::for_model(model));
+        let of = |model: &str, json: &str| {
+            audio_tokens(
+                serde_json::from_str(json).unwrap(),
+                Encoding::for_model(model),
+            )
+        };
         assert!((30..=32).contains(&of("gpt-4o-audio-preview", &json)));
         assert!((96..=98).contains(&of("google/gemini-2.5-flash", &json)));
         // A minute of 128 kbit/s: 1,920 tokens by Google's documentation.
-        let minute = format!(r#"{{"data":"{}","format":"mp3"}}"#, STANDARD.encode(vec![0xff; 16_000 * 60]));
+        let minute = format!(
+            r#"{{"data":"{}","format":"mp3"}}"#,
+            STANDARD.encode(vec![0xff; 16_000 * 60])
+        );
         assert!((600..=602).contains(&of("gpt-4o-audio-preview", &minute)));
-        assert!((1_920..=1_922).contains(&of("gemini-2.5-pro", &minute)), "{}", of("gemini-2.5-pro", &minute));
+        assert!(
+            (1_920..=1_922).contains(&of("gemini-2.5-pro", &minute)),
+            "{}",
+            of("gemini-2.5-pro", &minute)
+        );
     }
 }

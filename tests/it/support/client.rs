@@ -28,8 +28,15 @@ impl Answer {
 
     /// The values of a header.
     pub fn headers(&self, name: &str) -> Vec<&str> {
-        let lines = self.head.lines().skip(1).filter_map(|line| line.split_once(':'));
-        lines.filter(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value.trim()).collect()
+        let lines = self
+            .head
+            .lines()
+            .skip(1)
+            .filter_map(|line| line.split_once(':'));
+        lines
+            .filter(|(key, _)| key.eq_ignore_ascii_case(name))
+            .map(|(_, value)| value.trim())
+            .collect()
     }
 
     /// The only value of a header.
@@ -44,7 +51,8 @@ impl Answer {
     }
 
     pub fn json(&self) -> serde_json::Value {
-        serde_json::from_slice(&self.body).unwrap_or_else(|error| panic!("{error}: {:?}", self.text()))
+        serde_json::from_slice(&self.body)
+            .unwrap_or_else(|error| panic!("{error}: {:?}", self.text()))
     }
 }
 
@@ -55,19 +63,30 @@ impl Client {
         stream.write_all(head.as_bytes()).await.unwrap();
         // An answer may come before the body was read: then writing on fails.
         let _ = stream.write_all(body).await;
-        Client { stream, seen: Vec::new() }
+        Client {
+            stream,
+            seen: Vec::new(),
+        }
     }
 
     /// Reads until `pattern` was seen; returns what came up to its end.
     pub async fn read_until(&mut self, pattern: &str) -> String {
         loop {
-            if let Some(at) = self.seen.windows(pattern.len()).position(|window| window == pattern.as_bytes()) {
+            if let Some(at) = self
+                .seen
+                .windows(pattern.len())
+                .position(|window| window == pattern.as_bytes())
+            {
                 let rest = self.seen.split_off(at + pattern.len());
                 return String::from_utf8(std::mem::replace(&mut self.seen, rest)).unwrap();
             }
             let mut piece = [0; 4096];
             let read = self.stream.read(&mut piece).await.unwrap();
-            assert!(read > 0, "closed before {pattern:?} came: {:?}", String::from_utf8_lossy(&self.seen));
+            assert!(
+                read > 0,
+                "closed before {pattern:?} came: {:?}",
+                String::from_utf8_lossy(&self.seen)
+            );
             self.seen.extend_from_slice(&piece[..read]);
         }
     }
@@ -86,7 +105,9 @@ impl Client {
         let head = self.read_until("\r\n\r\n").await;
         let raw = self.rest().await;
         let status = head.split(' ').nth(1).unwrap().parse().unwrap();
-        let chunked = head.to_ascii_lowercase().contains("transfer-encoding: chunked");
+        let chunked = head
+            .to_ascii_lowercase()
+            .contains("transfer-encoding: chunked");
         let body = if chunked { dechunk(&raw) } else { raw };
         Answer { status, head, body }
     }

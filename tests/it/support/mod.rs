@@ -7,8 +7,10 @@ use std::future::Future;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use baler::app::{self, Listeners};
-use baler::config::{self, Config, Sources};
+use baler::app;
+use baler::app::Listeners;
+use baler::config;
+use baler::config::{Config, Sources};
 use tokio_util::sync::CancellationToken;
 
 pub use client::{Answer, Client};
@@ -16,7 +18,9 @@ pub use upstream::{Log, Received, Upstream, json_answer};
 
 /// Waits for `event`, but not for ever.
 pub async fn within<F: Future>(event: F) -> F::Output {
-    tokio::time::timeout(Duration::from_secs(20), event).await.expect("it did not happen in time")
+    tokio::time::timeout(Duration::from_secs(20), event)
+        .await
+        .expect("it did not happen in time")
 }
 
 /// A configuration from TOML, on free ports and one worker.
@@ -29,7 +33,13 @@ pub fn config(toml: &str, upstream: &str) -> Config {
         ("admin.address", "127.0.0.1:0".to_owned()),
     ];
     let env = [("BALER_LISTEN__WORKERS".to_owned(), "1".to_owned())].into();
-    config::load(&Sources { file: Some(file.path().to_owned()), env, flags, ..Sources::default() }).unwrap()
+    config::load(&Sources {
+        file: Some(file.path().to_owned()),
+        env,
+        flags,
+        ..Sources::default()
+    })
+    .unwrap()
 }
 
 /// A running Baler. Dropping it stops it.
@@ -49,23 +59,40 @@ impl Baler {
     pub async fn start_for(toml: &str, upstream: &str) -> Self {
         let config = config(toml, upstream);
         let listeners = Listeners::bind(&config).await.unwrap();
-        let (data, admin) = (listeners.data.local_addr().unwrap(), listeners.admin.local_addr().unwrap());
+        let (data, admin) = (
+            listeners.data.local_addr().unwrap(),
+            listeners.admin.local_addr().unwrap(),
+        );
         let stop = CancellationToken::new();
         let running = tokio::spawn(app::run(config, listeners, stop.clone()));
-        let baler = Baler { data, admin, stop, running };
+        let baler = Baler {
+            data,
+            admin,
+            stop,
+            running,
+        };
         within(async { while baler.probe("/readyz").await.status != 200 {} }).await;
         baler
     }
 
     /// A request to the admin listener.
     pub async fn probe(&self, path: &str) -> Answer {
-        Client::send(self.admin, &format!("GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n"), b"").await.answer().await
+        Client::send(
+            self.admin,
+            &format!("GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n"),
+            b"",
+        )
+        .await
+        .answer()
+        .await
     }
 
     /// The value of a metric, by its name and labels as written.
     pub async fn metric(&self, series: &str) -> f64 {
         let text = self.probe("/metrics").await.text();
-        text.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' ')?.parse().ok()).unwrap_or(0.0)
+        text.lines()
+            .find_map(|line| line.strip_prefix(series)?.strip_prefix(' ')?.parse().ok())
+            .unwrap_or(0.0)
     }
 
     /// Waits until a metric has at least this value: what is written when an answer ends is written just after it.
@@ -84,7 +111,13 @@ impl Baler {
             "POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: {}\r\n{headers}connection: close\r\n\r\n",
             body.len()
         );
-        within(async { Client::send(self.data, &head, body.as_bytes()).await.answer().await }).await
+        within(async {
+            Client::send(self.data, &head, body.as_bytes())
+                .await
+                .answer()
+                .await
+        })
+        .await
     }
 }
 
@@ -96,34 +129,55 @@ impl Drop for Baler {
 
 /// `content` as a message of `role`.
 pub fn message(role: &str, content: &str) -> String {
-    format!(r#"{{"role":"{role}","content":{}}}"#, serde_json::to_string(content).unwrap())
+    format!(
+        r#"{{"role":"{role}","content":{}}}"#,
+        serde_json::to_string(content).unwrap()
+    )
 }
 
 /// A request body with these messages.
 pub fn request(messages: &[String]) -> String {
-    format!(r#"{{"model":"test-model","temperature":0.50,"messages":[{}],"x":1e2}}"#, messages.join(","))
+    format!(
+        r#"{{"model":"test-model","temperature":0.50,"messages":[{}],"x":1e2}}"#,
+        messages.join(",")
+    )
 }
 
 /// Text of about so many tokens, different for each `seed`.
 pub fn words(seed: usize, tokens: usize) -> String {
-    let words = ["river", "stone", "cloud", "seven", "paper", "green", "table", "music", "light", "north"];
-    (0..tokens).map(|i| words[(i * 7 + seed * 3 + i * i * seed) % words.len()]).collect::<Vec<_>>().join(" ")
+    let words = [
+        "river", "stone", "cloud", "seven", "paper", "green", "table", "music", "light", "north",
+    ];
+    (0..tokens)
+        .map(|i| words[(i * 7 + seed * 3 + i * i * seed) % words.len()])
+        .collect::<Vec<_>>()
+        .join(" ")
 }
 
 /// A conversation of an agent: an instruction, a task, then calls with results of about `tokens` tokens.
 pub fn agent(steps: usize, tokens: usize) -> Vec<String> {
-    let mut messages = vec![message("system", "You are an agent."), message("user", "Find the answer.")];
+    let mut messages = vec![
+        message("system", "You are an agent."),
+        message("user", "Find the answer."),
+    ];
     for step in 0..steps {
         messages.push(format!(
             r#"{{"role":"assistant","content":null,"tool_calls":[{{"id":"call_{step}","type":"function","function":{{"name":"read","arguments":"{{\"n\":{step}}}"}}}}]}}"#
         ));
         let content = serde_json::to_string(&words(step, tokens)).unwrap();
-        messages.push(format!(r#"{{"role":"tool","tool_call_id":"call_{step}","content":{content}}}"#));
+        messages.push(format!(
+            r#"{{"role":"tool","tool_call_id":"call_{step}","content":{content}}}"#
+        ));
     }
     messages
 }
 
 /// The messages of a request body, each as its raw JSON.
 pub fn messages_of(body: &[u8]) -> Vec<String> {
-    baler::core::chat::Outline::parse(body).unwrap().messages.into_iter().map(str::to_owned).collect()
+    baler::core::wire::chat::Outline::parse(body)
+        .unwrap()
+        .messages
+        .into_iter()
+        .map(str::to_owned)
+        .collect()
 }

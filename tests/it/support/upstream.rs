@@ -30,7 +30,11 @@ impl Received {
 
     /// Header lines, as they came.
     pub fn header_lines(&self) -> Vec<&str> {
-        self.head.lines().skip(1).filter(|line| !line.is_empty()).collect()
+        self.head
+            .lines()
+            .skip(1)
+            .filter(|line| !line.is_empty())
+            .collect()
     }
 
     /// Sends bytes to the proxy.
@@ -60,7 +64,10 @@ fn socket2_linger_zero(stream: TcpStream) -> TcpStream {
 
 /// A JSON answer with its length.
 pub fn json_answer(body: &str) -> String {
-    format!("HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}", body.len())
+    format!(
+        "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+        body.len()
+    )
 }
 
 /// Reads one request; `None` when the connection was closed instead.
@@ -80,7 +87,15 @@ async fn read(stream: &mut TcpStream) -> Option<(String, Vec<u8>)> {
     let mut body = seen.split_off(split);
     let head = String::from_utf8(seen).unwrap();
     let lower = head.to_ascii_lowercase();
-    let length = lower.lines().find_map(|line| line.strip_prefix("content-length: ")?.trim().parse::<usize>().ok()).unwrap_or(0);
+    let length = lower
+        .lines()
+        .find_map(|line| {
+            line.strip_prefix("content-length: ")?
+                .trim()
+                .parse::<usize>()
+                .ok()
+        })
+        .unwrap_or(0);
     let chunked = lower.contains("transfer-encoding: chunked");
     while body.len() < length || (chunked && !body.ends_with(b"0\r\n\r\n")) {
         let read = stream.read(&mut piece).await.ok()?;
@@ -99,7 +114,10 @@ pub type Log = Arc<Mutex<Vec<(String, Vec<u8>)>>>;
 impl Upstream {
     pub async fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        Upstream { address: listener.local_addr().unwrap(), listener }
+        Upstream {
+            address: listener.local_addr().unwrap(),
+            listener,
+        }
     }
 
     /// The next connection's request.
@@ -113,7 +131,9 @@ impl Upstream {
     }
 
     /// Answers every request by itself with what `answer` makes of its body, and keeps them in a log.
-    pub async fn automatic(answer: impl Fn(&[u8]) -> String + Send + Sync + 'static) -> (SocketAddr, Log) {
+    pub async fn automatic(
+        answer: impl Fn(&[u8]) -> String + Send + Sync + 'static,
+    ) -> (SocketAddr, Log) {
         let upstream = Upstream::start().await;
         let (address, answer, log) = (upstream.address, Arc::new(answer), Log::default());
         let kept = Arc::clone(&log);
@@ -136,6 +156,9 @@ impl Upstream {
 
     /// An automatic upstream that answers every request with `ok`.
     pub async fn agreeable() -> (SocketAddr, Log) {
-        Self::automatic(|_| json_answer(r#"{"choices":[{"message":{"role":"assistant","content":"ok"}}]}"#)).await
+        Self::automatic(|_| {
+            json_answer(r#"{"choices":[{"message":{"role":"assistant","content":"ok"}}]}"#)
+        })
+        .await
     }
 }

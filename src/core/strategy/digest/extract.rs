@@ -19,11 +19,12 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-use super::result::{Said, answered, inline};
-use crate::core::chat::{Call, Exchange, Kind, Message, Role};
-use crate::core::draft::text_of;
+use crate::core::conversation::{Exchange, Kind, Role};
 use crate::core::json::Json;
+use crate::core::strategy::digest::result::{Said, answered, inline};
 use crate::core::text::{pieces, without_noise};
+use crate::core::wire::chat::text_of;
+use crate::core::wire::chat::{Call, Message};
 
 /// The longest line, roughly (bytes): long ones are cut into pieces that stay or go on their own.
 pub(super) const LINE_BYTES: usize = 240;
@@ -38,7 +39,7 @@ pub(super) const ALSO: &str = "also:";
 
 /// A line of the full digest.
 #[derive(Debug)]
-pub(super) struct Extract {
+pub(super) struct DigestLine {
     /// The line, with the blanks that tell its place.
     pub text: String,
     /// Prose, code, output: its names mean something without the line.
@@ -47,27 +48,43 @@ pub(super) struct Extract {
     pub argument: bool,
 }
 
-impl Extract {
+impl DigestLine {
     /// The lines of an earlier digest.
     pub(super) fn read_back(body: &str) -> Vec<Self> {
         let mut above: HashMap<&str, &str> = HashMap::new();
         let line = |line| {
             let text = match Heading::of(line) {
-                Some(heading) if heading.columns == AGAIN => [heading.counted, above.get(heading.name).copied().unwrap_or(AGAIN)].concat(),
+                Some(heading) if heading.columns == AGAIN => [
+                    heading.counted,
+                    above.get(heading.name).copied().unwrap_or(AGAIN),
+                ]
+                .concat(),
                 heading => {
                     above.extend(heading.map(|heading| (heading.name, heading.columns)));
                     line.to_owned()
                 }
             };
-            Extract { text, plain: false, argument: false }
+            DigestLine {
+                text,
+                plain: false,
+                argument: false,
+            }
         };
         body.lines().map(line).collect()
     }
 
     /// Appends a line.
-    pub(super) fn push(out: &mut Vec<Extract>, text: String, plain: bool, argument: bool) {
-        let text = if text.contains(['\n', '\r']) { text.replace(['\n', '\r'], " ") } else { text };
-        out.push(Extract { text, plain, argument });
+    pub(super) fn push(out: &mut Vec<DigestLine>, text: String, plain: bool, argument: bool) {
+        let text = if text.contains(['\n', '\r']) {
+            text.replace(['\n', '\r'], " ")
+        } else {
+            text
+        };
+        out.push(DigestLine {
+            text,
+            plain,
+            argument,
+        });
     }
 }
 
@@ -91,18 +108,23 @@ impl<'t> Heading<'t> {
         let (name, rest) = line.strip_suffix("}:")?.split_once('[')?;
         let (count, _) = rest.split_once("]{")?;
         let (counted, columns) = line.split_at_checked(name.len() + count.len() + 2)?;
-        (line.starts_with(' ') && !count.is_empty() && count.bytes().all(|b| b.is_ascii_digit())).then_some(Heading {
-            counted,
-            name,
-            columns,
-        })
+        (line.starts_with(' ') && !count.is_empty() && count.bytes().all(|b| b.is_ascii_digit()))
+            .then_some(Heading {
+                counted,
+                name,
+                columns,
+            })
     }
 
     /// The names of the cells of a row; columns in which all rows say the same are not among them.
     pub(super) fn cells(&self) -> impl Iterator<Item = &'t str> {
         // What stands before an opening bracket is a group.
         let leaf = |part: &&str| !part.is_empty() && !part.contains('=');
-        self.columns.trim_end_matches(':').split([',', '}']).filter_map(|part| part.rsplit('{').next()).filter(leaf)
+        self.columns
+            .trim_end_matches(':')
+            .split([',', '}'])
+            .filter_map(|part| part.rsplit('{').next())
+            .filter(leaf)
     }
 
     /// The line when the last table of this name had the same columns.
@@ -112,9 +134,18 @@ impl<'t> Heading<'t> {
 }
 
 /// Appends the lines of one exchange.
-pub(super) fn lines_of(messages: &[Message<'_>], exchange: &Exchange, said: &mut Option<Said>, out: &mut Vec<Extract>) {
-    let messages = messages.get(exchange.first..exchange.end).unwrap_or_default();
-    let Some((first, results)) = messages.split_first() else { return };
+pub(super) fn lines_of(
+    messages: &[Message<'_>],
+    exchange: &Exchange,
+    said: &mut Option<Said>,
+    out: &mut Vec<DigestLine>,
+) {
+    let messages = messages
+        .get(exchange.first..exchange.end)
+        .unwrap_or_default();
+    let Some((first, results)) = messages.split_first() else {
+        return;
+    };
     match exchange.kind {
         Kind::User => spoken("user:", first, out),
         Kind::Assistant | Kind::Calls => spoken("assistant:", first, out),
@@ -126,29 +157,43 @@ pub(super) fn lines_of(messages: &[Message<'_>], exchange: &Exchange, said: &mut
         if let (Some(said), Some(arguments)) = (said.as_mut(), &arguments) {
             said.note(arguments);
         }
-        if let Some(result) = results.iter().find(|result| result.answers.as_deref() == Some(&call.id)) {
+        if let Some(result) = results
+            .iter()
+            .find(|result| result.answers.as_deref() == Some(&call.id))
+        {
             answered(result, arguments.as_deref(), said, out);
         }
     }
     if let Some(raw) = first.function_call {
         let call = Json::parse(raw);
-        let text =
-            |key| call.as_ref().and_then(|call| call.get(key)).and_then(|v| if let Json::String(s) = v { Some(s.as_str()) } else { None });
+        let text = |key| {
+            call.as_ref().and_then(|call| call.get(key)).and_then(|v| {
+                if let Json::String(s) = v {
+                    Some(s.as_str())
+                } else {
+                    None
+                }
+            })
+        };
         called(text("name").unwrap_or_default(), text("arguments"), out);
-        results.iter().filter(|result| result.role == Role::Function).for_each(|result| answered(result, text("arguments"), said, out));
+        results
+            .iter()
+            .filter(|result| result.role == Role::Function)
+            .for_each(|result| answered(result, text("arguments"), said, out));
     }
 }
 
 /// The decoded arguments of a call.
 fn arguments<'a>(call: &Call<'a>) -> Option<Cow<'a, str>> {
-    call.arguments.map(|raw| serde_json::from_str::<String>(raw).map_or(Cow::Borrowed(raw), Cow::Owned))
+    call.arguments
+        .map(|raw| serde_json::from_str::<String>(raw).map_or(Cow::Borrowed(raw), Cow::Owned))
 }
 
-fn spoken(who: &str, message: &Message<'_>, out: &mut Vec<Extract>) {
+fn spoken(who: &str, message: &Message<'_>, out: &mut Vec<DigestLine>) {
     let mut head = Some(who);
     let mut line = |text: &str| match head.take() {
-        Some(who) => Extract::push(out, format!("{who} {}", text.trim_start()), true, false),
-        None => Extract::push(out, format!(" {text}"), true, false),
+        Some(who) => DigestLine::push(out, format!("{who} {}", text.trim_start()), true, false),
+        None => DigestLine::push(out, format!(" {text}"), true, false),
     };
     for text in text_of(message) {
         for_each_line(&text, &mut line);
@@ -160,9 +205,19 @@ fn spoken(who: &str, message: &Message<'_>, out: &mut Vec<Extract>) {
 
 /// The types of a message's parts that are no text.
 fn others(message: &Message<'_>) -> Vec<String> {
-    let Some(Json::List(parts)) = message.content.filter(|raw| raw.starts_with('[')).and_then(Json::parse) else { return Vec::new() };
+    let Some(Json::List(parts)) = message
+        .content
+        .filter(|raw| raw.starts_with('['))
+        .and_then(Json::parse)
+    else {
+        return Vec::new();
+    };
     let kind = |part: &Json| match part.get("type") {
-        Some(Json::String(kind)) if kind != "text" => Some(kind.trim_start_matches("input_").trim_end_matches("_url").to_owned()),
+        Some(Json::String(kind)) if kind != "text" => Some(
+            kind.trim_start_matches("input_")
+                .trim_end_matches("_url")
+                .to_owned(),
+        ),
         _ => None,
     };
     parts.iter().filter_map(kind).collect()
@@ -171,13 +226,19 @@ fn others(message: &Message<'_>) -> Vec<String> {
 /// Whether a line is blank but for the number that a listing gave it.
 fn is_only_numbered(line: &str) -> bool {
     let number = line.trim();
-    line.starts_with([' ', '\t']) && number.bytes().all(|b| b.is_ascii_digit() || b == b':' || b == b'-' || b == b'|')
+    line.starts_with([' ', '\t'])
+        && number
+            .bytes()
+            .all(|b| b.is_ascii_digit() || b == b':' || b == b'-' || b == b'|')
 }
 
 /// The lines of a text, without terminal noise, long ones in pieces.
 pub(super) fn for_each_line(text: &str, line: &mut impl FnMut(&str)) {
     let numbered = text.lines().nth(1).is_some();
-    for long in without_noise(text).lines().filter(|line| !(line.trim().is_empty() || (numbered && is_only_numbered(line)))) {
+    for long in without_noise(text)
+        .lines()
+        .filter(|line| !(line.trim().is_empty() || (numbered && is_only_numbered(line))))
+    {
         for piece in pieces(long, LINE_BYTES) {
             let piece = piece.trim_end();
             if !piece.trim_start().is_empty() {
@@ -187,7 +248,7 @@ pub(super) fn for_each_line(text: &str, line: &mut impl FnMut(&str)) {
     }
 }
 
-fn called(name: &str, arguments: Option<&str>, out: &mut Vec<Extract>) {
+fn called(name: &str, arguments: Option<&str>, out: &mut Vec<DigestLine>) {
     let mut head = format!("→ {name}(");
     // Long texts: what of them stands in no head line yet.
     let mut rest: Vec<(&str, &str)> = Vec::new();
@@ -205,7 +266,9 @@ fn called(name: &str, arguments: Option<&str>, out: &mut Vec<Extract>) {
                     head.push('=');
                 }
                 match value {
-                    Json::String(text) if phrase || text.len() > ARGUMENT_BYTES || text.contains('\n') => {
+                    Json::String(text)
+                        if phrase || text.len() > ARGUMENT_BYTES || text.contains('\n') =>
+                    {
                         let (first, behind) = opening(text);
                         head.push_str(first);
                         if !behind.is_empty() {
@@ -230,13 +293,15 @@ fn called(name: &str, arguments: Option<&str>, out: &mut Vec<Extract>) {
         }
     }
     head.push(')');
-    Extract::push(out, head, true, false);
+    DigestLine::push(out, head, true, false);
     let alone = rest.len() == 1;
     for (key, text) in rest {
         if !alone {
-            Extract::push(out, format!(" {ARGUMENT}{key}:"), true, true);
+            DigestLine::push(out, format!(" {ARGUMENT}{key}:"), true, true);
         }
-        for_each_line(text, &mut |line| Extract::push(out, format!("  {line}"), true, true));
+        for_each_line(text, &mut |line| {
+            DigestLine::push(out, format!("  {line}"), true, true)
+        });
     }
 }
 
@@ -248,7 +313,10 @@ fn opening(text: &str) -> (&str, &str) {
         return (line.trim_end(), rest);
     }
     let first = pieces(line, ARGUMENT_BYTES).next().unwrap_or_default();
-    (first.trim_end(), text.get(first.len()..).unwrap_or_default())
+    (
+        first.trim_end(),
+        text.get(first.len()..).unwrap_or_default(),
+    )
 }
 
 #[cfg(test)]
@@ -258,9 +326,15 @@ mod tests {
     #[test]
     fn a_table_without_columns_is_read_back_with_those_above_and_a_list_of_texts_is_no_table() {
         let body = "→ stock()\n [2]{sku,count}:\n  A-1,3\n→ stock()\n [1]{}:\n  B-9,1\n→ notes()\n [0]:\n  a long text\n → [3]:";
-        let lines: Vec<String> = Extract::read_back(body).into_iter().map(|line| line.text).collect();
+        let lines: Vec<String> = DigestLine::read_back(body)
+            .into_iter()
+            .map(|line| line.text)
+            .collect();
         assert_eq!(lines.join("\n"), body.replace("[1]{}:", "[1]{sku,count}:"));
-        let cells: Vec<&str> = Heading::of(" f: [2]{id,name{first,last},kind=guest}:").unwrap().cells().collect();
+        let cells: Vec<&str> = Heading::of(" f: [2]{id,name{first,last},kind=guest}:")
+            .unwrap()
+            .cells()
+            .collect();
         assert_eq!(cells, ["id", "first", "last"]);
     }
 }

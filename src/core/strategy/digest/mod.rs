@@ -6,22 +6,25 @@ mod extract;
 mod rank;
 mod result;
 mod weigh;
-mod words;
 
+use crate::core::wire::chat::cache_control;
 use std::borrow::Cow;
 
-use self::extract::Extract;
-use self::rank::{Choice, choose_within};
-use self::result::{Said, result_lines};
+use self::extract::DigestLine;
+use self::rank::Choice;
+use self::rank::choose_within;
+use self::result::Said;
+use self::result::result_lines;
 pub(super) use self::weigh::Context;
-pub(in crate::core) use self::words::words_of;
-use super::Done;
-use super::scope::Scope;
-use super::synthetic::{Tag, cache_control};
-use crate::core::chat::{Exchange, Message};
-use crate::core::draft::{Draft, Goal, Standing, text_of};
-use crate::core::plan::Replacement;
+use crate::core::conversation::Exchange;
+use crate::core::edit::Replacement;
+use crate::core::edit::Tag;
+use crate::core::edit::{Draft, Target, Zone};
+use crate::core::strategy::Done;
+use crate::core::strategy::scope::Scope;
 use crate::core::tokens::Encoding;
+use crate::core::wire::chat::Message;
+use crate::core::wire::chat::text_of;
 
 /// Its name.
 pub(super) const NAME: &str = "digest";
@@ -41,12 +44,17 @@ const SLACK_TOKENS: u64 = 4;
 /// Tries to meet the target.
 const TRIES: usize = 4;
 
-pub(super) fn apply(scope: &Scope, draft: &mut Draft<'_>, goal: Goal) -> Done {
-    let messages = draft.subject().messages;
-    let mut old = draft.standing(Standing::Condensed);
+pub(super) fn apply(scope: &Scope, draft: &mut Draft<'_>, goal: Target) -> Done {
+    let messages = draft.conversation().messages;
+    let mut old = draft.standing(Zone::Condensed);
     old.retain(|exchange| Tag::Digest.body_at(draft, exchange.first).is_some());
     let span = scope.span(draft);
-    let tokens_in = |exchanges: &[Exchange]| exchanges.iter().map(|exchange| draft.tokens_in(exchange)).sum::<u64>();
+    let tokens_in = |exchanges: &[Exchange]| {
+        exchanges
+            .iter()
+            .map(|exchange| draft.tokens_in(exchange))
+            .sum::<u64>()
+    };
     let (aged, digested) = (tokens_in(&span), tokens_in(&old));
     let rest = draft.size().tokens - aged - digested;
     // Where what stays leaves next to nothing of the target, a small digest is still worth its room.
@@ -54,34 +62,60 @@ pub(super) fn apply(scope: &Scope, draft: &mut Draft<'_>, goal: Goal) -> Done {
         Some(left) if left > 0 => (goal.target / LEAST_SHARE).min(left),
         _ => goal.target / LEAST_SHARE,
     };
-    let budget = goal.target.saturating_sub(rest).max(least).min(aged + digested);
+    let budget = goal
+        .target
+        .saturating_sub(rest)
+        .max(least)
+        .min(aged + digested);
     if span.is_empty() || budget < LEAST_TOKENS {
         return Done::default();
     }
 
     let mut said = (aged > budget + budget / 2).then(|| noted(draft));
-    let (mut entries, mut mark): (Vec<(usize, Vec<Extract>)>, Option<&str>) = (Vec::new(), None);
+    let (mut entries, mut mark): (Vec<(usize, Vec<DigestLine>)>, Option<&str>) = (Vec::new(), None);
     // Newest first: what is said last is told in full, and not again where it was said before.
     for exchange in span.iter().rev() {
         let mut lines = Vec::new();
         extract::lines_of(messages, exchange, &mut said, &mut lines);
         entries.push((exchange.first, lines));
-        mark = mark.or_else(|| messages.get(exchange.first..exchange.end)?.iter().rev().find_map(cache_control));
+        mark = mark.or_else(|| {
+            messages
+                .get(exchange.first..exchange.end)?
+                .iter()
+                .rev()
+                .find_map(cache_control)
+        });
     }
     for exchange in &old {
-        let body = Tag::Digest.body_at(draft, exchange.first).unwrap_or_default();
-        entries.push((exchange.first, Extract::read_back(&body)));
+        let body = Tag::Digest
+            .body_at(draft, exchange.first)
+            .unwrap_or_default();
+        entries.push((exchange.first, DigestLine::read_back(&body)));
     }
     entries.sort_by_key(|(first, _)| *first);
-    let lines: Vec<Extract> = entries.into_iter().flat_map(|(_, lines)| lines).collect();
+    let lines: Vec<DigestLine> = entries.into_iter().flat_map(|(_, lines)| lines).collect();
 
-    let condensed: Vec<Exchange> =
-        draft.subject().exchanges.iter().filter(|exchange| span.contains(exchange) || old.contains(exchange)).copied().collect();
-    match filled(&lines, &context_beside(draft, &condensed), budget, mark, draft) {
+    let condensed: Vec<Exchange> = draft
+        .conversation()
+        .exchanges
+        .iter()
+        .filter(|exchange| span.contains(exchange) || old.contains(exchange))
+        .copied()
+        .collect();
+    match filled(
+        &lines,
+        &context_beside(draft, &condensed),
+        budget,
+        mark,
+        draft,
+    ) {
         Some((new, shown)) if new.tokens < aged + digested => {
             let details = vec![("lines", lines.len() as u64), ("lines_shown", shown as u64)];
             draft.condense(&condensed, vec![new]);
-            Done { replaced: 0, details }
+            Done {
+                replaced: 0,
+                details,
+            }
         }
         _ => Done::default(),
     }
@@ -89,29 +123,41 @@ pub(super) fn apply(scope: &Scope, draft: &mut Draft<'_>, goal: Goal) -> Done {
 
 /// What a digest of `exchanges`, which something else stands for that says `said`, would keep beside that: at most about
 /// `budget` tokens of lines. `condensed` are the exchanges that go.
-pub(super) fn facts(draft: &Draft<'_>, exchanges: &[Exchange], condensed: &[Exchange], said: &[&str], budget: u64) -> String {
+pub(super) fn facts(
+    draft: &Draft<'_>,
+    exchanges: &[Exchange],
+    condensed: &[Exchange],
+    said: &[&str],
+    budget: u64,
+) -> String {
     if budget < LEAST_TOKENS {
         return String::new();
     }
-    let messages = draft.subject().messages;
+    let messages = draft.conversation().messages;
     let mut noted = Some(noted(draft));
-    let mut entries: Vec<Vec<Extract>> = Vec::new();
+    let mut entries: Vec<Vec<DigestLine>> = Vec::new();
     for exchange in exchanges.iter().rev() {
         let mut lines = Vec::new();
         extract::lines_of(messages, exchange, &mut noted, &mut lines);
         entries.push(lines);
     }
-    let lines: Vec<Extract> = entries.into_iter().rev().flatten().collect();
+    let lines: Vec<DigestLine> = entries.into_iter().rev().flatten().collect();
     let mut context = context_beside(draft, condensed);
-    context.said.extend(said.iter().map(|text| (*text).to_owned()));
-    Choice::of(&lines, &context, budget, draft.subject().encoding).told().join("\n")
+    context
+        .said
+        .extend(said.iter().map(|text| (*text).to_owned()));
+    Choice::of(&lines, &context, budget, draft.conversation().encoding)
+        .told()
+        .join("\n")
 }
 
 /// What the results that stay say already.
 fn noted(draft: &Draft<'_>) -> Said {
     let mut said = Said::default();
-    for exchange in draft.standing(Standing::Tail) {
-        for message in (exchange.first..exchange.end).filter_map(|at| Message::parse(draft.raw(at)).ok()) {
+    for exchange in draft.standing(Zone::Tail) {
+        for message in
+            (exchange.first..exchange.end).filter_map(|at| Message::parse(draft.raw(at)).ok())
+        {
             text_of(&message).iter().for_each(|text| said.note(text));
         }
     }
@@ -119,8 +165,14 @@ fn noted(draft: &Draft<'_>) -> Said {
 }
 
 /// The digest of `lines` that fills `budget`, and the number of its lines.
-fn filled(lines: &[Extract], context: &Context, budget: u64, mark: Option<&str>, draft: &Draft<'_>) -> Option<(Replacement, usize)> {
-    let encoding = draft.subject().encoding;
+fn filled(
+    lines: &[DigestLine],
+    context: &Context,
+    budget: u64,
+    mark: Option<&str>,
+    draft: &Draft<'_>,
+) -> Option<(Replacement, usize)> {
+    let encoding = draft.conversation().encoding;
     let mut room = budget.checked_sub(Tag::Digest.message("", mark, encoding)?.tokens)?;
     let mut choice = Choice::of(lines, context, room, encoding);
     let mut best = None;
@@ -150,14 +202,27 @@ fn filled(lines: &[Extract], context: &Context, budget: u64, mark: Option<&str>,
 /// The texts that stay when `condensed` go.
 pub(super) fn context_beside(draft: &Draft<'_>, condensed: &[Exchange]) -> Context {
     let mut context = Context::default();
-    let stay: Vec<Exchange> = draft.remaining().map(|(exchange, _)| exchange).filter(|exchange| !condensed.contains(exchange)).collect();
+    let stay: Vec<Exchange> = draft
+        .remaining()
+        .map(|(exchange, _)| exchange)
+        .filter(|exchange| !condensed.contains(exchange))
+        .collect();
     for (age, exchange) in stay.iter().rev().enumerate() {
         let raws = (exchange.first..exchange.end).flat_map(|at| draft.raws(at));
         for message in raws.filter_map(|raw| Message::parse(raw).ok()) {
-            let arguments = message.calls.iter().filter_map(|call| serde_json::from_str::<String>(call.arguments?).ok());
-            let (arguments, texts): (Vec<String>, Vec<Cow<'_, str>>) = (arguments.collect(), text_of(&message));
+            let arguments = message
+                .calls
+                .iter()
+                .filter_map(|call| serde_json::from_str::<String>(call.arguments?).ok());
+            let (arguments, texts): (Vec<String>, Vec<Cow<'_, str>>) =
+                (arguments.collect(), text_of(&message));
             if age < RECENT {
-                context.recent.extend(texts.iter().map(|text| text.clone().into_owned()).chain(arguments.iter().cloned()));
+                context.recent.extend(
+                    texts
+                        .iter()
+                        .map(|text| text.clone().into_owned())
+                        .chain(arguments.iter().cloned()),
+                );
             }
             context.said.extend(texts.into_iter().map(Cow::into_owned));
             context.calls.extend(arguments);
@@ -180,14 +245,21 @@ pub(super) fn shortened(
     result_lines(text, &[], &mut None, &mut lines);
     let taken = choose_within(&lines, context, budget, encoding);
     let left_out = taken.iter().filter(|taken| !**taken).count();
-    let least = if lines.iter().all(|line| line.plain) { LEAST_LINES } else { LEAST_MEMBERS };
+    let least = if lines.iter().all(|line| line.plain) {
+        LEAST_LINES
+    } else {
+        LEAST_MEMBERS
+    };
     if lines.len() < least || left_out == lines.len() {
         return None;
     }
     let (mut out, mut gap, mut mark): (Vec<String>, bool, _) = (Vec::new(), false, Some(mark));
     let mut close = |gap: &mut bool, out: &mut Vec<String>| {
         if std::mem::take(gap) {
-            out.push(mark.take().map_or_else(|| "…".to_owned(), |mark| mark(left_out, lines.len())));
+            out.push(
+                mark.take()
+                    .map_or_else(|| "…".to_owned(), |mark| mark(left_out, lines.len())),
+            );
         }
     };
     for (line, taken) in lines.iter().zip(&taken) {

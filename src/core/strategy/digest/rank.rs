@@ -7,10 +7,10 @@ use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BinaryHeap, HashMap, HashSet};
 
-use super::extract::{ALSO, Extract};
-use super::weigh::{Context, Line, Voice, Weighed, Word, weigh};
-use super::words::is_name;
-use crate::core::size::scale;
+use crate::core::conversation::scale;
+use crate::core::strategy::digest::extract::{ALSO, DigestLine};
+use crate::core::strategy::digest::weigh::{Context, Line, LineKind, Weighed, Word, weigh};
+use crate::core::text::is_name;
 use crate::core::text::tells_of_failure;
 use crate::core::tokens::Encoding;
 
@@ -49,7 +49,12 @@ const EDGE: f64 = 0.2;
 
 /// Of the lines of one text, of which the beginning and the end stay whatever they say, those that stay within about
 /// `budget` tokens.
-pub(super) fn choose_within(lines: &[Extract], context: &Context, budget: u64, encoding: Encoding) -> Vec<bool> {
+pub(super) fn choose_within(
+    lines: &[DigestLine],
+    context: &Context,
+    budget: u64,
+    encoding: Encoding,
+) -> Vec<bool> {
     let mut choice = Choice::new(lines, context, encoding);
     let mut left = budget;
     for from_end in [false, true] {
@@ -104,17 +109,24 @@ impl PartialOrd for Candidate {
 impl Ord for Candidate {
     /// Densest first; of equals the newer.
     fn cmp(&self, other: &Self) -> Ordering {
-        self.density.total_cmp(&other.density).then(self.line.cmp(&other.line))
+        self.density
+            .total_cmp(&other.density)
+            .then(self.line.cmp(&other.line))
     }
 }
 
 impl<'t> Choice<'t> {
     /// The best of `lines` that take about `budget` tokens together.
-    pub(super) fn of(lines: &'t [Extract], context: &Context, budget: u64, encoding: Encoding) -> Self {
+    pub(super) fn of(
+        lines: &'t [DigestLine],
+        context: &Context,
+        budget: u64,
+        encoding: Encoding,
+    ) -> Self {
         let mut choice = Choice::new(lines, context, encoding);
         // What the user said is short as a rule, and cannot be looked up again.
         let for_user = scale(budget, USER);
-        let budget = budget - for_user + choice.fill(for_user, true, Some(Voice::User));
+        let budget = budget - for_user + choice.fill(for_user, true, Some(LineKind::User));
         choice.spend(budget);
         choice
     }
@@ -132,70 +144,107 @@ impl<'t> Choice<'t> {
         self.fill(left, true, None)
     }
 
-    fn new(lines: &'t [Extract], context: &Context, encoding: Encoding) -> Self {
+    fn new(lines: &'t [DigestLine], context: &Context, encoding: Encoding) -> Self {
         let taken = vec![false; lines.len()];
-        Choice { of: weigh(lines, context), encoding, taken, names: BTreeMap::new(), headings: HashSet::new() }
+        Choice {
+            of: weigh(lines, context),
+            encoding,
+            taken,
+            names: BTreeMap::new(),
+            headings: HashSet::new(),
+        }
     }
 
     /// What taking a line would add.
     fn gain(&self, at: usize) -> f32 {
-        let Some(line) = self.of.lines.get(at) else { return 0.0 };
+        let Some(line) = self.of.lines.get(at) else {
+            return 0.0;
+        };
         let own = match line.voice {
-            Voice::Call if is_command(line.text) => COMMAND,
-            Voice::Call => CALL,
+            LineKind::Call if is_command(line.text) => COMMAND,
+            LineKind::Call => CALL,
             _ => LINE,
         };
         let (mut value, mut topic) = (own, 0.0_f32);
-        for word in line.words.iter().filter_map(|id| self.of.words.get(*id as usize)) {
-            value += if word.said { word.value * SAID_AGAIN } else { word.value };
+        for word in line
+            .words
+            .iter()
+            .filter_map(|id| self.of.words.get(*id as usize))
+        {
+            value += if word.said {
+                word.value * SAID_AGAIN
+            } else {
+                word.value
+            };
             topic += word.topic;
         }
         let voice = match line.voice {
-            Voice::User => 1.5,
-            Voice::Assistant => 0.7,
-            Voice::Call | Voice::Argument => 1.0,
-            Voice::Result if tells_of_failure(line.text) => 1.3,
-            Voice::Result => 1.0,
+            LineKind::User => 1.5,
+            LineKind::Assistant => 0.7,
+            LineKind::Call | LineKind::Argument => 1.0,
+            LineKind::Result if tells_of_failure(line.text) => 1.3,
+            LineKind::Result => 1.0,
         };
-        value * voice * line.rarity * (1.0 + topic.min(12.0) * ON_TOPIC)
+        value * voice * line.length_prior * (1.0 + topic.min(12.0) * ON_TOPIC)
     }
 
     /// The line and those it needs that were not taken yet.
     fn chain(&self, at: usize) -> impl Iterator<Item = usize> + '_ {
-        std::iter::successors(Some(at), |at| self.of.lines.get(*at)?.needs).filter(|at| !self.taken.get(*at).copied().unwrap_or(true))
+        std::iter::successors(Some(at), |at| self.of.lines.get(*at)?.needs)
+            .filter(|at| !self.taken.get(*at).copied().unwrap_or(true))
     }
 
     fn density(&self, at: usize) -> f32 {
         let (mut gain, mut cost) = (0.0, 0.0);
         for at in self.chain(at) {
             gain += self.gain(at);
-            cost += self.of.lines.get(at).map_or(0.0, |line| self.shown(line).len() as f32 / BYTES_PER_TOKEN + LINE_COST);
+            cost += self.of.lines.get(at).map_or(0.0, |line| {
+                self.shown(line).len() as f32 / BYTES_PER_TOKEN + LINE_COST
+            });
         }
         gain / cost.max(1.0)
     }
 
     /// Spends about `budget` tokens on lines, best first, of one voice if `only` says which; what is left of it. To the brim
     /// means that dearer lines are passed over for cheaper ones at the end.
-    fn fill(&mut self, budget: u64, to_the_brim: bool, only: Option<Voice>) -> u64 {
+    fn fill(&mut self, budget: u64, to_the_brim: bool, only: Option<LineKind>) -> u64 {
         let mut left = budget;
         let mut heap: BinaryHeap<Candidate> = (0..self.of.lines.len())
-            .filter(|at| self.of.lines.get(*at).is_some_and(|line| !line.bare && only.is_none_or(|voice| line.voice == voice)))
-            .map(|line| Candidate { density: self.density(line), line })
+            .filter(|at| {
+                self.of
+                    .lines
+                    .get(*at)
+                    .is_some_and(|line| !line.bare && only.is_none_or(|voice| line.voice == voice))
+            })
+            .map(|line| Candidate {
+                density: self.density(line),
+                line,
+            })
             .collect();
         while let Some(best) = heap.pop() {
             if self.taken.get(best.line).copied().unwrap_or(true) {
                 continue;
             }
             let density = self.density(best.line);
-            if heap.peek().is_some_and(|next| next.density > density * 1.001) {
+            if heap
+                .peek()
+                .is_some_and(|next| next.density > density * 1.001)
+            {
                 heap.push(Candidate { density, ..best });
                 continue;
             }
             let chain: Vec<usize> = self.chain(best.line).collect();
-            let cost: u64 =
-                chain.iter().filter_map(|at| self.of.lines.get(*at)).map(|line| self.encoding.count(&self.shown(line)) + 1).sum();
+            let cost: u64 = chain
+                .iter()
+                .filter_map(|at| self.of.lines.get(*at))
+                .map(|line| self.encoding.count(&self.shown(line)) + 1)
+                .sum();
             // One line of prose or code alone is no digest.
-            let plain = self.of.lines.get(best.line).is_some_and(|line| line.plain && line.voice != Voice::Call);
+            let plain = self
+                .of
+                .lines
+                .get(best.line)
+                .is_some_and(|line| line.plain && line.voice != LineKind::Call);
             if plain && cost * MOST_SHARE > budget && !to_the_brim {
                 continue;
             }
@@ -217,16 +266,30 @@ impl<'t> Choice<'t> {
     fn nameable(&self) -> Vec<(usize, u32)> {
         let mut best: Vec<(f32, usize, u32)> = Vec::new();
         let mut seen = HashSet::new();
-        for line in self.of.lines.iter().filter(|line| line.plain && matches!(line.voice, Voice::Argument | Voice::Result)) {
+        for line in self.of.lines.iter().filter(|line| {
+            line.plain && matches!(line.voice, LineKind::Argument | LineKind::Result)
+        }) {
             for id in &line.words {
-                if let (Some(word), Some(text)) = (self.of.words.get(*id as usize), self.of.spelled.get(*id as usize))
-                    && !word.said
+                if let (Some(word), Some(text)) = (
+                    self.of.words.get(*id as usize),
+                    self.of.spelled.get(*id as usize),
+                ) && !word.said
                     && is_name(text)
                     && seen.insert(*id)
                 {
-                    let (entry, rarity) = self.of.lines.get(word.last).map_or((0, 1.0), |line| (line.entry, line.rarity));
-                    let value = word.value * if word.written { WRITTEN } else { rarity } * (1.0 + word.topic * NAME_ON_TOPIC);
-                    best.push((value / (text.len() as f32 / BYTES_PER_TOKEN + 1.0), entry, *id));
+                    let (entry, length_prior) = self
+                        .of
+                        .lines
+                        .get(word.last)
+                        .map_or((0, 1.0), |line| (line.entry, line.length_prior));
+                    let value = word.value
+                        * if word.written { WRITTEN } else { length_prior }
+                        * (1.0 + word.topic * NAME_ON_TOPIC);
+                    best.push((
+                        value / (text.len() as f32 / BYTES_PER_TOKEN + 1.0),
+                        entry,
+                        *id,
+                    ));
                 }
             }
         }
@@ -238,13 +301,26 @@ impl<'t> Choice<'t> {
     fn name(&mut self, budget: u64) -> u64 {
         let (mut left, mut named) = (budget, HashSet::new());
         for (entry, id) in self.nameable() {
-            let Some(text) = self.of.spelled.get(id as usize).filter(|_| self.of.words.get(id as usize).is_some_and(|word| !word.said))
-            else {
+            let Some(text) = self.of.spelled.get(id as usize).filter(|_| {
+                self.of
+                    .words
+                    .get(id as usize)
+                    .is_some_and(|word| !word.said)
+            }) else {
                 continue;
             };
-            let mut cost = self.encoding.count(text) + if self.names.contains_key(&entry) { 0 } else { ALSO_TOKENS };
+            let mut cost = self.encoding.count(text)
+                + if self.names.contains_key(&entry) {
+                    0
+                } else {
+                    ALSO_TOKENS
+                };
             if !self.taken.get(entry).copied().unwrap_or(true) {
-                cost += self.of.lines.get(entry).map_or(0, |line| self.encoding.count(line.text) + 1);
+                cost += self
+                    .of
+                    .lines
+                    .get(entry)
+                    .map_or(0, |line| self.encoding.count(line.text) + 1);
             }
             if cost > left {
                 if left < LEAST_NAME_TOKENS {
@@ -255,12 +331,20 @@ impl<'t> Choice<'t> {
             left -= cost;
             self.take(entry);
             say(id, &mut self.of.words, &self.of.within);
-            let inside = self.of.within.get(id as usize).map_or(&[][..], Vec::as_slice);
+            let inside = self
+                .of
+                .within
+                .get(id as usize)
+                .map_or(&[][..], Vec::as_slice);
             let names = self.names.entry(entry).or_default();
             // What a longer name contains it tells as well.
             if inside.iter().any(|part| named.contains(part)) {
                 for part in names.extract_if(.., |name| inside.contains(name)) {
-                    left += self.of.spelled.get(part as usize).map_or(0, |text| self.encoding.count(text));
+                    left += self
+                        .of
+                        .spelled
+                        .get(part as usize)
+                        .map_or(0, |text| self.encoding.count(text));
                 }
             }
             names.push(id);
@@ -272,7 +356,9 @@ impl<'t> Choice<'t> {
     /// A line as it will be told, as far as can be said now.
     fn shown(&self, line: &Line<'t>) -> Cow<'t, str> {
         match &line.heading {
-            Some(heading) if self.headings.contains(&(heading.name, heading.columns)) => Cow::Owned(heading.again()),
+            Some(heading) if self.headings.contains(&(heading.name, heading.columns)) => {
+                Cow::Owned(heading.again())
+            }
             _ => Cow::Borrowed(line.text),
         }
     }
@@ -280,7 +366,8 @@ impl<'t> Choice<'t> {
     fn take(&mut self, at: usize) {
         if let (Some(taken), Some(line)) = (self.taken.get_mut(at), self.of.lines.get(at)) {
             *taken = true;
-            self.headings.extend(line.heading.map(|heading| (heading.name, heading.columns)));
+            self.headings
+                .extend(line.heading.map(|heading| (heading.name, heading.columns)));
             for id in &line.words {
                 say(*id, &mut self.of.words, &self.of.within);
             }
@@ -293,12 +380,21 @@ impl<'t> Choice<'t> {
         let mut above: HashMap<&str, &str> = HashMap::new();
         for (at, (line, taken)) in self.of.lines.iter().zip(&self.taken).enumerate() {
             if *taken {
-                let again = line.heading.filter(|heading| above.insert(heading.name, heading.columns) == Some(heading.columns));
+                let again = line.heading.filter(|heading| {
+                    above.insert(heading.name, heading.columns) == Some(heading.columns)
+                });
                 told.push(again.map_or_else(|| line.text.to_owned(), |heading| heading.again()));
             }
-            let last = self.of.lines.get(at + 1).is_none_or(|next| next.entry != line.entry);
+            let last = self
+                .of
+                .lines
+                .get(at + 1)
+                .is_none_or(|next| next.entry != line.entry);
             if last && let Some(names) = self.names.get(&line.entry) {
-                let names: Vec<&str> = names.iter().filter_map(|id| self.of.spelled.get(*id as usize).copied()).collect();
+                let names: Vec<&str> = names
+                    .iter()
+                    .filter_map(|id| self.of.spelled.get(*id as usize).copied())
+                    .collect();
                 told.push(format!(" {ALSO} {}", names.join(" ")));
             }
         }
@@ -318,6 +414,8 @@ fn say(id: u32, words: &mut [Word], within: &[Vec<u32>]) {
 
 /// Whether the line of a call is a short command: one argument that needs no key.
 fn is_command(head: &str) -> bool {
-    let first = head.split_once('(').and_then(|(_, said)| said.split_once(' '));
+    let first = head
+        .split_once('(')
+        .and_then(|(_, said)| said.split_once(' '));
     head.len() <= COMMAND_BYTES && first.is_some_and(|(first, _)| !first.contains('='))
 }

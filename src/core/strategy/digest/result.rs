@@ -3,12 +3,12 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::extract::{Extract, LINE_BYTES, for_each_line};
-use super::words::{TELLING, shape, words_of};
-use crate::core::chat::Message;
-use crate::core::draft::text_of;
 use crate::core::json::Json;
-use crate::core::notation::{Table, write_cell};
+use crate::core::strategy::digest::extract::{DigestLine, LINE_BYTES, for_each_line};
+use crate::core::text::{INFORMATIVE, shape, words_of};
+use crate::core::text::{Table, write_cell};
+use crate::core::wire::chat::Message;
+use crate::core::wire::chat::text_of;
 
 /// A text from this length on is more than a label (bytes).
 const PROSE_BYTES: usize = 32;
@@ -16,16 +16,28 @@ const PROSE_BYTES: usize = 32;
 const INLINE_BYTES: usize = 120;
 
 /// Appends the lines of a message with the result of a call with these arguments.
-pub(super) fn answered(result: &Message<'_>, arguments: Option<&str>, said: &mut Option<Said>, out: &mut Vec<Extract>) {
+pub(super) fn answered(
+    result: &Message<'_>,
+    arguments: Option<&str>,
+    said: &mut Option<Said>,
+    out: &mut Vec<DigestLine>,
+) {
     let asked = match arguments.and_then(Json::parse) {
         Some(Json::Object(members)) => members,
         _ => Vec::new(),
     };
-    text_of(result).iter().for_each(|text| result_lines(text, &asked, said, out));
+    text_of(result)
+        .iter()
+        .for_each(|text| result_lines(text, &asked, said, out));
 }
 
 /// Appends the lines of a tool result to a call with these arguments.
-pub(super) fn result_lines(text: &str, asked: &[(String, Json)], said: &mut Option<Said>, out: &mut Vec<Extract>) {
+pub(super) fn result_lines(
+    text: &str,
+    asked: &[(String, Json)],
+    said: &mut Option<Said>,
+    out: &mut Vec<DigestLine>,
+) {
     match Json::parse(text) {
         Some(json) if is_empty(&json) => json_lines("", &json, out),
         Some(mut json) => {
@@ -38,13 +50,17 @@ pub(super) fn result_lines(text: &str, asked: &[(String, Json)], said: &mut Opti
                 json_lines("", &json, out);
             }
         }
-        None => for_each_line(text, &mut |line| Extract::push(out, format!(" {line}"), true, false)),
+        None => for_each_line(text, &mut |line| {
+            DigestLine::push(out, format!(" {line}"), true, false)
+        }),
     }
 }
 
 /// Takes away what only repeats the call's arguments, or the key above it; from a list of objects, what does so in all of them.
 fn without_echo(value: &mut Json, asked: &[(String, Json)]) {
-    let echoes = |(key, value): &(String, Json)| value.is_scalar() && asked.iter().any(|(k, v)| k == key && v == value);
+    let echoes = |(key, value): &(String, Json)| {
+        value.is_scalar() && asked.iter().any(|(k, v)| k == key && v == value)
+    };
     match value {
         Json::Object(members) => {
             members.retain(|member| !echoes(member));
@@ -58,8 +74,14 @@ fn without_echo(value: &mut Json, asked: &[(String, Json)]) {
         }
         Json::List(items) => {
             let has = |item: &Json, wanted: &(String, Json)| matches!(item, Json::Object(members) if members.contains(wanted));
-            let in_all: Vec<(String, Json)> = asked.iter().filter(|member| items.iter().all(|item| has(item, member))).cloned().collect();
-            items.iter_mut().for_each(|item| without_echo(item, &in_all));
+            let in_all: Vec<(String, Json)> = asked
+                .iter()
+                .filter(|member| items.iter().all(|item| has(item, member)))
+                .cloned()
+                .collect();
+            items
+                .iter_mut()
+                .for_each(|item| without_echo(item, &in_all));
         }
         _ => {}
     }
@@ -98,7 +120,12 @@ fn essence(key: &str, value: Json, said: &mut Said) -> Json {
                 })
                 .collect(),
         ),
-        Json::List(items) => Json::List(columns(items.into_iter().filter(|item| said.first(key, item)).collect())),
+        Json::List(items) => Json::List(columns(
+            items
+                .into_iter()
+                .filter(|item| said.first(key, item))
+                .collect(),
+        )),
         scalar => scalar,
     }
 }
@@ -107,7 +134,10 @@ fn essence(key: &str, value: Json, said: &mut Said) -> Json {
 fn columns(items: Vec<Json>) -> Vec<Json> {
     let mut tally = Tally::new();
     items.iter().for_each(|item| look("", item, &mut tally));
-    items.into_iter().map(|item| strip("", item, &tally)).collect()
+    items
+        .into_iter()
+        .map(|item| strip("", item, &tally))
+        .collect()
 }
 
 /// Per path of a member: in how many objects its value says something, and in how many it stands.
@@ -134,7 +164,10 @@ fn strip(prefix: &str, item: Json, tally: &Tally) -> Json {
         Json::Object(members) => {
             let kept = members.into_iter().filter_map(|(key, value)| {
                 let path = format!("{prefix}.{key}");
-                if tally.get(&path).is_some_and(|(telling, all)| telling * 2 < *all) {
+                if tally
+                    .get(&path)
+                    .is_some_and(|(telling, all)| telling * 2 < *all)
+                {
                     return None;
                 }
                 let value = strip(&path, value, tally);
@@ -163,7 +196,7 @@ fn worth(scalar: &Json) -> bool {
         scalar => {
             let mut text = String::new();
             write_cell(scalar, &mut text);
-            words_of(&text).map(shape).fold(0.0, f32::max) >= TELLING
+            words_of(&text).map(shape).fold(0.0, f32::max) >= INFORMATIVE
         }
     }
 }
@@ -241,37 +274,50 @@ fn has_rows(value: &Json) -> bool {
 }
 
 /// Appends the lines of a JSON value that stands at `path` of a result.
-fn json_lines(path: &str, value: &Json, out: &mut Vec<Extract>) {
-    let named = |text: &str| if path.is_empty() { format!(" {text}") } else { format!(" {path}: {text}") };
-    let table = if let Json::List(items) = value { Table::of_any(items) } else { None };
+fn json_lines(path: &str, value: &Json, out: &mut Vec<DigestLine>) {
+    let named = |text: &str| {
+        if path.is_empty() {
+            format!(" {text}")
+        } else {
+            format!(" {path}: {text}")
+        }
+    };
+    let table = if let Json::List(items) = value {
+        Table::of_any(items)
+    } else {
+        None
+    };
     let short = inline_bytes(value, INLINE_BYTES) <= INLINE_BYTES;
     if short && !(table.is_some() && has_rows(value)) {
         let mut text = String::new();
         inline(value, &mut text);
-        Extract::push(out, named(&text), false, false);
+        DigestLine::push(out, named(&text), false, false);
         return;
     }
     match value {
         Json::String(text) => {
-            Extract::push(out, format!(" {path}:"), false, false);
-            for_each_line(text, &mut |line| Extract::push(out, format!("  {line}"), true, false));
+            DigestLine::push(out, format!(" {path}:"), false, false);
+            for_each_line(text, &mut |line| {
+                DigestLine::push(out, format!("  {line}"), true, false)
+            });
         }
         Json::List(items) => {
             let rows = table.map(|table| (table.head(), table.rows().collect::<Vec<_>>()));
             match rows {
                 Some((head, rows)) if rows.iter().all(|row| row.len() <= 2 * LINE_BYTES) => {
-                    Extract::push(out, named(&head), false, false);
-                    rows.into_iter().for_each(|row| Extract::push(out, format!("  {row}"), false, false));
+                    DigestLine::push(out, named(&head), false, false);
+                    rows.into_iter()
+                        .for_each(|row| DigestLine::push(out, format!("  {row}"), false, false));
                 }
                 _ => list_lines(path, items, out),
             }
         }
         Json::Object(members) => object_lines(path, members, out),
-        scalar => Extract::push(out, named(&scalar.to_string()), false, false),
+        scalar => DigestLine::push(out, named(&scalar.to_string()), false, false),
     }
 }
 
-fn list_lines(path: &str, items: &[Json], out: &mut Vec<Extract>) {
+fn list_lines(path: &str, items: &[Json], out: &mut Vec<DigestLine>) {
     let scalars = items.iter().all(Json::is_scalar);
     let mut line = String::new();
     for (at, item) in items.iter().enumerate() {
@@ -286,30 +332,42 @@ fn list_lines(path: &str, items: &[Json], out: &mut Vec<Extract>) {
         }
         inline(item, &mut line);
         if line.len() >= INLINE_BYTES {
-            Extract::push(out, std::mem::take(&mut line), false, false);
+            DigestLine::push(out, std::mem::take(&mut line), false, false);
         }
     }
     if !line.is_empty() {
-        Extract::push(out, line, false, false);
+        DigestLine::push(out, line, false, false);
     }
 }
 
 /// Small members of an object share lines, larger ones have their own.
-fn object_lines(path: &str, members: &[(String, Json)], out: &mut Vec<Extract>) {
+fn object_lines(path: &str, members: &[(String, Json)], out: &mut Vec<DigestLine>) {
     let mut line = String::new();
-    let flush = |line: &mut String, out: &mut Vec<Extract>| {
+    let flush = |line: &mut String, out: &mut Vec<DigestLine>| {
         if !line.is_empty() {
-            Extract::push(out, std::mem::take(line), false, false);
+            DigestLine::push(out, std::mem::take(line), false, false);
         }
     };
     for (key, value) in members {
         if inline_bytes(value, INLINE_BYTES) > INLINE_BYTES / 2 || has_rows(value) {
             flush(&mut line, out);
-            json_lines(&if path.is_empty() { key.clone() } else { format!("{path}.{key}") }, value, out);
+            json_lines(
+                &if path.is_empty() {
+                    key.clone()
+                } else {
+                    format!("{path}.{key}")
+                },
+                value,
+                out,
+            );
             continue;
         }
         if line.is_empty() {
-            line = if path.is_empty() { " ".to_owned() } else { format!(" {path}: ") };
+            line = if path.is_empty() {
+                " ".to_owned()
+            } else {
+                format!(" {path}: ")
+            };
         } else {
             line.push_str(", ");
         }

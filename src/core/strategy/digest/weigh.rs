@@ -6,8 +6,8 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::extract::{Extract, Heading};
-use super::words::{TELLING, parts_of, shape, words_of};
+use crate::core::strategy::digest::extract::{DigestLine, Heading};
+use crate::core::text::{INFORMATIVE, parts_of, shape, words_of};
 
 /// What a word of the oldest entry is worth, compared to one of the newest.
 const OLDEST: f32 = 0.4;
@@ -30,7 +30,7 @@ const ONE_OF_MANY: f32 = 0.3;
 
 /// Who speaks in a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Voice {
+pub(super) enum LineKind {
     User,
     Assistant,
     Call,
@@ -44,7 +44,7 @@ pub(super) struct Line<'t> {
     pub text: &'t str,
     /// The line without which this one would not be understood.
     pub needs: Option<usize>,
-    pub voice: Voice,
+    pub voice: LineKind,
     /// Its distinct words, as indices.
     pub words: Vec<u32>,
     /// The line that opens its entry.
@@ -56,7 +56,7 @@ pub(super) struct Line<'t> {
     /// Says nothing without the lines below it.
     pub bare: bool,
     /// What its worth is multiplied by: above 1 in the entry of a short result, below in that of a long one.
-    pub rarity: f32,
+    pub length_prior: f32,
 }
 
 /// A word of the digest.
@@ -103,8 +103,11 @@ pub(super) struct Weighed<'t> {
 }
 
 /// Weighs all lines.
-pub(super) fn weigh<'t>(lines: &'t [Extract], context: &Context) -> Weighed<'t> {
-    let mut reader = Reader { index: HashMap::with_capacity(lines.len() * 4), ..Reader::default() };
+pub(super) fn weigh<'t>(lines: &'t [DigestLine], context: &Context) -> Weighed<'t> {
+    let mut reader = Reader {
+        index: HashMap::with_capacity(lines.len() * 4),
+        ..Reader::default()
+    };
     for (at, line) in lines.iter().enumerate() {
         reader.read(at, line);
     }
@@ -121,7 +124,7 @@ struct Reader<'t> {
     /// The line that opened the entry at hand, and the last section in it.
     entry: Option<usize>,
     section: Option<usize>,
-    voice: Option<Voice>,
+    voice: Option<LineKind>,
     entries: usize,
     /// The keys of the table at hand, by column.
     columns: Vec<Option<u32>>,
@@ -132,7 +135,15 @@ struct Reader<'t> {
 }
 
 impl<'t> Reader<'t> {
-    fn read(&mut self, at: usize, Extract { text, plain, argument }: &'t Extract) {
+    fn read(
+        &mut self,
+        at: usize,
+        DigestLine {
+            text,
+            plain,
+            argument,
+        }: &'t DigestLine,
+    ) {
         let blanks = text.len() - text.trim_start_matches(' ').len();
         let needs = match blanks {
             0 => {
@@ -147,35 +158,48 @@ impl<'t> Reader<'t> {
             _ => self.section.or(self.entry),
         };
         let voice = match self.voice {
-            Some(Voice::Call) if *argument => Voice::Argument,
-            Some(Voice::Call) if blanks > 0 => Voice::Result,
-            voice => voice.unwrap_or(Voice::Result),
+            Some(LineKind::Call) if *argument => LineKind::Argument,
+            Some(LineKind::Call) if blanks > 0 => LineKind::Result,
+            voice => voice.unwrap_or(LineKind::Result),
         };
         let heading = if *plain { None } else { Heading::of(text) };
         if blanks < 2 {
             self.columns.clear();
         }
-        let cells = if *plain || self.columns.is_empty() { Vec::new() } else { commas(text) };
+        let cells = if *plain || self.columns.is_empty() {
+            Vec::new()
+        } else {
+            commas(text)
+        };
         let (mut own, mut under): (Vec<u32>, Option<u32>) = (Vec::new(), None);
         for word in words_of(text) {
             let offset = word.as_ptr() as usize - text.as_ptr() as usize;
             let behind = text.as_bytes().get(offset + word.len());
-            let assigned = offset.checked_sub(1).and_then(|at| text.as_bytes().get(at)) == Some(&b'=');
-            let numbering = *plain && text.trim_start().as_ptr() == word.as_ptr() && word.bytes().all(|b| b.is_ascii_digit());
+            let assigned =
+                offset.checked_sub(1).and_then(|at| text.as_bytes().get(at)) == Some(&b'=');
+            let numbering = *plain
+                && text.trim_start().as_ptr() == word.as_ptr()
+                && word.bytes().all(|b| b.is_ascii_digit());
             let names_value = match behind {
                 Some(b':') => !plain,
-                Some(b'=') => !plain || voice == Voice::Call,
+                Some(b'=') => !plain || voice == LineKind::Call,
                 _ => false,
             };
             // A map from ids: what stands there as a key is needed like a value.
-            let id_as_key = behind == Some(&b':') && word.bytes().filter(u8::is_ascii_digit).count() >= ID_DIGITS;
-            let key = numbering || ((names_value || (heading.is_some() && !assigned)) && !id_as_key);
+            let id_as_key = behind == Some(&b':')
+                && word.bytes().filter(u8::is_ascii_digit).count() >= ID_DIGITS;
+            let key =
+                numbering || ((names_value || (heading.is_some() && !assigned)) && !id_as_key);
             let id = self.id_of(word);
             match voice {
-                Voice::Call if names_value => _ = self.asked.insert(id),
-                Voice::Result if names_value && !id_as_key => under = Some(id),
-                Voice::Result if heading.is_none() || assigned => {
-                    let column = self.columns.get(cells.partition_point(|comma| *comma < offset)).copied().flatten();
+                LineKind::Call if names_value => _ = self.asked.insert(id),
+                LineKind::Result if names_value && !id_as_key => under = Some(id),
+                LineKind::Result if heading.is_none() || assigned => {
+                    let column = self
+                        .columns
+                        .get(cells.partition_point(|comma| *comma < offset))
+                        .copied()
+                        .flatten();
                     self.values.extend(column.or(under).map(|key| (id, key)));
                 }
                 _ => {}
@@ -190,8 +214,8 @@ impl<'t> Reader<'t> {
                 });
                 if !again {
                     known.lines += 1;
-                    known.calls += u32::from(matches!(voice, Voice::Call | Voice::Argument));
-                    known.written |= voice == Voice::Argument;
+                    known.calls += u32::from(matches!(voice, LineKind::Call | LineKind::Argument));
+                    known.written |= voice == LineKind::Argument;
                     known.last = at;
                     if known.entry != self.entries {
                         known.entry = self.entries;
@@ -204,7 +228,10 @@ impl<'t> Reader<'t> {
             }
         }
         if let Some(heading) = &heading {
-            self.columns = heading.cells().map(|name| self.index.get(name).copied()).collect();
+            self.columns = heading
+                .cells()
+                .map(|name| self.index.get(name).copied())
+                .collect();
         }
         self.lines.push(Line {
             text,
@@ -215,7 +242,7 @@ impl<'t> Reader<'t> {
             plain: *plain,
             heading,
             bare: blanks == 1 && !plain && text.ends_with(':'),
-            rarity: 1.0,
+            length_prior: 1.0,
         });
     }
 
@@ -250,33 +277,65 @@ impl<'t> Reader<'t> {
         }
         let total = self.lines.len() as f32;
         for text in &context.recent {
-            self.for_known(text, |_, word| word.topic = (total / word.lines as f32).ln().max(0.0));
+            self.for_known(text, |_, word| {
+                word.topic = (total / word.lines as f32).ln().max(0.0)
+            });
         }
         // Where a call took a value from, it may take another.
-        let taken = |id: &u32| self.words.get(*id as usize).is_some_and(|word| word.calls > 0 && word.value >= TELLING);
-        asked.extend(self.values.iter().filter(|(value, _)| taken(value)).map(|(_, key)| *key));
-        let wanted: HashSet<u32> = self.values.iter().filter(|(_, key)| asked.contains(key)).map(|(value, _)| *value).collect();
+        let taken = |id: &u32| {
+            self.words
+                .get(*id as usize)
+                .is_some_and(|word| word.calls > 0 && word.value >= INFORMATIVE)
+        };
+        asked.extend(
+            self.values
+                .iter()
+                .filter(|(value, _)| taken(value))
+                .map(|(_, key)| *key),
+        );
+        let wanted: HashSet<u32> = self
+            .values
+            .iter()
+            .filter(|(_, key)| asked.contains(key))
+            .map(|(value, _)| *value)
+            .collect();
         for (id, word) in (0..).zip(&mut self.words) {
-            let recency = OLDEST + (1.0 - OLDEST) * (word.entry as f32 / self.entries.max(1) as f32);
-            let used = 1.0 + USED * (word.calls.min(3) + word.entries.saturating_sub(1).min(3)) as f32;
+            let recency =
+                OLDEST + (1.0 - OLDEST) * (word.entry as f32 / self.entries.max(1) as f32);
+            let used =
+                1.0 + USED * (word.calls.min(3) + word.entries.saturating_sub(1).min(3)) as f32;
             word.value *= recency * used * if wanted.contains(&id) { ASKED } else { 1.0 };
         }
         self.weigh_lengths();
-        let inside = |word: &&'t str| parts_of(word).filter_map(|part| self.index.get(part).copied()).collect();
+        let inside = |word: &&'t str| {
+            parts_of(word)
+                .filter_map(|part| self.index.get(part).copied())
+                .collect()
+        };
         let within = self.spelled.iter().map(inside).collect();
-        Weighed { lines: self.lines, words: self.words, spelled: self.spelled, within }
+        Weighed {
+            lines: self.lines,
+            words: self.words,
+            spelled: self.spelled,
+            within,
+        }
     }
 
     /// One value among many is less likely to be the one that is asked for.
     fn weigh_lengths(&mut self) {
         let mut bytes: HashMap<usize, usize> = HashMap::new();
-        for line in self.lines.iter().filter(|line| line.voice == Voice::Result) {
+        for line in self
+            .lines
+            .iter()
+            .filter(|line| line.voice == LineKind::Result)
+        {
             *bytes.entry(line.entry).or_default() += line.text.len();
         }
         let (short, long) = SHORT_AND_LONG_BYTES;
         for line in &mut self.lines {
             if let Some(bytes) = bytes.get(&line.entry) {
-                line.rarity = (USUAL_BYTES / (*bytes as f32).clamp(short, long)).powf(ONE_OF_MANY);
+                line.length_prior =
+                    (USUAL_BYTES / (*bytes as f32).clamp(short, long)).powf(ONE_OF_MANY);
             }
         }
     }
@@ -299,11 +358,11 @@ fn only_begins_large(word: &str) -> bool {
     word.chars().skip(1).all(char::is_lowercase)
 }
 
-fn voice_of(head: &str) -> Voice {
+fn voice_of(head: &str) -> LineKind {
     match head.split_once(' ').map_or(head, |(first, _)| first) {
-        "user:" => Voice::User,
-        "assistant:" => Voice::Assistant,
-        "→" => Voice::Call,
-        _ => Voice::Result,
+        "user:" => LineKind::User,
+        "assistant:" => LineKind::Assistant,
+        "→" => LineKind::Call,
+        _ => LineKind::Result,
     }
 }

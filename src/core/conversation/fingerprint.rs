@@ -1,0 +1,75 @@
+//! Digests: which message is the same message, which list is the same prefix, and for whom.
+//!
+//! A message is known by its canonical content: key order, nulls and volatile annotations aside, and a text is the same
+//! whether it is sent as a string or as a single text part. A prefix is known by a chain over its messages.
+
+use std::fmt;
+
+use highway::{HighwayHash, HighwayHasher, Key};
+
+/// 256 bits of BLAKE3.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Fingerprint(pub [u8; 32]);
+
+impl fmt::Debug for Fingerprint {
+    /// A few digits are enough to tell two apart while reading a test's output.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [a, b, c, d, ..] = self.0;
+        write!(f, "{a:02x}{b:02x}{c:02x}{d:02x}…")
+    }
+}
+
+impl Fingerprint {
+    /// The digest of these exact bytes.
+    #[must_use]
+    pub fn of(bytes: &[u8]) -> Self {
+        Fingerprint(*blake3::hash(bytes).as_bytes())
+    }
+
+    /// The digest of several parts; each part's length counts, so that moving a boundary changes the result.
+    #[must_use]
+    pub fn of_parts(parts: &[&[u8]]) -> Self {
+        let mut hasher = blake3::Hasher::new();
+        for part in parts {
+            hasher.update(&(part.len() as u64).to_le_bytes());
+            hasher.update(part);
+        }
+        Fingerprint(*hasher.finalize().as_bytes())
+    }
+}
+
+/// A chain over the messages of a list: knows the digest of every prefix on the way.
+///
+/// HighwayHash with the seed as its key: two messages of a chain cost what one costs with BLAKE3, and every message of
+/// every request is in two chains. Its strength is that of a keyed hash, so the seed must be a secret.
+#[derive(Debug, Clone)]
+pub struct PrefixHash(HighwayHasher);
+
+impl PrefixHash {
+    /// A chain that starts from `seed`, which nobody outside can know.
+    #[must_use]
+    pub fn new(seed: &Fingerprint) -> Self {
+        let (words, _) = seed.0.as_chunks::<8>();
+        let mut key = [0; 4];
+        for (part, word) in key.iter_mut().zip(words) {
+            *part = u64::from_le_bytes(*word);
+        }
+        PrefixHash(HighwayHasher::new(Key(key)))
+    }
+
+    /// One more message.
+    pub fn push(&mut self, message: &Fingerprint) {
+        self.0.append(&message.0);
+    }
+
+    /// The digest of the list so far.
+    #[must_use]
+    pub fn digest(&self) -> Fingerprint {
+        let mut digest = [0; 32];
+        let (words, _) = digest.as_chunks_mut::<8>();
+        for (word, part) in words.iter_mut().zip(self.0.clone().finalize256()) {
+            *word = part.to_le_bytes();
+        }
+        Fingerprint(digest)
+    }
+}

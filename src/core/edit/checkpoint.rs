@@ -1,0 +1,66 @@
+//! A checkpoint: the edits of one compaction, frozen. It stores edits, not the conversation: the client sends the
+//! originals again each time.
+
+use super::{Edit, Replacement};
+use crate::core::wire::chat::Message;
+
+/// One compaction, recorded for the exact prefix it was made from. The prefix is the key it is kept under.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Checkpoint {
+    /// Per message of the prefix, instructions left out; what is missing at the end is [`Edit::Keep`].
+    edits: Box<[Edit]>,
+}
+
+impl Checkpoint {
+    /// Freezes `edits`, one per message of `messages`.
+    #[must_use]
+    pub fn freeze(messages: &[Message<'_>], edits: &[Edit]) -> Self {
+        let mut kept: Vec<Edit> = messages
+            .iter()
+            .zip(edits)
+            .filter(|(message, _)| !message.role.is_instruction())
+            .map(|(_, edit)| edit.clone())
+            .collect();
+        let used = kept
+            .iter()
+            .rposition(|edit| *edit != Edit::Keep)
+            .map_or(0, |last| last + 1);
+        kept.truncate(used);
+        Checkpoint {
+            edits: kept.into_boxed_slice(),
+        }
+    }
+
+    /// Its edits for `messages`, a list that begins with the prefix it was made from: one per message.
+    #[must_use]
+    pub fn thaw(&self, messages: &[Message<'_>]) -> Vec<Edit> {
+        let mut frozen = self.edits.iter();
+        messages
+            .iter()
+            .map(|message| {
+                if message.role.is_instruction() {
+                    Edit::Keep
+                } else {
+                    frozen.next().cloned().unwrap_or(Edit::Keep)
+                }
+            })
+            .collect()
+    }
+
+    /// Bytes it takes in memory, roughly.
+    #[must_use]
+    pub fn weight_bytes(&self) -> usize {
+        let new = |edit: &Edit| {
+            edit.new_messages()
+                .iter()
+                .map(|new| new.json.len() + size_of::<Replacement>())
+                .sum::<usize>()
+        };
+        size_of::<Self>()
+            + self
+                .edits
+                .iter()
+                .map(|edit| size_of::<Edit>() + new(edit))
+                .sum::<usize>()
+    }
+}

@@ -1,0 +1,101 @@
+//! A conversation with everything that planning knows of it.
+
+use super::{Edit, is_synthetic};
+use crate::core::conversation::{Exchange, Fingerprint, Measure, Role, Size};
+use crate::core::models::Family;
+use crate::core::tokens::Encoding;
+use crate::core::wire::chat::Message;
+
+/// What every step of thinking needs to know of a request.
+#[derive(Debug, Clone, Copy)]
+pub struct MeasuredConversation<'a> {
+    /// The messages.
+    pub messages: &'a [Message<'a>],
+    /// One measure per message.
+    pub measures: &'a [Measure],
+    /// The exchanges that the messages form.
+    pub exchanges: &'a [Exchange],
+    /// Prompt tokens beside the messages.
+    pub fixed_tokens: u64,
+    /// How tokens are counted.
+    pub encoding: Encoding,
+    /// What the model's family wants.
+    pub family: Family,
+}
+
+impl<'a> MeasuredConversation<'a> {
+    /// The same request when it was `length` messages long. `length` must be a boundary between exchanges.
+    #[must_use]
+    pub fn prefix(&self, length: usize) -> MeasuredConversation<'a> {
+        let exchanges = self
+            .exchanges
+            .partition_point(|exchange| exchange.end <= length);
+        MeasuredConversation {
+            messages: self.messages.get(..length).unwrap_or(self.messages),
+            measures: self.measures.get(..length).unwrap_or(self.measures),
+            exchanges: self.exchanges.get(..exchanges).unwrap_or(self.exchanges),
+            ..*self
+        }
+    }
+}
+
+/// Prompt tokens of what is sent for an original message.
+#[must_use]
+pub fn tokens_of(measure: &Measure, edit: &Edit) -> u64 {
+    match edit {
+        Edit::Keep => measure.tokens,
+        edit => edit.new_messages().iter().map(|new| new.tokens).sum(),
+    }
+}
+
+/// The size of what is sent for an original message. New messages are no turns: nobody said them.
+pub(super) fn size_of(measure: &Measure, edit: &Edit) -> Size {
+    let original = matches!(edit, Edit::Keep | Edit::Replace(_));
+    Size {
+        tokens: tokens_of(measure, edit),
+        messages: if *edit == Edit::Keep {
+            1
+        } else {
+            edit.new_messages().len() as u64
+        },
+        turns: u64::from(original && measure.role == Role::User),
+    }
+}
+
+/// The size of what `edits` leave of a request.
+#[must_use]
+pub fn size_of_edited(conversation: &MeasuredConversation<'_>, edits: &[Edit]) -> Size {
+    let mut size = Size {
+        tokens: conversation.fixed_tokens,
+        ..Size::default()
+    };
+    for (measure, edit) in conversation.measures.iter().zip(edits) {
+        size += size_of(measure, edit);
+    }
+    size
+}
+
+/// The last message that a user wrote. What Baler wrote in a user's name is none, unless there is no other: so it is the
+/// same message for as long as the user writes no new one.
+#[must_use]
+pub fn last_user(messages: &[Message<'_>]) -> Option<usize> {
+    let of_user = || {
+        messages
+            .iter()
+            .enumerate()
+            .rev()
+            .filter(|(_, message)| message.role == Role::User)
+    };
+    let written = of_user().find(|(_, message)| !is_synthetic(message));
+    written.or_else(|| of_user().next()).map(|(at, _)| at)
+}
+
+/// Digests of the messages that are sent for an original one.
+pub fn fingerprints_of<'e>(
+    measure: &'e Measure,
+    edit: &'e Edit,
+) -> impl Iterator<Item = &'e Fingerprint> {
+    let kept = (*edit == Edit::Keep).then_some(&measure.digest);
+    kept.into_iter()
+        .chain(edit.new_messages().iter().map(|new| &new.digest))
+}

@@ -1,0 +1,75 @@
+//! From edits to bytes: slices of the client's body plus the few new pieces, and the check that what comes out is a
+//! valid chat.
+
+use std::ops::Range;
+
+use crate::core::edit::Edit;
+use crate::core::wire::chat::Chat;
+
+/// A run of the bytes to send.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Piece {
+    /// Bytes of the client's body.
+    Client(Range<usize>),
+    /// A new message.
+    New(Box<str>),
+    /// The comma between two messages that were not neighbours.
+    Comma,
+}
+
+/// The body with `edits` (one per message) applied. Neighbouring runs of the client's bytes are one piece.
+#[must_use]
+pub fn render(chat: &Chat<'_>, edits: &[Edit]) -> Vec<Piece> {
+    let mut pieces: Vec<Piece> = Vec::new();
+    let client = |pieces: &mut Vec<Piece>, range: Range<usize>| match pieces.last_mut() {
+        Some(Piece::Client(last)) if last.end == range.start => last.end = range.end,
+        _ => pieces.push(Piece::Client(range)),
+    };
+    let spans: Vec<Range<usize>> = chat
+        .messages
+        .iter()
+        .map(|message| chat.span(message.raw))
+        .collect();
+    let (Some(first), Some(last)) = (spans.first(), spans.last()) else {
+        return vec![Piece::Client(0..chat.outline.body.len())];
+    };
+
+    client(&mut pieces, 0..first.start);
+    let mut previous: Option<usize> = None;
+    for (at, (span, edit)) in spans.iter().zip(edits).enumerate() {
+        if *edit == Edit::Drop {
+            continue;
+        }
+        if let Some(previous) = previous {
+            match spans.get(previous) {
+                Some(before) if previous + 1 == at => client(&mut pieces, before.end..span.start),
+                _ => pieces.push(Piece::Comma),
+            }
+        }
+        if *edit == Edit::Keep {
+            client(&mut pieces, span.clone());
+        }
+        for (nth, new) in edit.new_messages().iter().enumerate() {
+            if nth > 0 {
+                pieces.push(Piece::Comma);
+            }
+            pieces.push(Piece::New(new.json.clone()));
+        }
+        previous = Some(at);
+    }
+    client(&mut pieces, last.end..chat.outline.body.len());
+    pieces
+}
+
+/// The bytes that `pieces` stand for.
+#[must_use]
+pub fn assemble(body: &str, pieces: &[Piece]) -> String {
+    pieces
+        .iter()
+        .map(|piece| match piece {
+            Piece::Client(range) => body.get(range.clone()).unwrap_or_default(),
+            Piece::New(json) => json,
+            Piece::Comma => ",",
+        })
+        .collect()
+}

@@ -1,0 +1,138 @@
+//! What is known of well-known models: context windows, prices of the prompt cache, and what their families want on the
+//! wire.
+
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
+/// Prices of prompt tokens, as multiples of an uncached one.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Prices {
+    /// Of a token read from the prompt cache.
+    pub cache_read: f64,
+    /// Of a token that is written to it.
+    pub cache_write: f64,
+}
+
+/// What is known of one model.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Model {
+    /// Context length, tokens.
+    pub window: u64,
+    /// The longest answer, tokens.
+    pub max_output: Option<u64>,
+    /// Prices, where its maker discounts cached tokens.
+    pub prices: Option<Prices>,
+}
+
+/// One line a model: what its name begins with, its context length and longest answer in tokens, the prices of cached
+/// tokens as multiples of uncached ones, and where the figures are from. The longest prefix wins.
+const TABLE: &str = include_str!("models.csv");
+
+static MODELS: LazyLock<HashMap<&str, Model>> =
+    LazyLock::new(|| TABLE.lines().skip(1).filter_map(line).collect());
+
+fn line(line: &str) -> Option<(&str, Model)> {
+    let mut cells = line.split(',').map(str::trim);
+    let (prefix, window) = (cells.next()?, cells.next()?.parse().ok()?);
+    let max_output = cells.next()?.parse().ok();
+    let price = |cell: &str| cell.parse::<f64>().ok();
+    let (cache_read, cache_write) = (price(cells.next()?), price(cells.next()?));
+    let prices = cache_read.map(|cache_read| Prices {
+        cache_read,
+        cache_write: cache_write.unwrap_or(1.0),
+    });
+    Some((
+        prefix,
+        Model {
+            window,
+            max_output,
+            prices,
+        },
+    ))
+}
+
+/// The part of a model's name that counts, in lower case: a maker's path (`openai/gpt-4o`) left out, and Bedrock's
+/// regions and makers (`us.anthropic.claude-…`), which are words of letters alone.
+pub(in crate::core) fn plain(model: &str) -> String {
+    let mut name = model.rsplit('/').next().unwrap_or(model);
+    while let Some((_, rest)) = name
+        .split_once('.')
+        .filter(|(word, _)| word.bytes().all(|b| b.is_ascii_alphabetic()))
+    {
+        name = rest;
+    }
+    name.to_ascii_lowercase()
+}
+
+/// Bytes of the longest prefix in the table. A client chooses its model's name, and may choose a long one.
+static LONGEST: LazyLock<usize> =
+    LazyLock::new(|| MODELS.keys().map(|prefix| prefix.len()).max().unwrap_or(0));
+
+/// What is known of a model, by the longest known prefix of its name.
+#[must_use]
+pub fn known(model: &str) -> Option<Model> {
+    let name = plain(model);
+    (1..=name.len().min(*LONGEST))
+        .rev()
+        .find_map(|length| MODELS.get(name.get(..length)?).copied())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_line_of_the_table_can_be_read() {
+        let lines = TABLE.lines().skip(1).count();
+        assert!(
+            lines > 100 && MODELS.len() == lines,
+            "{} of {lines}",
+            MODELS.len()
+        );
+        for (prefix, model) in MODELS.iter() {
+            assert!(*prefix == plain(prefix) && !prefix.is_empty(), "{prefix}");
+            assert!((1_000..20_000_000).contains(&model.window), "{prefix}");
+            assert!(
+                model
+                    .prices
+                    .is_none_or(|prices| prices.cache_read <= 1.0 && prices.cache_write >= 1.0),
+                "{prefix}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_name_of_a_megabyte_is_looked_up_at_once() {
+        let began = std::time::Instant::now();
+        assert_eq!(known(&"x".repeat(1 << 20)), None);
+        assert_eq!(known(&"a.".repeat(1 << 19)), None);
+        assert!(known(&format!("gpt-4o-{}", "x".repeat(1 << 20))).is_some());
+        assert!(
+            began.elapsed() < std::time::Duration::from_secs(2),
+            "{:?}",
+            began.elapsed()
+        );
+    }
+
+    #[test]
+    fn the_longest_prefix_wins() {
+        let window = |name| known(name).map(|model| model.window);
+        assert_eq!(window("gpt-4o-2024-08-06"), Some(128_000));
+        assert_eq!(window("gpt-4-0613"), Some(8_192));
+        assert_eq!(window("openai/gpt-4.1-mini"), Some(1_047_576));
+        assert_eq!(
+            window("us.anthropic.claude-sonnet-4-20250514-v1:0"),
+            Some(200_000)
+        );
+        assert_eq!(
+            window("bedrock/meta.llama3-1-70b-instruct-v1:0"),
+            Some(131_072)
+        );
+        assert_eq!(window("amazon.nova-pro-v1:0"), Some(300_000));
+        assert_eq!(
+            (window("..."), window(""), window("a.")),
+            (None, None, None)
+        );
+        assert_eq!(window("smollm2"), None);
+    }
+}

@@ -1,0 +1,138 @@
+//! The cheap gate: a proof, from the length of a body alone, that no trigger can fire when it is counted.
+//!
+//! A token covers at least one byte, and every token that counting adds around a message, a name, a call or a parameter of
+//! a tool has JSON bytes of its own: a body of text has fewer tokens than bytes, one template's header aside. Images, audio
+//! and files cost tokens that have no bytes, so a body that may hold any is never let through; nor is one that asks for a
+//! longer reply than the reserve, which leaves less room than the budget says. Where the upstream is known to count more
+//! than we do, so is the proof.
+
+use std::sync::LazyLock;
+
+use memchr::memmem::Finder;
+
+use crate::core::budget::Budget;
+use crate::core::conversation::scale;
+use crate::core::policy::Policy;
+use crate::core::wire::chat::HARMONY_TOKENS;
+
+/// The least bytes of a message in a list: braces, a role, a comma.
+const LEAST_MESSAGE_BYTES: u64 = 10;
+
+/// Whether no trigger of `policy` can fire for a body of these bytes, sent to an upstream that counts `factor` tokens
+/// where we count one.
+#[must_use]
+pub fn nothing_can_trigger(body: &[u8], policy: &Policy, budget: &Budget, factor: f64) -> bool {
+    let bytes = scale(body.len() as u64 + HARMONY_TOKENS, factor.max(1.0));
+    let trigger = &policy.trigger;
+    let idle = policy.idle.map(|idle| idle.ratio);
+    // Who prepares summaries looks at what comes near the trigger as well.
+    let prepares = policy.summarize().map(|(_, options)| options.prepare_at);
+    let out_of_reach = policy.when.is_none()
+        && idle.is_none_or(|ratio| bytes < scale(budget.room, ratio))
+        && prepares.is_none_or(|ratio| bytes < scale(budget.room, ratio))
+        && trigger
+            .ratio
+            .is_none_or(|ratio| bytes < scale(budget.room, ratio))
+        && trigger.tokens.is_none_or(|tokens| bytes < tokens)
+        && [trigger.messages, trigger.turns]
+            .into_iter()
+            .flatten()
+            .all(|count| bytes < count.saturating_mul(LEAST_MESSAGE_BYTES));
+    out_of_reach
+        && bytes < budget.room
+        && !may_hold_media(body)
+        && !may_ask_for_more_than(budget.window.saturating_sub(budget.room), body)
+}
+
+/// Whether a body may hold parts that are no text. Their field names could be spelled with escapes, so an escape that
+/// stands for a letter or a sign of plain ASCII counts as well.
+fn may_hold_media(body: &[u8]) -> bool {
+    static MEDIA: LazyLock<[Finder<'static>; 5]> = LazyLock::new(|| {
+        [
+            "\"image_url\"",
+            "\"input_audio\"",
+            "\"file\"",
+            "\"source\"",
+            "\"video_url\"",
+        ]
+        .map(Finder::new)
+    });
+    static ESCAPE: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("\\u00"));
+    MEDIA.iter().any(|finder| finder.find(body).is_some())
+        || ESCAPE
+            .find_iter(body)
+            .any(|at| matches!(body.get(at + 4), Some(b'5' | b'6' | b'7')))
+}
+
+/// Whether a body may ask for a reply of more than `reserve` tokens.
+fn may_ask_for_more_than(reserve: u64, body: &[u8]) -> bool {
+    static LIMIT: LazyLock<[Finder<'static>; 2]> =
+        LazyLock::new(|| ["\"max_tokens\"", "\"max_completion_tokens\""].map(Finder::new));
+    LIMIT.iter().any(|finder| {
+        finder.find_iter(body).any(|at| {
+            let behind = body.get(at + finder.needle().len()..).unwrap_or_default();
+            asked(behind).is_none_or(|tokens| tokens > reserve)
+        })
+    })
+}
+
+/// The whole number that follows a key, when it is nothing else.
+fn asked(behind: &[u8]) -> Option<u64> {
+    let value = behind
+        .trim_ascii_start()
+        .strip_prefix(b":")?
+        .trim_ascii_start();
+    let digits = value
+        .iter()
+        .take_while(|byte| byte.is_ascii_digit())
+        .count();
+    let (number, rest) = value.split_at_checked(digits)?;
+    let ends = matches!(rest.trim_ascii_start().first(), Some(b',' | b'}'));
+    std::str::from_utf8(number)
+        .ok()
+        .filter(|_| ends)?
+        .parse()
+        .ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{Sources, load};
+
+    fn passes(body: &str, factor: f64) -> bool {
+        let policy = load(&Sources::default()).unwrap().policies.remove(0);
+        nothing_can_trigger(body.as_bytes(), &policy, &policy.budget(8_000), factor)
+    }
+
+    #[test]
+    fn a_reply_of_more_than_the_reserve_is_no_matter_for_the_gate() {
+        let body = |more: &str| {
+            format!(
+                r#"{{"messages":[{{"role":"user","content":"say \"max_tokens\": 9999"}}]{more}}}"#
+            )
+        };
+        for (more, through) in [
+            ("", true),
+            (r#","max_tokens":2000"#, true),
+            (r#","max_tokens" : 2001 "#, false),
+            (r#","max_completion_tokens":7999,"n":1"#, false),
+            (r#","max_tokens":2e3"#, false),
+            (r#","max_tokens":null"#, false),
+            (r#","max_tokens":99999999999999999999999"#, false),
+        ] {
+            assert_eq!(passes(&body(more), 1.0), through, "{more}");
+        }
+    }
+
+    #[test]
+    fn an_upstream_that_counts_more_makes_the_gate_narrower() {
+        let body = format!(
+            r#"{{"messages":[{{"role":"user","content":"{}"}}]}}"#,
+            "word ".repeat(400)
+        );
+        assert!(passes(&body, 1.0));
+        assert!(passes(&body, 0.5));
+        assert!(!passes(&body, 3.0));
+    }
+}

@@ -1,0 +1,85 @@
+//! When a policy acts, and which trigger fired.
+
+use crate::core::conversation::{Size, scale};
+
+/// When a policy acts: any of these. All compare with "at least".
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Trigger {
+    /// Share of window − reserve.
+    pub ratio: Option<f64>,
+    /// Prompt tokens.
+    pub tokens: Option<u64>,
+    /// Messages.
+    pub messages: Option<u64>,
+    /// User messages.
+    pub turns: Option<u64>,
+}
+
+/// Which trigger fired; the metric label `reason`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Reason {
+    /// Occupancy.
+    Ratio,
+    /// Prompt tokens.
+    Tokens,
+    /// Number of messages.
+    Messages,
+    /// Number of turns.
+    Turns,
+    /// The policy's expression.
+    Condition,
+    /// The prompt cache is cold, so that rewriting costs nothing.
+    Idle,
+    /// The upstream refused the request as too long.
+    Overflow,
+    /// The request asked for it.
+    Forced,
+}
+
+impl Reason {
+    /// All of them, for metrics.
+    pub const ALL: [Reason; 8] = [
+        Reason::Ratio,
+        Reason::Tokens,
+        Reason::Messages,
+        Reason::Turns,
+        Reason::Condition,
+        Reason::Idle,
+        Reason::Overflow,
+        Reason::Forced,
+    ];
+
+    /// Label value for logs and metrics.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Reason::Ratio => "ratio",
+            Reason::Tokens => "tokens",
+            Reason::Messages => "messages",
+            Reason::Turns => "turns",
+            Reason::Condition => "when",
+            Reason::Idle => "idle",
+            Reason::Overflow => "overflow",
+            Reason::Forced => "forced",
+        }
+    }
+}
+
+impl Trigger {
+    /// The first trigger that `size` reaches, given window − reserve. What exceeds the room fires whatever was configured.
+    #[must_use]
+    pub fn fires(&self, size: Size, room: u64) -> Option<Reason> {
+        let reached = |limit: Option<u64>, value: u64| limit.is_some_and(|limit| value >= limit);
+        if size.tokens > room || reached(self.ratio.map(|ratio| scale(room, ratio)), size.tokens) {
+            Some(Reason::Ratio)
+        } else if reached(self.tokens, size.tokens) {
+            Some(Reason::Tokens)
+        } else if reached(self.messages, size.messages) {
+            Some(Reason::Messages)
+        } else if reached(self.turns, size.turns) {
+            Some(Reason::Turns)
+        } else {
+            None
+        }
+    }
+}

@@ -1,0 +1,241 @@
+//! The files that a conversation's calls read and changed: found in the calls, never left to a model.
+
+use std::collections::BTreeMap;
+
+use globset::GlobMatcher;
+
+use crate::core::json::Json;
+use crate::core::wire::chat::Message;
+
+/// What a call does with a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum FileAccess {
+    /// It looks at it.
+    Read,
+    /// It makes, changes or removes it.
+    Write,
+}
+
+/// A kind of calls that touch files.
+#[derive(Debug, Clone)]
+pub struct FileRule {
+    /// The tool's name.
+    pub tool: GlobMatcher,
+    /// Arguments that name a file or a list of files, each as a path of keys (`input.path`).
+    pub arguments: Vec<String>,
+    /// Arguments, and the values that they must have.
+    pub when: Vec<(String, String)>,
+    /// What they do.
+    pub touch: FileAccess,
+}
+
+/// Files with the last message that touched each.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(in crate::core) struct Files(BTreeMap<String, (FileAccess, usize)>);
+
+/// The longest name of a file, bytes; longer values are no names.
+const LONGEST_NAME: usize = 512;
+/// Files of each kind that are told, the ones touched last.
+const MOST_FILES: usize = 100;
+
+/// The files that the calls of `messages` touched.
+#[must_use]
+pub(in crate::core) fn files(messages: &[Message<'_>], artifacts: &[FileRule]) -> Files {
+    let mut files = Files::default();
+    for (at, message) in messages.iter().enumerate() {
+        for call in &message.calls {
+            let rules: Vec<&FileRule> = artifacts
+                .iter()
+                .filter(|rule| rule.tool.is_match(call.name.as_ref()))
+                .collect();
+            let Some(raw) = call.arguments.filter(|_| !rules.is_empty()) else {
+                continue;
+            };
+            let Some(json) = serde_json::from_str::<String>(raw)
+                .ok()
+                .and_then(|text| Json::parse(&text))
+            else {
+                continue;
+            };
+            // The first rule that finds a file has the word.
+            if let Some((rule, found)) = rules
+                .into_iter()
+                .map(|rule| (rule, touched(rule, &json)))
+                .find(|(_, found)| !found.is_empty())
+            {
+                found
+                    .into_iter()
+                    .for_each(|name| files.touch(name, rule.touch, at));
+            }
+        }
+    }
+    files
+}
+
+/// The files that a call with these arguments touches by this rule.
+fn touched(rule: &FileRule, arguments: &Json) -> Vec<String> {
+    if !rule.when.iter().all(
+        |(key, wanted)| matches!(at(arguments, key), Some(Json::String(value)) if value == wanted),
+    ) {
+        return Vec::new();
+    }
+    let mut names = Vec::new();
+    for path in &rule.arguments {
+        match at(arguments, path) {
+            Some(Json::String(text)) => names.extend(named(text)),
+            Some(Json::List(items)) => {
+                let texts = items.iter().filter_map(|item| match item {
+                    Json::String(text) => Some(text),
+                    item => ["path", "file_path"]
+                        .iter()
+                        .find_map(|key| match item.get(key) {
+                            Some(Json::String(text)) => Some(text),
+                            _ => None,
+                        }),
+                });
+                names.extend(texts.flat_map(|text| named(text)));
+            }
+            _ => {}
+        }
+    }
+    names
+}
+
+/// The value at a path of keys.
+fn at<'j>(json: &'j Json, path: &str) -> Option<&'j Json> {
+    path.split('.').try_fold(json, |json, key| json.get(key))
+}
+
+/// The files that a text names: those of the heads of a patch, or the one that it is the name of.
+fn named(text: &str) -> Vec<String> {
+    const HEADS: [&str; 5] = [
+        "*** Update File: ",
+        "*** Add File: ",
+        "*** Delete File: ",
+        "*** Move to: ",
+        "+++ b/",
+    ];
+    if text.contains('\n') {
+        return text
+            .lines()
+            .filter_map(|line| HEADS.iter().find_map(|head| line.strip_prefix(head)))
+            .filter_map(one)
+            .collect();
+    }
+    one(text).into_iter().collect()
+}
+
+fn one(text: &str) -> Option<String> {
+    let name = text.trim();
+    let fine =
+        !name.is_empty() && name.len() <= LONGEST_NAME && !name.chars().any(char::is_control);
+    fine.then(|| name.to_owned())
+}
+
+impl Files {
+    fn touch(&mut self, name: String, touch: FileAccess, at: usize) {
+        let entry = self.0.entry(name).or_insert((touch, at));
+        // What was changed stays changed, however often it is read.
+        *entry = (entry.0.max(touch), at);
+    }
+
+    /// Names of one kind, in order; of too many, the ones touched last.
+    fn of(&self, wanted: FileAccess, most: usize) -> Vec<&str> {
+        let mut found: Vec<(usize, &str)> = self
+            .0
+            .iter()
+            .filter(|(_, (touch, _))| *touch == wanted)
+            .map(|(name, (_, at))| (*at, name.as_str()))
+            .collect();
+        found.sort_by_key(|(at, _)| std::cmp::Reverse(*at));
+        found.truncate(most);
+        let mut names: Vec<&str> = found.into_iter().map(|(_, name)| name).collect();
+        names.sort_unstable();
+        names
+    }
+
+    /// The lists as text, a file a line, with at most about `most` files of each kind; empty when there are none.
+    #[must_use]
+    pub(in crate::core) fn told(&self, most: usize) -> String {
+        let most = most.min(MOST_FILES);
+        let list = |touch, head: &str| {
+            let names = self.of(touch, most);
+            let all = self.0.values().filter(|(known, _)| *known == touch).count();
+            let rest = if all > names.len() {
+                format!("\n({} more)", all - names.len())
+            } else {
+                String::new()
+            };
+            (!names.is_empty()).then(|| format!("## {head}\n{}{rest}", names.join("\n")))
+        };
+        let lists = [
+            list(FileAccess::Read, "Files read"),
+            list(FileAccess::Write, "Files changed"),
+        ];
+        lists.into_iter().flatten().collect::<Vec<_>>().join("\n")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::config::{Sources, load};
+    use crate::core::wire::chat::Chat;
+
+    /// The lists that a conversation with these calls leads to, by the usual rules.
+    fn told(calls: &[(&str, serde_json::Value)], most: usize) -> String {
+        let sources = Sources {
+            ladder: Some(vec!["summarize".to_owned()]),
+            ..Sources::default()
+        };
+        let config = load(&sources).unwrap();
+        let (_, options) = config.policies[0].summarize().unwrap();
+        let calls: Vec<_> = calls
+            .iter()
+            .map(|(name, arguments)| {
+                let call = json!({"id": "c", "type": "function", "function": {"name": name, "arguments": arguments.to_string()}});
+                json!({"role": "assistant", "tool_calls": [call]})
+            })
+            .collect();
+        let body = json!({"messages": calls}).to_string();
+        let chat = Chat::parse(body.as_bytes()).unwrap();
+        files(&chat.messages, &options.artifacts).told(most)
+    }
+
+    #[test]
+    fn the_common_agents_calls_are_known() {
+        let patch = "*** Begin Patch\n*** Update File: src/d.rs\n@@\n+x\n*** Add File: e.md\n+y\n*** End Patch";
+        let calls = [
+            ("Read", json!({"file_path": "/a.rs"})),
+            ("read_file", json!({"path": "b.rs", "limit": 3})),
+            (
+                "str_replace_editor",
+                json!({"command": "view", "path": "c.rs"}),
+            ),
+            (
+                "str_replace_editor",
+                json!({"command": "str_replace", "path": "b.rs", "old_str": "x"}),
+            ),
+            ("apply_patch", json!({"input": patch})),
+            ("MultiEdit", json!({"file_path": "f.rs", "edits": []})),
+            ("read_many_files", json!({"paths": ["g.rs", "h.rs"]})),
+            ("Read", json!({"file_path": "f.rs"})),
+            ("bash", json!({"command": "cat z.rs"})),
+            ("get_weather", json!({"path": 7})),
+            ("search", json!({"query": "q"})),
+        ];
+        assert_eq!(
+            told(&calls, 100),
+            "## Files read\n/a.rs\nc.rs\ng.rs\nh.rs\n## Files changed\nb.rs\ne.md\nf.rs\nsrc/d.rs",
+            "what was changed is not told as read"
+        );
+        assert_eq!(
+            told(&calls, 1),
+            "## Files read\ng.rs\n(3 more)\n## Files changed\nf.rs\n(3 more)",
+            "the ones touched last"
+        );
+        assert_eq!(told(&calls[8..], 100), "");
+    }
+}

@@ -1,0 +1,108 @@
+//! Signs of failure in the result of a call.
+
+use std::sync::LazyLock;
+
+use regex::Regex;
+
+use crate::core::json::Json;
+
+/// Whether a line tells of a failure.
+#[must_use]
+pub fn tells_of_failure(line: &str) -> bool {
+    static FAILURE: LazyLock<Option<Regex>> = LazyLock::new(|| {
+        Regex::new(r"(?i-u)\b([a-z]*error|[a-z]*exception|traceback|failed|failure|fatal|panic(ked)?|denied|refused|cannot|not found|no such|invalid|undefined|unable to|timed out|assert(ion)?error)\b").ok()
+    });
+    FAILURE
+        .as_ref()
+        .is_some_and(|pattern| pattern.is_match(line))
+}
+
+/// Whether a tool result as a whole is a failure: it says so at its beginning, by an exit code, or in an error field.
+#[must_use]
+pub fn is_failure(text: &str) -> bool {
+    static FAILED: LazyLock<Option<Regex>> = LazyLock::new(|| {
+        Regex::new(concat!(
+            r"(?i)^\s*(<(tool_use_)?error>|\[?(fatal |runtime |uncaught )?(error|exception|traceback|failed|failure|fatal|panic)\b|[a-z_.]*(error|exception):)",
+            r"|^\s*(bash|sh|zsh|cmd): .*(not found|no such)",
+            r"|<(returncode|exit_code)>\s*-?[1-9]",
+            r"|\b(exit (code|status)|exited with( code| status)?|return ?code|exit_code)[:= ]+-?[1-9]",
+        ))
+        .ok()
+    });
+    match Json::parse(text) {
+        Some(Json::Object(members)) => {
+            members
+                .iter()
+                .any(|(key, value)| match (key.as_str(), value) {
+                    ("error" | "errors" | "exception", value) => {
+                        !matches!(value, Json::Null | Json::Bool(false))
+                            && !matches!(value, Json::String(text) if text.is_empty())
+                            && !matches!(value, Json::List(items) if items.is_empty())
+                    }
+                    ("is_error" | "isError", Json::Bool(true))
+                    | ("success" | "ok", Json::Bool(false)) => true,
+                    ("exit_code" | "returncode" | "exitCode", Json::Number(code)) => &**code != "0",
+                    ("status", Json::String(status)) => {
+                        matches!(status.as_str(), "error" | "failed" | "failure")
+                    }
+                    _ => false,
+                })
+        }
+        Some(_) => false,
+        None => FAILED
+            .as_ref()
+            .is_some_and(|pattern| pattern.is_match(head_of(text))),
+    }
+}
+
+/// As much of a text as tells whether it is a failure.
+fn head_of(text: &str) -> &str {
+    text.get(..text.floor_char_boundary(4_096)).unwrap_or(text)
+}
+
+/// The line of a failure that says what went wrong: the last that names it, as traces do, else the first.
+#[must_use]
+pub fn failure_line(text: &str) -> &str {
+    let lines = || text.lines().filter(|line| !line.trim().is_empty());
+    let mut told = lines().filter(|line| {
+        tells_of_failure(line)
+            && !line.trim_start().starts_with('<')
+            && !line.starts_with("Traceback")
+    });
+    told.next_back().or_else(|| lines().next()).unwrap_or(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failures_are_known_by_what_they_say_of_themselves() {
+        for failed in [
+            r#"{"error":"no such order"}"#,
+            r#"{"success": false}"#,
+            "Error: file not found",
+            "Traceback (most recent call last):\n  x\nValueError: bad",
+            "ValueError: bad",
+            "<returncode>1</returncode>\n<output>x</output>",
+            "bash: foo: command not found",
+            "Process exited with code 127",
+        ] {
+            assert!(is_failure(failed), "{failed}");
+        }
+        for fine in [
+            r#"{"error":null,"id":1}"#,
+            "def error(): pass",
+            "<returncode>0</returncode>\nError handling docs",
+            "0 errors",
+            "[1]",
+            "",
+        ] {
+            assert!(!is_failure(fine), "{fine}");
+        }
+        assert_eq!(
+            failure_line("Traceback (most recent call last):\n  File x\nValueError: bad\n"),
+            "ValueError: bad"
+        );
+    }
+}

@@ -1,0 +1,61 @@
+//! Long lines, cut into pieces.
+
+/// Cuts a text into pieces of at most about `limit` bytes: after sentences where there are any, between words
+/// otherwise, between characters at worst. Pieces put together again are the text.
+pub fn pieces(text: &str, limit: usize) -> impl Iterator<Item = &str> {
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        if rest.is_empty() {
+            return None;
+        }
+        let (piece, behind) = rest
+            .split_at_checked(cut_at(rest, limit))
+            .unwrap_or((rest, ""));
+        rest = behind;
+        Some(piece)
+    })
+}
+
+fn cut_at(text: &str, limit: usize) -> usize {
+    if text.len() <= limit {
+        return text.len();
+    }
+    let window = text
+        .get(..text.floor_char_boundary(limit.max(4)))
+        .unwrap_or(text);
+    let least = window.len() / 3;
+    let after =
+        |found: Option<usize>, width: usize| found.map(|at| at + width).filter(|at| *at > least);
+    let ends = [". ", "! ", "? ", "; ", "。"];
+    let sentence = ends
+        .iter()
+        .filter_map(|end| after(window.rfind(end), end.len()))
+        .max();
+    sentence
+        .or_else(|| after(window.rfind(", "), 2))
+        .or_else(|| {
+            after(window.rfind(char::is_whitespace), 1).map(|at| window.ceil_char_boundary(at))
+        })
+        .or_else(|| after(window.rfind([',', '/', '|', ';', '&']), 1))
+        .unwrap_or(window.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_lose_nothing() {
+        for text in [
+            "One. Two two. Three three three.",
+            "漢字かな漢字かな漢字かな",
+            "",
+            "word ".repeat(40).as_str(),
+            &"x".repeat(100),
+        ] {
+            let all: Vec<&str> = pieces(text, 16).collect();
+            assert_eq!(all.concat(), *text);
+            assert!(all.iter().all(|piece| piece.len() <= 18), "{all:?}");
+        }
+    }
+}

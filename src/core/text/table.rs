@@ -1,0 +1,290 @@
+//! JSON in fewer tokens: lists of like objects as tables, and values as bare as they can stand unmistaken.
+
+use crate::core::json::{Json, is_number};
+
+/// Rows from which on a table is worth its head.
+const LEAST_ROWS: usize = 2;
+/// Columns up to which a table can be read.
+const MOST_COLUMNS: usize = 40;
+/// Levels of nested objects that become columns of their own.
+const DEPTH: usize = 3;
+
+/// A list of like objects: nested objects are columns with dotted names.
+#[derive(Debug)]
+pub struct Table<'j> {
+    columns: Vec<String>,
+    rows: Vec<Vec<Option<&'j Json>>>,
+}
+
+impl<'j> Table<'j> {
+    /// The table that `items` make; `None` when it is not worth its head, or when they are too unlike.
+    #[must_use]
+    pub fn of(items: &'j [Json]) -> Option<Self> {
+        if items.len() < LEAST_ROWS {
+            None
+        } else {
+            Table::of_any(items)
+        }
+    }
+
+    /// The same of any number of rows.
+    #[must_use]
+    pub fn of_any(items: &'j [Json]) -> Option<Self> {
+        let mut table = Table {
+            columns: Vec::new(),
+            rows: Vec::with_capacity(items.len()),
+        };
+        for item in items {
+            let Json::Object(members) = item else {
+                return None;
+            };
+            let mut row = vec![None; table.columns.len()];
+            table.read(members, "", DEPTH, &mut row)?;
+            table.rows.push(row);
+        }
+        let cells: usize = table
+            .rows
+            .iter()
+            .map(|row| row.iter().flatten().count())
+            .sum();
+        let all = table.columns.len() * table.rows.len();
+        (all > 0 && cells * 10 >= all * 6).then_some(table)
+    }
+
+    /// Puts an object's members into `row`, adding columns that are new. `None` when it fits no table.
+    fn read(
+        &mut self,
+        members: &'j [(String, Json)],
+        prefix: &str,
+        depth: usize,
+        row: &mut Vec<Option<&'j Json>>,
+    ) -> Option<()> {
+        for (key, value) in members {
+            if key.is_empty()
+                || key.contains(|c: char| {
+                    ".,:{}[]\"".contains(c) || c.is_control() || c.is_whitespace()
+                })
+            {
+                return None;
+            }
+            let name = if prefix.is_empty() {
+                key.clone()
+            } else {
+                format!("{prefix}.{key}")
+            };
+            match value {
+                Json::Object(inner) if !inner.is_empty() && depth > 1 => {
+                    self.read(inner, &name, depth - 1, row)?
+                }
+                value => {
+                    // Rows name their members in the same order as a rule: the next column is tried first.
+                    let at = match self.columns.iter().position(|column| *column == name) {
+                        Some(at) => at,
+                        None if self.columns.len() < MOST_COLUMNS => {
+                            self.columns.push(name);
+                            self.columns.len() - 1
+                        }
+                        None => return None,
+                    };
+                    if row.len() <= at {
+                        row.resize(at + 1, None);
+                    }
+                    let cell = row.get_mut(at)?;
+                    if cell.is_some() {
+                        return None;
+                    }
+                    *cell = Some(value);
+                }
+            }
+        }
+        Some(())
+    }
+
+    /// `[3]{id,name{first,last},kind=guest}:`; a column in which all rows say the same has its value here.
+    #[must_use]
+    pub fn head(&self) -> String {
+        format!("[{}]{}", self.rows.len(), self.columns_head())
+    }
+
+    /// The same without the number of rows.
+    #[must_use]
+    pub fn columns_head(&self) -> String {
+        let mut head = String::from("{");
+        let mut open: Vec<&str> = Vec::new();
+        for (at, column) in self.columns.iter().enumerate() {
+            let mut parts: Vec<&str> = column.split('.').collect();
+            let name = parts.pop().unwrap_or_default();
+            let shared = open.iter().zip(&parts).take_while(|(a, b)| a == b).count();
+            head.extend(std::iter::repeat_n('}', open.len() - shared));
+            if at > 0 {
+                head.push(',');
+            }
+            for part in parts.iter().skip(shared) {
+                head.push_str(part);
+                head.push('{');
+            }
+            head.push_str(name);
+            if let Some(value) = self.common(at) {
+                head.push('=');
+                write_cell(value, &mut head);
+            }
+            open = parts;
+        }
+        head.extend(std::iter::repeat_n('}', open.len()));
+        head.push_str("}:");
+        head
+    }
+
+    /// The value that every row has in a column.
+    fn common(&self, column: usize) -> Option<&'j Json> {
+        if self.rows.len() < LEAST_ROWS {
+            return None;
+        }
+        let mut cells = self
+            .rows
+            .iter()
+            .map(|row| row.get(column).copied().flatten());
+        let first = cells.next()??;
+        cells.all(|cell| cell == Some(first)).then_some(first)
+    }
+
+    /// The rows, each as one line without line break: cells separated by commas, nothing where a row lacks a column.
+    pub fn rows(&self) -> impl Iterator<Item = String> + '_ {
+        let shown: Vec<usize> = (0..self.columns.len())
+            .filter(|at| self.common(*at).is_none())
+            .collect();
+        self.rows.iter().map(move |row| {
+            let mut line = String::new();
+            for (nth, at) in shown.iter().enumerate() {
+                if nth > 0 {
+                    line.push(',');
+                }
+                if let Some(Some(value)) = row.get(*at) {
+                    write_cell(value, &mut line);
+                }
+            }
+            line
+        })
+    }
+}
+
+/// Appends a value so that it cannot be mistaken for another one between commas, colons and brackets: strings bare
+/// where they look like nothing else, anything else as JSON without white space.
+pub fn write_cell(value: &Json, out: &mut String) {
+    match value {
+        Json::String(text) if is_plain(text) => out.push_str(text),
+        value => value.write(out),
+    }
+}
+
+fn is_plain(text: &str) -> bool {
+    !text.is_empty()
+        && text.trim().len() == text.len()
+        && !text.contains(|c: char| ",{}[]\"\\".contains(c) || c.is_control())
+        && !matches!(text, "null" | "true" | "false")
+        && !is_number(text)
+}
+
+/// A JSON text in its shortest lossless form: without white space, and with lists of like objects as tables. `None` when
+/// it is no object or list.
+#[must_use]
+pub fn shortest(text: &str) -> Option<String> {
+    let json = Json::parse(text)?;
+    let compact = json.to_string();
+    Some(
+        tabular(&json)
+            .filter(|tables| tables.len() < compact.len())
+            .unwrap_or(compact),
+    )
+}
+
+/// The value with its lists of like objects as tables; `None` where there are none near the top.
+fn tabular(json: &Json) -> Option<String> {
+    let mut out = String::new();
+    match json {
+        Json::List(items) => {
+            if let Some(table) = Table::of(items) {
+                write_table(&table, "", &mut out);
+                return Some(out);
+            }
+            // Lists of lists of like objects: one block each.
+            if items.is_empty() {
+                return None;
+            }
+            out.push('[');
+            for item in items {
+                let Json::List(inner) = item else { return None };
+                let table = Table::of(inner)?;
+                out.push('\n');
+                write_table(&table, " ", &mut out);
+            }
+            out.push(']');
+            Some(out)
+        }
+        Json::Object(members) => {
+            let mut found = false;
+            for (key, value) in members {
+                if !out.is_empty() {
+                    out.push('\n');
+                }
+                crate::core::json::write_string(key, &mut out);
+                match value {
+                    Json::List(items) if let Some(table) = Table::of(items) => {
+                        found = true;
+                        out.push(' ');
+                        write_table(&table, " ", &mut out);
+                    }
+                    value => {
+                        out.push(':');
+                        value.write(&mut out);
+                    }
+                }
+            }
+            found.then_some(out)
+        }
+        _ => None,
+    }
+}
+
+fn write_table(table: &Table<'_>, indent: &str, out: &mut String) {
+    out.push_str(&table.head());
+    for row in table.rows() {
+        out.push('\n');
+        out.push_str(indent);
+        out.push_str(&row);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::shortest;
+
+    #[test]
+    fn like_objects_become_a_table() {
+        let text = r#"[ {"id": "007", "n": 1.0, "at": {"x": null, "y": "a, b"}}, {"id": "b", "n": "2", "at": {"x": "", "y": "null"}} ]"#;
+        let table = "[2]{id,n,at{x,y}}:\n007,1.0,null,\"a, b\"\nb,\"2\",\"\",\"null\"";
+        assert_eq!(shortest(text).unwrap(), table);
+    }
+
+    #[test]
+    fn what_all_rows_say_stands_in_the_head() {
+        let text = r#"[{"id":1,"a":{"b":{"c":"x","d":2}},"e":"same"},{"id":2,"a":{"b":{"c":"y","d":3}},"e":"same"}]"#;
+        assert_eq!(
+            shortest(text).unwrap(),
+            "[2]{id,a{b{c,d}},e=same}:\n1,x,2\n2,y,3"
+        );
+    }
+
+    #[test]
+    fn what_is_no_table_loses_its_white_space_only() {
+        assert_eq!(
+            shortest("{ \"a\" : [1, {\"b\": 2}] }").unwrap(),
+            r#"{"a":[1,{"b":2}]}"#
+        );
+        assert_eq!(
+            shortest(r#"[{"a":1},{"b":2},{"c":3}]"#).unwrap(),
+            r#"[{"a":1},{"b":2},{"c":3}]"#
+        );
+        assert_eq!(shortest("no json"), None);
+    }
+}

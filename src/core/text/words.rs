@@ -1,0 +1,119 @@
+//! Words, and what they are worth by their looks: identifiers, numbers, dates and paths are what later calls need.
+
+/// The longest word that is looked at (bytes); longer runs are data, not names.
+const LONGEST_WORD: usize = 80;
+
+/// From this worth on a value says something on its own: not a small number, a time of day or a plain word.
+pub(in crate::core) const INFORMATIVE: f32 = 0.75;
+
+/// The words of a text: runs of letters, digits and what joins them in names, paths, dates and numbers.
+pub(in crate::core) fn words_of(text: &str) -> impl Iterator<Item = &str> {
+    const JOINS: [char; 6] = ['.', '/', '#', '@', ':', '-'];
+    text.split(|c: char| !(c.is_alphanumeric() || c == '_' || JOINS.contains(&c)))
+        .map(|word| {
+            word.trim_end_matches(JOINS)
+                .trim_start_matches([':', '-', '#', '.'])
+        })
+        .filter(|word| word.len() >= 2 && word.len() <= LONGEST_WORD)
+}
+
+/// The names that stand whole at the beginning or at the end of a path or a dotted name.
+pub(in crate::core) fn parts_of(word: &str) -> impl Iterator<Item = &str> {
+    let behind = word
+        .match_indices(['/', '.'])
+        .filter_map(|(at, cut)| word.get(at + cut.len()..));
+    let before = word
+        .match_indices(['/', '.'])
+        .filter_map(|(at, _)| word.get(..at));
+    behind.chain(before).filter(|part| part.len() >= 2)
+}
+
+/// Whether a word is a name of something in code or in a file system.
+pub(in crate::core) fn is_name(word: &str) -> bool {
+    let mut before = ' ';
+    let hump = word
+        .chars()
+        .any(|c| std::mem::replace(&mut before, c).is_lowercase() && c.is_uppercase());
+    word.len() >= 4
+        && word.contains(char::is_alphabetic)
+        && (hump || word.contains(|c: char| !c.is_alphabetic()))
+}
+
+/// What a word is worth by its looks.
+pub(in crate::core) fn shape(word: &str) -> f32 {
+    let (mut digits, mut lower, mut upper, mut joins, mut hump) = (0, 0, 0, 0, false);
+    let mut before = ' ';
+    for c in word.chars() {
+        match c {
+            '0'..='9' => digits += 1,
+            c if c.is_uppercase() => {
+                upper += 1;
+                hump |= before.is_lowercase();
+            }
+            c if c.is_alphabetic() => lower += 1,
+            _ => joins += 1,
+        }
+        before = c;
+    }
+    let letters = lower + upper;
+    match () {
+        () if is_time(word) => 0.5,
+        () if is_path(word) && letters >= 3 => 3.5,
+        () if digits > 0 && letters > 0 => 3.0,
+        () if digits > 0 && joins > 0 => 3.0,
+        () if digits >= 3 => 2.0,
+        () if digits > 0 => 0.5,
+        () if joins > 0 => 2.5,
+        () if hump => 2.5,
+        () if upper > 0 => 1.0,
+        () if letters >= 5 => 0.25,
+        () => 0.1,
+    }
+}
+
+fn is_time(word: &str) -> bool {
+    word.len() >= 4
+        && word.contains(':')
+        && word
+            .bytes()
+            .all(|b| b.is_ascii_digit() || b":.-+TZ".contains(&b))
+}
+
+/// Whether a word names a file or a place below others: neither `and/or` nor the `/p` of a closing tag.
+fn is_path(word: &str) -> bool {
+    let slashes = word.bytes().filter(|b| *b == b'/').count();
+    slashes >= 2 || (slashes == 1 && !word.starts_with('/') && word.contains('.'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_whole_names() {
+        let words: Vec<&str> =
+            words_of("def __init__(self, a_): # see lib/x.py:12, O-17.").collect();
+        assert_eq!(
+            words,
+            [
+                "def",
+                "__init__",
+                "self",
+                "a_",
+                "see",
+                "lib/x.py:12",
+                "O-17"
+            ]
+        );
+    }
+
+    #[test]
+    fn a_path_is_worth_more_than_what_only_has_a_slash() {
+        for path in ["src/main.rs", "/etc/hosts", "a/b/c"] {
+            assert!(is_path(path) && shape(path) >= shape("and/or"), "{path}");
+        }
+        assert!(
+            !is_path("/output") && !is_path("and/or") && shape("and/or") < shape("src/main.rs")
+        );
+    }
+}

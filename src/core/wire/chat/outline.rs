@@ -1,0 +1,228 @@
+//! A borrowed view of a chat-completion request: the top-level fields Baler reads and each message's raw JSON span.
+//!
+//! Never builds a tree of the body. Whatever is not read here is carried as the client's bytes. Must not know
+//! policies, tokens or edits.
+
+use super::Message;
+use crate::core::json::{span_in, string};
+use std::borrow::Cow;
+use std::ops::Range;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+/// The first look at a chat-completion request: its top-level fields, and where each message stands.
+#[derive(Debug)]
+pub struct Outline<'a> {
+    /// The whole body.
+    pub body: &'a str,
+    /// `model`, when it is a string.
+    pub model: Option<Cow<'a, str>>,
+    /// The larger of `max_tokens` and `max_completion_tokens`, when they are whole numbers.
+    pub max_output_tokens: Option<u64>,
+    /// Raw JSON of `max_tokens` and `max_completion_tokens`, as far as they are there.
+    pub output_limits: Vec<&'a str>,
+    /// Parts of the prompt that no strategy touches.
+    pub fixed: Fixed<'a>,
+    /// Raw JSON of each message, in order: slices of `body`.
+    pub messages: Vec<&'a str>,
+}
+
+/// Raw JSON of what stands in a prompt beside the messages.
+#[derive(Debug, Clone, Copy, Default)]
+#[expect(missing_docs, reason = "the fields are the request's")]
+pub struct Fixed<'a> {
+    pub tools: Option<&'a str>,
+    pub functions: Option<&'a str>,
+    pub tool_choice: Option<&'a str>,
+    pub function_call: Option<&'a str>,
+    pub response_format: Option<&'a str>,
+}
+
+impl<'a> Fixed<'a> {
+    /// All of it, in the order of the fields; empty where there is nothing.
+    #[must_use]
+    pub fn parts(&self) -> [&'a str; 5] {
+        [
+            self.tools,
+            self.functions,
+            self.tool_choice,
+            self.function_call,
+            self.response_format,
+        ]
+        .map(Option::unwrap_or_default)
+    }
+}
+
+/// A chat-completion request with its messages viewed.
+#[derive(Debug)]
+pub struct Chat<'a> {
+    /// The first look.
+    pub outline: Outline<'a>,
+    /// The messages, in order.
+    pub messages: Vec<Message<'a>>,
+}
+
+/// Why a body is not a chat request that Baler can reason about. Such a body is forwarded as it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Unreadable {
+    /// Not UTF-8, or not JSON, or something follows the JSON.
+    #[error("the body is not JSON")]
+    NotJson,
+    /// JSON, but not what a chat request looks like: no object, no list of message objects, or a field that matters
+    /// stands twice, so that two readers may disagree about its value.
+    #[error("the body is not a plain chat request")]
+    Unusual,
+}
+
+impl Unreadable {
+    /// Label value for logs and metrics.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Unreadable::NotJson => "not_json",
+            Unreadable::Unusual => "unusual_json",
+        }
+    }
+}
+
+impl From<serde_json::Error> for Unreadable {
+    fn from(error: serde_json::Error) -> Self {
+        if error.is_data() {
+            Unreadable::Unusual
+        } else {
+            Unreadable::NotJson
+        }
+    }
+}
+
+#[derive(Deserialize)]
+struct TopLevel<'a> {
+    #[serde(borrow)]
+    model: Option<&'a RawValue>,
+    #[serde(borrow)]
+    messages: Option<Vec<&'a RawValue>>,
+    #[serde(borrow)]
+    tools: Option<&'a RawValue>,
+    #[serde(borrow)]
+    functions: Option<&'a RawValue>,
+    #[serde(borrow)]
+    tool_choice: Option<&'a RawValue>,
+    #[serde(borrow)]
+    function_call: Option<&'a RawValue>,
+    #[serde(borrow)]
+    response_format: Option<&'a RawValue>,
+    #[serde(borrow)]
+    max_tokens: Option<&'a RawValue>,
+    #[serde(borrow)]
+    max_completion_tokens: Option<&'a RawValue>,
+}
+
+impl<'a> Outline<'a> {
+    /// Reads `body` (the request's bytes, undecoded). Linear in its length, whatever it holds.
+    ///
+    /// # Errors
+    /// [`Unreadable`] when the body is not a chat request that can be compacted safely.
+    pub fn parse(body: &'a [u8]) -> Result<Self, Unreadable> {
+        let body = std::str::from_utf8(body).map_err(|_| Unreadable::NotJson)?;
+        let top: TopLevel<'a> = serde_json::from_str(body)?;
+        let messages: Vec<&'a str> = top
+            .messages
+            .ok_or(Unreadable::Unusual)?
+            .into_iter()
+            .map(RawValue::get)
+            .collect();
+        if messages.is_empty() {
+            return Err(Unreadable::Unusual);
+        }
+        let number = |raw: Option<&RawValue>| raw.and_then(|raw| raw.get().parse::<u64>().ok());
+        Ok(Outline {
+            body,
+            model: top.model.and_then(string),
+            max_output_tokens: number(top.max_tokens).max(number(top.max_completion_tokens)),
+            output_limits: [top.max_tokens, top.max_completion_tokens]
+                .into_iter()
+                .flatten()
+                .map(RawValue::get)
+                .collect(),
+            fixed: Fixed {
+                tools: top.tools.map(RawValue::get),
+                functions: top.functions.map(RawValue::get),
+                tool_choice: top.tool_choice.map(RawValue::get),
+                function_call: top.function_call.map(RawValue::get),
+                response_format: top.response_format.map(RawValue::get),
+            },
+            messages,
+        })
+    }
+
+    /// Views the messages.
+    ///
+    /// # Errors
+    /// [`Unreadable`] when one of them is no plain message.
+    pub fn view(self) -> Result<Chat<'a>, Unreadable> {
+        let messages = self
+            .messages
+            .iter()
+            .map(|raw| Message::parse(raw))
+            .collect::<Result<Vec<_>, _>>()?;
+        Ok(Chat {
+            outline: self,
+            messages,
+        })
+    }
+}
+
+impl<'a> Chat<'a> {
+    /// Reads `body` and views its messages.
+    ///
+    /// # Errors
+    /// [`Unreadable`] when the body is not a chat request that can be compacted safely.
+    pub fn parse(body: &'a [u8]) -> Result<Self, Unreadable> {
+        Outline::parse(body)?.view()
+    }
+
+    /// Where `part`, a slice of this chat's body, stands in it (bytes).
+    #[must_use]
+    pub fn span(&self, part: &str) -> Range<usize> {
+        span_in(self.outline.body, part)
+    }
+}
+
+/// The `model` of a body, found without reading further than it. Only good for choosing a policy before the body is
+/// viewed: a body that is not JSON behind that point, or names its model twice, is not noticed.
+#[must_use]
+pub fn peek_model(body: &[u8]) -> Option<String> {
+    use serde::de::{Deserializer as _, IgnoredAny, MapAccess, Visitor};
+
+    struct Peek<'m>(&'m mut Option<String>);
+    impl<'de> Visitor<'de> for Peek<'_> {
+        type Value = ();
+        fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            f.write_str("an object")
+        }
+        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+            #[derive(Deserialize)]
+            #[serde(field_identifier, rename_all = "snake_case")]
+            enum Key {
+                Model,
+                #[serde(other)]
+                Other,
+            }
+            while let Some(key) = map.next_key()? {
+                match key {
+                    Key::Model => {
+                        *self.0 = Some(map.next_value()?);
+                        return Ok(());
+                    }
+                    Key::Other => map.next_value::<IgnoredAny>().map(drop)?,
+                }
+            }
+            Ok(())
+        }
+    }
+    let mut model = None;
+    // Stopping early leaves the object unfinished, which the deserializer reports: the answer is in `model` by then.
+    let _ = serde_json::Deserializer::from_slice(body).deserialize_map(Peek(&mut model));
+    model
+}

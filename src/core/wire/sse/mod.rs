@@ -1,0 +1,5 @@
+//! Server-sent events.
+
+mod lines;
+
+pub use lines::Lines;

@@ -1,0 +1,182 @@
+//! What goes on to the upstream and back: end-to-end headers untouched, hop-by-hop ones left out.
+
+use bytes::Bytes;
+use hyper::header::{
+    ACCEPT_ENCODING, CONNECTION, CONTENT_LENGTH, COOKIE, HOST, HeaderMap, HeaderName, HeaderValue,
+};
+use hyper::{Request, Version};
+
+use crate::core::wire::chat::{Insertion, include_usage_edit};
+use crate::proxy::error::ProxyError;
+use crate::proxy::read;
+use crate::upstream::{Outgoing, Upstream};
+
+/// Headers that belong to one connection.
+const HOP_BY_HOP: [&str; 9] = [
+    "connection",
+    "keep-alive",
+    "proxy-connection",
+    "proxy-authenticate",
+    "proxy-authorization",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+];
+
+/// Takes hop-by-hop headers out, those included that `Connection` names.
+pub(super) fn strip_hop_by_hop(headers: &mut HeaderMap) {
+    let named = headers
+        .get_all(CONNECTION)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','));
+    let named: Vec<HeaderName> = named.filter_map(|name| name.trim().parse().ok()).collect();
+    remove(headers, |name| {
+        HOP_BY_HOP.contains(&name.as_str()) || named.contains(name)
+    });
+}
+
+/// Takes out what is `unwanted`. Most requests have nothing of it, and one look finds that out.
+fn remove(headers: &mut HeaderMap, unwanted: impl Fn(&HeaderName) -> bool) {
+    let found: Vec<HeaderName> = headers
+        .keys()
+        .filter(|name| unwanted(name))
+        .cloned()
+        .collect();
+    for name in found {
+        headers.remove(name);
+    }
+}
+
+/// The head of a request for the upstream: same method, path, query and end-to-end headers, `Host` the upstream's.
+///
+/// # Errors
+/// [`ProxyError::BadTarget`] for what is no path.
+pub(super) fn head(
+    upstream: &Upstream,
+    mut parts: hyper::http::request::Parts,
+) -> Result<hyper::http::request::Parts, ProxyError> {
+    let target = parts
+        .uri
+        .path_and_query()
+        .map(|target| target.as_str())
+        .filter(|target| target.starts_with('/') || *target == "*");
+    if parts.method == hyper::Method::CONNECT {
+        return Err(ProxyError::BadTarget);
+    }
+    parts.uri = upstream
+        .uri(target.ok_or(ProxyError::BadTarget)?)
+        .map_err(|_| ProxyError::BadTarget)?;
+    strip_hop_by_hop(&mut parts.headers);
+    remove(&mut parts.headers, |name| {
+        *name == HOST
+            || [read::POLICY, read::MODE, read::REQUEST_ID, read::USAGE].contains(&name.as_str())
+    });
+    if parts.version == Version::HTTP_2 {
+        join_cookies(&mut parts.headers);
+    }
+    Ok(parts)
+}
+
+/// A request of this head and a body that was read, in pieces.
+#[must_use]
+pub(super) fn with_body(
+    mut head: hyper::http::request::Parts,
+    pieces: Vec<Bytes>,
+) -> Request<Outgoing> {
+    let length: usize = pieces.iter().map(Bytes::len).sum();
+    head.headers
+        .insert(CONTENT_LENGTH, HeaderValue::from(length));
+    Request::from_parts(head, Outgoing::pieces(pieces))
+}
+
+/// `pieces` with `new` in the place of `old`, which is part of the bytes that they are slices of.
+#[must_use]
+pub(super) fn replaced(pieces: Vec<Bytes>, old: &[u8], new: &Bytes) -> Vec<Bytes> {
+    let mut out = Vec::with_capacity(pieces.len() + 2);
+    for piece in pieces {
+        let from = (old.as_ptr() as usize).wrapping_sub(piece.as_ptr() as usize);
+        match from.checked_add(old.len()) {
+            Some(end) if end <= piece.len() => {
+                out.extend([piece.slice(..from), new.clone(), piece.slice(end..)])
+            }
+            _ => out.push(piece),
+        }
+    }
+    out
+}
+
+/// Makes a request ask for usage where its client did not, and says whether it did. `pieces` are slices of `body` and new
+/// ones. The answer is to come as it is, so that what was asked for can be taken out of it again.
+pub(super) fn include_usage(
+    head: &mut hyper::http::request::Parts,
+    body: &Bytes,
+    pieces: &mut Vec<Bytes>,
+) -> bool {
+    let Some(Insertion { range, text }) = include_usage_edit(body) else {
+        return false;
+    };
+    let start_of = |piece: &Bytes| (piece.as_ptr() as usize).checked_sub(body.as_ptr() as usize);
+    let found = pieces.iter().enumerate().find_map(|(at, piece)| {
+        let start = start_of(piece)
+            .filter(|start| (*start..=start + piece.len()).contains(&range.start))?;
+        Some((at, piece.clone(), range.start - start, range.end - start))
+    });
+    let Some((at, piece, start, end)) = found.filter(|(_, piece, _, end)| *end <= piece.len())
+    else {
+        return false;
+    };
+    pieces.splice(
+        at..=at,
+        [
+            piece.slice(..start),
+            Bytes::from_static(text.as_bytes()),
+            piece.slice(end..),
+        ],
+    );
+    head.headers.remove(ACCEPT_ENCODING);
+    true
+}
+
+/// HTTP/2 may split the cookie header; HTTP/1.1 wants one.
+fn join_cookies(headers: &mut HeaderMap) {
+    let cookies: Vec<&[u8]> = headers
+        .get_all(COOKIE)
+        .iter()
+        .map(HeaderValue::as_bytes)
+        .collect();
+    if cookies.len() > 1
+        && let Ok(joined) = HeaderValue::from_bytes(&cookies.join(&b"; "[..]))
+    {
+        headers.insert(COOKIE, joined);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_connection_names_goes_too() {
+        let mut headers = HeaderMap::new();
+        for (name, value) in [
+            ("connection", "close, X-Hop"),
+            ("connection", "x-other"),
+            ("x-hop", "1"),
+            ("x-other", "2"),
+            ("te", "trailers"),
+            ("x-stays", "3"),
+        ] {
+            headers.append(
+                HeaderName::from_static(name),
+                HeaderValue::from_static(value),
+            );
+        }
+        strip_hop_by_hop(&mut headers);
+        assert_eq!(
+            headers.keys().map(HeaderName::as_str).collect::<Vec<_>>(),
+            ["x-stays"]
+        );
+    }
+}
