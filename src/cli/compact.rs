@@ -1,10 +1,8 @@
-//! `baler compact`: the compaction core as a filter, for trying policies out and for measuring them.
+//! `baler compact`: the planner as a filter, for trying policies out and for measuring them.
 
-use crate::core::wire::chat::measure;
 use std::fmt::Write as _;
 use std::io::{Read, Write};
 use std::process::ExitCode;
-
 use std::sync::Arc;
 
 use anyhow::Context;
@@ -13,29 +11,24 @@ use hyper::HeaderMap;
 use hyper::header::{AUTHORIZATION, HeaderValue};
 use serde_json::value::RawValue;
 
-use crate::cli::{CompactFlags, EXIT_CONFIG, complain, environment};
-use crate::config;
-use crate::config::{Config, Sources};
+use super::{CompactFlags, EXIT_CONFIG, complain, environment};
+use crate::config::{self, Config, Sources};
 use crate::core::Cancel;
-use crate::core::conversation::Fingerprint;
-use crate::core::conversation::Measure;
-use crate::core::conversation::group;
-use crate::core::conversation::{Size, scale};
-use crate::core::edit::Edit;
-use crate::core::edit::{MeasuredConversation, size_of_edited};
-use crate::core::edit::{assemble, render, validate};
-use crate::core::planner::{LiveFacts, Lookup, PlanInput, Seeds, compact_to, plan};
-use crate::core::policy::RequestFacts;
-use crate::core::policy::{Policy, Reason};
+use crate::core::conversation::{Fingerprint, Size, scale};
+use crate::core::edit::{Edit, assemble, size_of_edited};
+use crate::core::planner::{KnownUsage, LiveFacts, Planner, Seeds, Session};
+use crate::core::policy::{Policy, Reason, RequestFacts};
 use crate::core::strategy::{ExternalInputs, Need, Report, Stopped};
-use crate::core::summary::{Options, PendingSummary, Summaries};
+use crate::core::summary::{PendingSummary, Summaries};
 use crate::core::tokens::Encoding;
-use crate::core::wire::chat::Chat;
-use crate::core::wire::chat::count_fixed;
+use crate::core::wire::chat::Outline;
 use crate::ledger::Ledger;
 use crate::observe::Metrics;
 use crate::summarizer::{Summarizer, SummaryOrigin};
 use crate::upstream::Upstream;
+
+/// Tokens that a summariser may spend here: more than any summary takes.
+const SUMMARY_ALLOWANCE_TOKENS: u64 = 50_000_000;
 
 pub(super) fn run(flags: &CompactFlags) -> anyhow::Result<ExitCode> {
     let sources = Sources {
@@ -46,64 +39,53 @@ pub(super) fn run(flags: &CompactFlags) -> anyhow::Result<ExitCode> {
     };
     let config = match config::load(&sources) {
         Ok(config) => config,
-        Err(problems) => {
-            complain(&problems.to_string());
-            return Ok(ExitCode::from(EXIT_CONFIG));
-        }
+        Err(problems) => return Ok(refused(&problems.to_string())),
     };
     if flags
         .target_ratio
         .is_some_and(|ratio| !(ratio > 0.0 && ratio <= 1.0))
     {
-        complain("baler compact: --target-ratio is not between 0 and 1");
-        return Ok(ExitCode::from(EXIT_CONFIG));
+        return Ok(refused(
+            "baler compact: --target-ratio is not between 0 and 1",
+        ));
     }
-    let named = match &flags.policy {
-        Some(name) => match config.policies.iter().find(|policy| policy.name == *name) {
-            Some(policy) => Some(policy),
-            None => {
-                let names: Vec<&str> = config
-                    .policies
-                    .iter()
-                    .map(|policy| policy.name.as_str())
-                    .collect();
-                complain(&format!(
-                    "baler compact: there is no policy \"{name}\"; there are {}",
-                    names.join(", ")
-                ));
-                return Ok(ExitCode::from(EXIT_CONFIG));
-            }
-        },
-        None => None,
+    let named = match named_policy(&config, flags) {
+        Ok(named) => named,
+        Err(problem) => return Ok(refused(&problem)),
     };
-
-    let mut input = String::new();
-    match &flags.file {
-        Some(file) => {
-            input = std::fs::read_to_string(file)
-                .with_context(|| format!("cannot read {}", file.display()))?
-        }
-        None => drop(
+    let input = match &flags.file {
+        Some(file) => std::fs::read_to_string(file)
+            .with_context(|| format!("cannot read {}", file.display()))?,
+        None => {
+            let mut input = String::new();
             std::io::stdin()
                 .read_to_string(&mut input)
-                .context("cannot read standard input")?,
-        ),
-    }
-    let summarizes = |policy: &Policy| policy.summarize().is_some();
-    let by_hand = if config.policies.iter().any(summarizes) {
-        Some(ByHand::new(&config)?)
+                .context("cannot read standard input")?;
+            input
+        }
+    };
+    let summarizes = config
+        .policies
+        .iter()
+        .any(|policy| policy.summarize().is_some());
+    let summaries = if summarizes {
+        Some(ImmediateSummaries::new(&config)?)
     } else {
         None
     };
+    let filter = Filter {
+        config: &config,
+        named,
+        flags,
+        summaries,
+    };
     let mut out = std::io::BufWriter::new(std::io::stdout().lock());
     let requests = serde_json::Deserializer::from_str(&input).into_iter::<&RawValue>();
-    for (at, request) in requests.enumerate() {
-        let number = at + 1;
+    for (number, request) in (1..).zip(requests) {
         match request {
             Ok(request) => {
-                let (body, report) =
-                    compacted(request.get(), &config, named, flags, by_hand.as_ref());
-                // Between the tokens of a JSON text a line break is a blank; inside of them there is none.
+                let (body, report) = filter.compact(request.get());
+                // A line break between the tokens of a JSON text is white space; inside of them there is none.
                 writeln!(out, "{}", body.replace(['\n', '\r'], " "))?;
                 complain(&format!("{number}: {report}"));
             }
@@ -120,121 +102,157 @@ pub(super) fn run(flags: &CompactFlags) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The request as it would be sent, and what happened to it.
-fn compacted(
-    body: &str,
-    config: &Config,
-    named: Option<&Policy>,
+fn refused(problem: &str) -> ExitCode {
+    complain(problem);
+    ExitCode::from(EXIT_CONFIG)
+}
+
+/// The policy that the flags name, if they name one.
+fn named_policy<'c>(
+    config: &'c Config,
     flags: &CompactFlags,
-    by_hand: Option<&ByHand>,
-) -> (String, String) {
-    let unchanged = |why: &dyn std::fmt::Display| (body.to_owned(), format!("unchanged: {why}"));
-    let chat = match Chat::parse(body.as_bytes()) {
-        Ok(chat) => chat,
-        Err(unreadable) => return unchanged(&unreadable),
+) -> Result<Option<&'c Policy>, String> {
+    let Some(name) = &flags.policy else {
+        return Ok(None);
     };
-    let exchanges = match group(&chat.messages) {
-        Ok(exchanges) => exchanges,
-        Err(broken) => return unchanged(&broken),
-    };
-    let model = chat.outline.model.as_deref();
-    let Some(policy) = named.or_else(|| {
-        config
+    let mut policies = config.policies.iter().map(|policy| -> &Policy { policy });
+    if let Some(policy) = policies.find(|policy| policy.name == *name) {
+        return Ok(Some(policy));
+    }
+    let names: Vec<&str> = config
+        .policies
+        .iter()
+        .map(|policy| policy.name.as_str())
+        .collect();
+    let names = names.join(", ");
+    Err(format!(
+        "baler compact: there is no policy \"{name}\"; there are {names}"
+    ))
+}
+
+/// Compacts requests, each as if it were the first of its conversation.
+struct Filter<'c> {
+    config: &'c Config,
+    named: Option<&'c Policy>,
+    flags: &'c CompactFlags,
+    summaries: Option<ImmediateSummaries>,
+}
+
+/// One compaction.
+struct Compacted {
+    edits: Vec<Edit>,
+    reason: Option<Reason>,
+    reports: Vec<Report>,
+}
+
+impl Filter<'_> {
+    /// The request as it would be sent, and a line that reports what was done.
+    fn compact(&self, body: &str) -> (String, String) {
+        self.try_compact(body)
+            .unwrap_or_else(|why| (body.to_owned(), format!("unchanged: {why}")))
+    }
+
+    fn try_compact(&self, body: &str) -> Result<(String, String), String> {
+        let outline = Outline::parse(body.as_bytes()).map_err(|error| error.to_string())?;
+        let model = outline.model.as_deref().map(str::to_owned);
+        let model = model.as_deref();
+        let encoding = Encoding::for_model(model.unwrap_or_default());
+        let session = Session::open_afresh(outline, encoding);
+        let session = session.map_err(|error| error.to_string())?;
+        let policy = self.policy_for(model).ok_or("no policy matches")?;
+        let request = RequestFacts {
+            model: model.unwrap_or_default().to_owned(),
+            ..RequestFacts::default()
+        };
+        let seed = Fingerprint::of(b"baler compact");
+        let seeds = Seeds {
+            checkpoint: seed,
+            usage: seed,
+        };
+        let cancel = Cancel::default();
+        let window = policy.window_for(model);
+        let planner = Planner::new(policy, (model, window), &request, seeds, &cancel);
+        session
+            .conversation(planner.family)
+            .map_err(|error| error.to_string())?;
+
+        let mut compacted = self.plan(&planner, &session, true);
+        if let (Err(Stopped::Asks(need)), Some(summaries)) = (&compacted, &self.summaries) {
+            if let (Need::Summary(pending), Some(_)) = (&**need, policy.summarize()) {
+                summaries.make(pending, &planner, body, model);
+            }
+            compacted = self.plan(&planner, &session, false);
+        }
+        let Ok(Compacted {
+            edits,
+            reason,
+            reports,
+        }) = compacted
+        else {
+            return Err("stopped".to_owned());
+        };
+        let size = |edits| size_of_edited(session.measures(), session.fixed_tokens(), edits);
+        let sizes = [size(&vec![Edit::Keep; session.len()]), size(&edits)];
+        let report = report(&policy.name, reason, sizes, &reports);
+        Ok((assemble(body, &session.render(&edits)), report))
+    }
+
+    fn policy_for(&self, model: Option<&str>) -> Option<&Policy> {
+        let matches = |policy: &&Policy| policy.matches(model, "/v1/chat/completions", |_| None);
+        let mut policies = self
+            .config
             .policies
             .iter()
-            .find(|policy| policy.matches(model, "/v1/chat/completions", |_| None))
-    }) else {
-        return unchanged(&"no policy matches");
-    };
-    let encoding = Encoding::for_model(model.unwrap_or_default());
-    let measures: Vec<Measure> = chat
-        .messages
-        .iter()
-        .map(|message| measure(message, encoding))
-        .collect();
-    let conversation = MeasuredConversation {
-        messages: &chat.messages,
-        measures: &measures,
-        exchanges: &exchanges,
-        fixed_tokens: count_fixed(&chat.outline, encoding),
-        encoding,
-        family: policy.family_for(model),
-    };
-    let request = RequestFacts {
-        model: model.unwrap_or_default().to_owned(),
-        ..RequestFacts::default()
-    };
-    let before = size_of_edited(&conversation, &vec![Edit::Keep; measures.len()]);
-    let seed = Fingerprint::of(b"baler compact");
-    let run = |may_ask: bool| {
-        let state = |prefix: &Fingerprint| {
-            by_hand.and_then(|by_hand| by_hand.summarizer.state(&by_hand.ledger, prefix))
+            .map(|policy| -> &Policy { policy });
+        self.named.or_else(|| policies.find(matches))
+    }
+
+    fn plan(
+        &self,
+        planner: &Planner<'_>,
+        session: &Session<'_>,
+        may_ask: bool,
+    ) -> Result<Compacted, Stopped> {
+        let made = self
+            .summaries
+            .as_ref()
+            .filter(|_| planner.policy.summarize().is_some());
+        let summaries = made.map(|made| {
+            let keys = session.summary_keys(&planner.seeds.checkpoint);
+            let state = |key| made.summarizer.state(&made.ledger, key);
+            let states = keys.iter().map(state).collect();
+            Summaries::new(keys, states, may_ask)
+        });
+        let external = ExternalInputs {
+            answers: &[],
+            summaries: summaries.as_ref(),
         };
-        let summarizes = by_hand.is_some() && policy.summarize().is_some();
-        let summaries = summarizes.then(|| Summaries::new(&measures, seed, &state, may_ask));
-        let input = PlanInput {
-            window: policy.window_for(model),
-            prices: policy.prices_for(model),
-            request: &request,
-            outside: ExternalInputs {
-                answers: &[],
-                summaries: summaries.as_ref(),
-            },
-            now: LiveFacts {
-                max_output_tokens: chat.outline.max_output_tokens,
-                ..LiveFacts::default()
-            },
-        };
-        if let Some(target) = target(&conversation, before, flags) {
-            let (edits, reports) =
-                compact_to(&conversation, policy, target, &input, &Cancel::default())?;
-            return Ok((edits, Some(Reason::Forced), reports));
+        if let Some(target) = target(session, self.flags) {
+            let (edits, reports) = planner.compact_to(session, target, &external)?;
+            return Ok(Compacted {
+                edits,
+                reason: Some(Reason::Forced),
+                reports,
+            });
         }
-        let lookup = Lookup {
-            checkpoint: &|_| None,
-            usage: &|_| None,
-            silence: &|_| None,
-        };
-        let plan = plan(
-            &conversation,
-            policy,
-            input,
-            Seeds {
-                checkpoint: seed,
-                usage: seed,
-            },
-            &lookup,
-            &Cancel::default(),
-        )?;
+        let derived = planner.derive(session, None, &external)?;
+        let keys = derived.usage_keys(planner, session);
+        let unknown = KnownUsage::default();
+        let live = LiveFacts::default();
+        let plan = planner.decide(session, derived, (&keys, &unknown), &external, live)?;
         let (reason, reports) = plan
             .compaction
             .map_or((None, Vec::new()), |made| (Some(made.reason), made.reports));
-        Ok((plan.edits, reason, reports))
-    };
-    let ran = match (run(true), by_hand) {
-        (Err(Stopped::Asks(asked)), Some(by_hand)) => {
-            if let (Need::Summary(due), Some((_, options))) = (*asked, policy.summarize()) {
-                by_hand.make(&due, options, body, model, policy.window_for(model));
-            }
-            run(false)
-        }
-        (ran, _) => ran,
-    };
-    let Ok((edits, reason, reports)) = ran else {
-        return unchanged(&"stopped");
-    };
-    if let Err(invalid) = validate(&chat.messages, &edits) {
-        return unchanged(&invalid);
+        Ok(Compacted {
+            edits: plan.edits,
+            reason,
+            reports,
+        })
     }
-    let after = size_of_edited(&conversation, &edits);
-    (
-        assemble(body, &render(&chat, &edits)),
-        told(&policy.name, reason, before, after, &reports),
-    )
 }
 
-/// What it takes to have a summary made at once, while everybody waits.
-struct ByHand {
+/// Makes summaries at once: the command waits for them.
+struct ImmediateSummaries {
     summarizer: Arc<Summarizer>,
     upstream: Upstream,
     ledger: Ledger,
@@ -242,17 +260,17 @@ struct ByHand {
     credentials: HeaderMap,
 }
 
-impl ByHand {
+impl ImmediateSummaries {
     fn new(config: &Config) -> anyhow::Result<Self> {
         let metrics = Arc::new(Metrics::new()?);
         let mut credentials = HeaderMap::new();
-        // As an SDK would.
+        // The key that an SDK would use.
         if let Ok(key) = std::env::var("OPENAI_API_KEY") {
             let value = HeaderValue::try_from(format!("Bearer {key}"))
                 .context("OPENAI_API_KEY cannot stand in a header")?;
             credentials.insert(AUTHORIZATION, value);
         }
-        Ok(ByHand {
+        Ok(ImmediateSummaries {
             summarizer: Arc::new(Summarizer::new(
                 config.summarizer.clone(),
                 "upstream",
@@ -271,62 +289,58 @@ impl ByHand {
         })
     }
 
-    /// Has a summary made; whether one was is to be seen in the ledger.
+    /// Makes a summary; it is in the ledger afterwards, if that succeeded.
     fn make(
         &self,
-        due: &PendingSummary,
-        options: &Options,
+        pending: &PendingSummary,
+        planner: &Planner<'_>,
         body: &str,
         model: Option<&str>,
-        window: u64,
     ) {
+        let Some((_, options)) = planner.policy.summarize() else {
+            return;
+        };
         let Ok(uri) = self.upstream.uri("/v1/chat/completions") else {
             return;
         };
-        let occasion = SummaryOrigin {
+        let origin = SummaryOrigin {
             body: Bytes::copy_from_slice(body.as_bytes()),
             uri,
             credentials: self.credentials.clone(),
             model: model.map(str::to_owned),
             tenant: Fingerprint::of(b""),
-            window,
+            window: planner.window,
             factor: 1.0,
         };
-        // Whoever runs it by hand wants it: what it costs is no matter here.
-        self.summarizer.forwarded(occasion.tenant, ENOUGH_TOKENS);
-        if let Ok(Ok(claim)) = self.summarizer.claim(due, &occasion, &self.ledger) {
+        // The command was asked for the summary: its cost is no matter here.
+        self.summarizer
+            .forwarded(origin.tenant, SUMMARY_ALLOWANCE_TOKENS);
+        if let Ok(Ok(lease)) = self.summarizer.claim(pending, &origin, &self.ledger) {
             self.runtime
-                .block_on(claim.run(&self.upstream, &self.ledger, options, &occasion));
+                .block_on(lease.run(&self.upstream, &self.ledger, options, &origin));
         }
     }
 }
 
-/// More than any summary takes.
-const ENOUGH_TOKENS: u64 = 50_000_000;
-
-/// The target in prompt tokens, when one was asked for.
-fn target(
-    conversation: &MeasuredConversation<'_>,
-    before: Size,
-    flags: &CompactFlags,
-) -> Option<u64> {
-    let ratio = match (flags.target_ratio, flags.target_tokens) {
-        (Some(ratio), _) => ratio,
-        (None, tokens) => return tokens,
+/// The target in prompt tokens, when the flags name one.
+fn target(session: &Session<'_>, flags: &CompactFlags) -> Option<u64> {
+    let Some(ratio) = flags.target_ratio else {
+        return flags.target_tokens;
     };
-    let instructions = conversation
-        .measures
+    let measures = session.measures();
+    let instructions = measures
         .iter()
         .take_while(|measure| measure.role.is_instruction());
-    let fixed = conversation.fixed_tokens + instructions.map(|measure| measure.tokens).sum::<u64>();
-    Some(fixed + scale(before.tokens.saturating_sub(fixed), ratio))
+    let kept: u64 = instructions.map(|measure| measure.tokens).sum();
+    let fixed = session.fixed_tokens() + kept;
+    let all = measures.iter().map(|measure| measure.tokens).sum::<u64>() + session.fixed_tokens();
+    Some(fixed + scale(all.saturating_sub(fixed), ratio))
 }
 
-fn told(
+fn report(
     policy: &str,
     reason: Option<Reason>,
-    before: Size,
-    after: Size,
+    [before, after]: [Size; 2],
     reports: &[Report],
 ) -> String {
     let mut line = format!(
@@ -338,18 +352,14 @@ fn told(
         after.messages
     );
     for report in reports {
-        let _ = write!(
-            line,
-            "; {} {} -> {}",
-            report.strategy, report.before.tokens, report.after.tokens
-        );
+        let (before, after) = (report.before.tokens, report.after.tokens);
+        let _ = write!(line, "; {} {before} -> {after}", report.strategy);
         if report.strategy == "summarize" {
-            let counts = report
-                .details
-                .iter()
-                .filter(|(_, count)| *count > 0)
-                .map(|(name, count)| format!("{name} {count}"));
-            let _ = write!(line, " ({})", counts.collect::<Vec<_>>().join(", "));
+            let counts = report.details.iter().filter(|(_, count)| *count > 0);
+            let counts: Vec<String> = counts
+                .map(|(name, count)| format!("{name} {count}"))
+                .collect();
+            let _ = write!(line, " ({})", counts.join(", "));
         }
     }
     line

@@ -1,22 +1,19 @@
 //! The ledger in memory: caches, each bounded, the least used entries leave first.
 
-use crate::core::wire::chat::measure;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use highway::{HighwayHash, HighwayHasher, Key};
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
 
+use super::Measures;
 use crate::core::conversation::Fingerprint;
-use crate::core::conversation::Measure;
 use crate::core::edit::Checkpoint;
-use crate::core::planner::ModelCalibration;
+use crate::core::planner::{
+    CheckpointKey, KnownCheckpoint, KnownUsage, ModelCalibration, UsageKey,
+};
 use crate::core::summary::Summary;
 use crate::core::tokens::Calibration;
-use crate::core::tokens::Encoding;
-use crate::core::wire::chat::count_fixed;
-use crate::core::wire::chat::{Message, Outline, Unreadable};
 
 /// Bytes that one entry of reported usage takes, bookkeeping included.
 const USAGE_BYTES: u64 = 128;
@@ -31,10 +28,6 @@ impl Weighter<Fingerprint, Arc<Checkpoint>> for CheckpointWeight {
         checkpoint.weight_bytes() as u64 + ENTRY_BYTES
     }
 }
-
-/// What knows exact bytes again. HighwayHash, because every byte of every request goes through it: several times as fast
-/// as BLAKE3 on messages of common length.
-type Bytes = [u64; 4];
 
 #[derive(Debug, Clone)]
 struct SummaryWeight;
@@ -51,11 +44,8 @@ pub struct Ledger {
     checkpoints: Cache<Fingerprint, Arc<Checkpoint>, CheckpointWeight>,
     summaries: Cache<Fingerprint, Arc<Summary>, SummaryWeight>,
     usage: Cache<Fingerprint, u64>,
-    measures: Cache<(Bytes, Encoding), Measure>,
-    fixed: Cache<(Bytes, Encoding), u64>,
-    /// Key of the hash that knows exact bytes again; secret and new in every process, so that nobody can make two texts
-    /// that collide.
-    key: Key,
+    /// Measures by exact bytes. They never leave the process.
+    pub measures: Measures,
     /// Seeds of chains that have a checkpoint for a body so short that the gate would let it through.
     ungated: Cache<Fingerprint, ()>,
     /// When a list was last sent.
@@ -85,26 +75,30 @@ impl Ledger {
             ),
             summaries: Cache::with_weighter(items(eighth / 4_096).max(64), eighth, SummaryWeight),
             usage: Cache::new(items(half / USAGE_BYTES).max(64)),
-            measures: Cache::new(items(messages)),
-            fixed: Cache::new(1_024),
+            measures: Measures::new(items(messages)),
             ungated: Cache::new(1_024),
             sent: Cache::new(16_384),
             calibrations: Cache::new(16_384),
             windows: Cache::new(16_384),
             window_lifetime,
-            key: Key([(); 4].map(|()| u64::from_le_bytes(crate::random::bytes()))),
         }
-    }
-
-    /// The checkpoint made from exactly this prefix.
-    #[must_use]
-    pub fn checkpoint(&self, prefix: &Fingerprint) -> Option<Arc<Checkpoint>> {
-        self.checkpoints.get(prefix)
     }
 
     /// Keeps a checkpoint.
     pub fn keep_checkpoint(&self, prefix: Fingerprint, checkpoint: Checkpoint) {
         self.checkpoints.insert(prefix, Arc::new(checkpoint));
+    }
+
+    /// The longest checkpoint that is kept under one of these keys, which are in the order of their length.
+    #[must_use]
+    pub fn longest_checkpoint(&self, keys: &[CheckpointKey]) -> Option<KnownCheckpoint> {
+        keys.iter().rev().find_map(|key| {
+            let checkpoint = self.checkpoints.get(&key.prefix)?;
+            Some(KnownCheckpoint {
+                messages: key.messages,
+                checkpoint,
+            })
+        })
     }
 
     /// The summary of exactly this prefix.
@@ -134,19 +128,22 @@ impl Ledger {
         self.sent.insert(list, Instant::now());
     }
 
-    /// Time since a list was last sent.
+    /// What is known of the usage of these lists, which are in the order of their length; `with_silence` also asks when
+    /// the longest known one was last sent.
     #[must_use]
-    pub fn silence(&self, list: &Fingerprint) -> Option<Duration> {
-        self.sent.get(list).map(|then| then.elapsed())
+    pub fn known_usage(&self, keys: &[UsageKey], with_silence: bool) -> KnownUsage {
+        let newest = || keys.iter().rev();
+        let reported = newest().find_map(|key| Some((key.messages, self.usage.get(&key.list)?)));
+        let sent = newest()
+            .filter(|_| with_silence)
+            .find_map(|key| self.sent.get(&key.list));
+        KnownUsage {
+            reported,
+            silence: sent.map(|then| then.elapsed()),
+        }
     }
 
-    /// Prompt tokens that the upstream reported for exactly this list.
-    #[must_use]
-    pub fn usage(&self, list: &Fingerprint) -> Option<u64> {
-        self.usage.get(list)
-    }
-
-    /// Keeps what the upstream reported.
+    /// Keeps the prompt tokens that the upstream reported for a list.
     pub fn keep_usage(&self, list: Fingerprint, prompt_tokens: u64) {
         self.usage.insert(list, prompt_tokens);
     }
@@ -195,48 +192,14 @@ impl Ledger {
             self.windows.insert(model, (window, Instant::now()));
         }
     }
-
-    /// Prompt tokens beside the messages (tool schemas above all), counted only once for the same bytes.
-    #[must_use]
-    pub fn fixed_tokens(&self, chat: &Outline<'_>, encoding: Encoding) -> u64 {
-        if chat.fixed.parts().iter().all(|part| part.is_empty()) {
-            return count_fixed(chat, encoding);
-        }
-        let mut hasher = HighwayHasher::new(self.key);
-        for part in chat.fixed.parts() {
-            hasher.append(&(part.len() as u64).to_le_bytes());
-            hasher.append(part.as_bytes());
-        }
-        let key = (hasher.finalize256(), encoding);
-        self.fixed.get(&key).unwrap_or_else(|| {
-            let tokens = count_fixed(chat, encoding);
-            self.fixed.insert(key, tokens);
-            tokens
-        })
-    }
-
-    /// The measure of a message, given its raw JSON; taken only once for the same bytes.
-    ///
-    /// # Errors
-    /// [`Unreadable`] when it is no plain message.
-    pub fn measure(&self, raw: &str, encoding: Encoding) -> Result<Measure, Unreadable> {
-        let key = (
-            HighwayHasher::new(self.key).hash256(raw.as_bytes()),
-            encoding,
-        );
-        if let Some(measure) = self.measures.get(&key) {
-            return Ok(measure);
-        }
-        let measure = measure(&Message::parse(raw)?, encoding);
-        self.measures.insert(key, measure);
-        Ok(measure)
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::core::edit::{Edit, Replacement};
+    use crate::core::tokens::Encoding;
+    use crate::core::wire::chat::{Message, measure};
 
     #[test]
     fn checkpoints_never_take_more_than_their_half() {
@@ -244,11 +207,11 @@ mod tests {
         let text = "x".repeat(10_000);
         let raw = format!(r#"{{"role":"user","content":"{text}"}}"#);
         for n in 0..1_000_u32 {
-            let messages = [Message::parse(&raw).unwrap()];
+            let measures = [measure(&Message::parse(&raw).unwrap(), Encoding::O200K)];
             let new = Replacement::new(raw.clone(), Encoding::O200K).unwrap();
             ledger.keep_checkpoint(
                 Fingerprint::of(&n.to_le_bytes()),
-                Checkpoint::freeze(&messages, &[Edit::Replace(Arc::new(new))]),
+                Checkpoint::freeze(&measures, &[Edit::Replace(Arc::new(new))]),
             );
             assert!(ledger.checkpoints.weight() <= 1 << 19);
         }

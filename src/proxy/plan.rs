@@ -1,7 +1,6 @@
 //! Runs the core for one request: off the event loop when it may take long, within a deadline, and never taking the
 //! request down with it.
 
-use crate::core::policy::RequestFacts;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -9,21 +8,18 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 
+use crate::core::Cancel;
 use crate::core::conversation::Fingerprint;
-use crate::core::conversation::Measure;
-use crate::core::conversation::group;
-use crate::core::edit::MeasuredConversation;
-use crate::core::edit::{Piece, render, validate};
+use crate::core::edit::Piece;
 use crate::core::planner::{
-    LiveFacts, Lookup, ModelCalibration, Plan, PlanInput, PriorUsage, Seeds, UsageEstimate, assess,
-    plan,
+    Counting, Deferred, LiveFacts, ModelCalibration, NotPlanned, Plan, Planner, PriorUsage, Seeds,
+    Session, UsageEstimate, UsageKey, gate,
 };
-use crate::core::policy::{Mode, OnUnfit, Policy};
+use crate::core::policy::{Mode, OnUnfit, Policy, RequestFacts};
 use crate::core::strategy::{ExternalInputs, Need, Stopped, WebhookAnswer};
 use crate::core::summary::{PendingSummary, Summaries};
 use crate::core::tokens::Encoding;
-use crate::core::wire::chat::{Chat, Outline};
-use crate::core::{Cancel, Cancelled};
+use crate::core::wire::chat::Outline;
 use crate::observe::{Action, Phase, compaction_happened};
 use crate::proxy::Proxy;
 use crate::proxy::exchange::Decision;
@@ -222,110 +218,107 @@ fn guarded<T>(think: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> 
     catch_unwind(AssertUnwindSafe(think)).unwrap_or(Err(Failure::Panic))
 }
 
+/// Plans for one request: DESIGN.md 4, steps 5 to 8. What the ledger knows is fetched in two steps, all keys at once.
 fn answer(proxy: &Proxy, request: &PlanRequest, cancel: &Cancel) -> Result<PlanOutcome, Failure> {
     let Some(policy) = proxy.config.policies.get(request.policy) else {
         return Err(Failure::Panic);
     };
-    let model = request.model.as_deref();
-    let window = request.window;
-    let passed = |reason| Planned {
-        decision: Decision::without_a_look(Action::None, reason, window),
-        body: None,
-        refused: false,
-        due: None,
-        waited: Duration::ZERO,
-    };
-    let pass = |reason| PlanOutcome::Planned(Box::new(passed(reason)));
+    let pass = |reason| Ok(PlanOutcome::Planned(Box::new(passed(request, reason))));
     let mut clock = Clock::start(proxy);
 
     let outline = match Outline::parse(&request.body) {
         Ok(outline) => outline,
-        Err(unreadable) => return Ok(pass(unreadable.as_str())),
+        Err(unreadable) => return pass(unreadable.as_str()),
     };
     clock.lap(Phase::View);
     let encoding = request.encoding();
-    let mut measures: Vec<Measure> = Vec::with_capacity(outline.messages.len());
-    for raw in &outline.messages {
-        cancel.check().map_err(|Cancelled| Failure::Deadline)?;
-        match proxy.ledger.measure(raw, encoding) {
-            Ok(measure) => measures.push(measure),
-            Err(unreadable) => return Ok(pass(unreadable.as_str())),
-        }
-    }
-    let fixed_tokens = proxy.ledger.fixed_tokens(&outline, encoding);
+    let counting = Counting {
+        encoding,
+        message: &|raw| proxy.ledger.measures.measure(raw, encoding),
+        fixed: &|outline| proxy.ledger.measures.fixed_tokens(outline, encoding),
+    };
+    let session = match Session::open(outline, &counting, cancel) {
+        Ok(session) => session,
+        Err(NotPlanned::Unreadable(unreadable)) => return pass(unreadable.as_str()),
+        Err(NotPlanned::Cancelled(_)) => return Err(Failure::Deadline),
+    };
     clock.lap(Phase::Measure);
 
-    let state = |prefix: &Fingerprint| proxy.summarizer.state(&proxy.ledger, prefix);
-    let summaries = request.occasion.as_ref().map(|_| {
-        let seed = proxy.summarizer.seed(&request.tenant, &policy.identity);
-        Summaries::new(&measures, seed, &state, request.may_ask)
-    });
-    let input = PlanInput {
-        window,
-        prices: policy.prices_for(model),
-        request: &request.request,
-        outside: ExternalInputs {
-            answers: &request.answers,
-            summaries: summaries.as_ref(),
-        },
-        now: LiveFacts {
-            max_output_tokens: outline.max_output_tokens,
-            force: request.force,
-            learned: learned(proxy, request),
-            prior: request.prior,
-            overflow: request.overflow,
-        },
-    };
-    let lookup = Lookup {
-        checkpoint: &|prefix| proxy.ledger.checkpoint(prefix),
-        usage: &|list| proxy.ledger.usage(list),
-        silence: &|list| policy.idle.and_then(|_| proxy.ledger.silence(list)),
-    };
+    let model = (request.model.as_deref(), request.window);
     let seeds = Seeds {
-        checkpoint: checkpoint_seed(proxy, request, policy, window),
-        usage: usage_seed(proxy, request, &outline),
+        checkpoint: checkpoint_seed(proxy, request, policy, request.window),
+        usage: usage_seed(proxy, request, session.outline()),
     };
+    let planner = Planner::new(policy, model, &request.request, seeds, cancel);
+    let live = LiveFacts {
+        force: request.force,
+        learned: learned(proxy, request),
+        prior: request.prior,
+        overflow: request.overflow,
+    };
+    let usage = |keys: &[UsageKey]| proxy.ledger.known_usage(keys, policy.idle.is_some());
     if request.sent {
-        let known = assess(&measures, fixed_tokens, policy, input, seeds.usage, &lookup);
-        let mut thought = passed("gate");
-        thought.decision.sizes = Some([known.size; 2]);
-        thought.decision.budget = Some(known.budget);
-        thought.decision.estimate = Some(known.estimate);
-        return Ok(PlanOutcome::Planned(Box::new(thought)));
+        let keys = planner.usage_keys(&session);
+        let known = planner.assess(&session, (&keys, &usage(&keys)), &live);
+        let mut planned = passed(request, "gate");
+        planned.decision.sizes = Some([known.size; 2]);
+        planned.decision.budget = Some(known.budget);
+        planned.decision.estimate = Some(known.estimate);
+        return Ok(PlanOutcome::Planned(Box::new(planned)));
     }
 
-    let chat = match outline.view() {
-        Ok(chat) => chat,
-        Err(unreadable) => return Ok(pass(unreadable.as_str())),
+    let checkpoint = proxy
+        .ledger
+        .longest_checkpoint(&session.checkpoint_keys(&seeds.checkpoint));
+    let summaries = summaries(proxy, request, policy, &session);
+    let external = ExternalInputs {
+        answers: &request.answers,
+        summaries: summaries.as_ref(),
     };
-    let Ok(exchanges) = group(&chat.messages) else {
-        return Ok(pass("broken_pairing"));
-    };
-    let conversation = MeasuredConversation {
-        messages: &chat.messages,
-        measures: &measures,
-        exchanges: &exchanges,
-        fixed_tokens,
-        encoding,
-        family: policy.family_for(model),
-    };
-    clock.lap(Phase::View);
-    let plan = match plan(&conversation, policy, input, seeds, &lookup, cancel) {
+    let plan = planner
+        .derive(&session, checkpoint, &external)
+        .and_then(|derived| {
+            let keys = derived.usage_keys(&planner, &session);
+            planner.decide(&session, derived, (&keys, &usage(&keys)), &external, live)
+        });
+    let plan = match plan {
         Ok(plan) => plan,
         Err(Stopped::Cancelled) => return Err(Failure::Deadline),
-        Err(Stopped::Asks(asked)) => return Ok(PlanOutcome::Asks(asked)),
+        Err(Stopped::Invalid) => return Err(Failure::Invalid),
+        Err(Stopped::Asks(need)) => return Ok(PlanOutcome::Asks(need)),
     };
     clock.lap(Phase::Decide);
 
-    let observe = request.observe || policy.mode == Mode::Observe;
-    let mut thought = conclude(proxy, request, policy, observe, &chat, plan, seeds)?;
-    if observe {
-        // What is observed only is sent as it came: its usage is that of another list.
-        thought.decision.estimate =
-            Some(UsageEstimate::of_all(&seeds.usage, &measures, fixed_tokens));
-    }
+    let planned = conclude(proxy, request, policy, &session, plan, seeds);
     clock.lap(Phase::Render);
-    Ok(PlanOutcome::Planned(Box::new(thought)))
+    Ok(PlanOutcome::Planned(Box::new(planned)))
+}
+
+/// A request that is forwarded as it came, for this reason.
+fn passed(request: &PlanRequest, reason: &'static str) -> Planned {
+    Planned {
+        decision: Decision::without_a_look(Action::None, reason, request.window),
+        body: None,
+        refused: false,
+        due: None,
+        waited: Duration::ZERO,
+    }
+}
+
+/// The summaries that exist for prefixes of the request, where its policy wants any.
+fn summaries(
+    proxy: &Proxy,
+    request: &PlanRequest,
+    policy: &Policy,
+    session: &Session<'_>,
+) -> Option<Summaries> {
+    request.occasion.as_ref()?;
+    let keys = session.summary_keys(&proxy.summarizer.seed(&request.tenant, &policy.identity));
+    let states = keys
+        .iter()
+        .map(|key| proxy.summarizer.state(&proxy.ledger, key))
+        .collect();
+    Some(Summaries::new(keys, states, request.may_ask))
 }
 
 /// What is known of the model.
@@ -337,36 +330,22 @@ fn learned(proxy: &Proxy, request: &PlanRequest) -> ModelCalibration {
     }
 }
 
-/// Validates, records and renders a plan.
+/// Records and renders a plan.
 fn conclude(
     proxy: &Proxy,
     request: &PlanRequest,
     policy: &Policy,
-    observe: bool,
-    chat: &Chat<'_>,
+    session: &Session<'_>,
     plan: Plan,
     seeds: Seeds,
-) -> Result<Planned, Failure> {
-    if plan.edited() {
-        validate(&chat.messages, &plan.edits).map_err(|_| Failure::Invalid)?;
-    }
+) -> Planned {
+    let observe = request.observe || policy.mode == Mode::Observe;
     if plan.replayed {
         &proxy.metrics.checkpoint_hits
     } else {
         &proxy.metrics.checkpoint_misses
     }
     .inc();
-    let (action, reason) = match &plan.compaction {
-        _ if !plan.edited() => (Action::None, "below_trigger"),
-        _ if observe => (
-            Action::Observed,
-            plan.compaction
-                .as_ref()
-                .map_or("checkpoint", |compaction| compaction.reason.as_str()),
-        ),
-        Some(compaction) => (Action::Compacted, compaction.reason.as_str()),
-        None => (Action::Replayed, "checkpoint"),
-    };
     if let Some(compaction) = &plan.compaction {
         compaction_happened(
             &proxy.metrics,
@@ -376,54 +355,75 @@ fn conclude(
             &compaction.reports,
         );
     }
-    let reason = match (action, plan.deferred) {
-        (Action::None, _) if !plan.fits => "unfit",
-        (Action::None, Some(deferred)) => deferred.as_str(),
-        _ => reason,
-    };
     proxy.metrics.trigger_errors.inc_by(plan.trigger_errors);
-    let strategies = match &plan.compaction {
-        Some(compaction) => compaction
-            .reports
-            .iter()
-            .filter(|report| report.acted())
-            .map(|report| report.strategy)
-            .collect(),
-        None => Vec::new(),
-    };
-    if !plan.fits {
+    let is_broken = plan.deferred == Some(Deferred::BrokenPairing);
+    let unfit = !plan.fits && !is_broken;
+    if unfit {
         proxy.metrics.unfit.inc();
     }
-    let decision = Decision {
+    let decision = decision(&plan, observe, session, seeds);
+    let refused = unfit && policy.on_unfit == OnUnfit::Reject && !observe;
+    let edited = plan.edited() && !observe;
+    let body = edited.then(|| pieces(&request.body, &session.render(&plan.edits)));
+    if let Some((prefix, checkpoint)) = plan.checkpoint {
+        let budget = policy.budget(request.window);
+        if gate::nothing_can_trigger(&request.body, policy, &budget, 1.0) {
+            proxy.ledger.never_gate(seeds.checkpoint);
+        }
+        proxy.ledger.keep_checkpoint(prefix, checkpoint);
+    }
+    Planned {
+        decision,
+        body,
+        refused,
+        due: plan.pending_summary,
+        waited: Duration::ZERO,
+    }
+}
+
+/// The decision that a plan amounts to, for the record and the headers.
+fn decision(plan: &Plan, observe: bool, session: &Session<'_>, seeds: Seeds) -> Decision {
+    let trigger = plan
+        .compaction
+        .as_ref()
+        .map(|compaction| compaction.reason.as_str());
+    let (action, reason) = if !plan.edited() {
+        let reason = match plan.deferred {
+            Some(Deferred::BrokenPairing) => Deferred::BrokenPairing.as_str(),
+            _ if !plan.fits => "unfit",
+            Some(deferred) => deferred.as_str(),
+            None => "below_trigger",
+        };
+        (Action::None, reason)
+    } else if observe {
+        (Action::Observed, trigger.unwrap_or("checkpoint"))
+    } else if let Some(trigger) = trigger {
+        (Action::Compacted, trigger)
+    } else {
+        (Action::Replayed, "checkpoint")
+    };
+    let reports = plan
+        .compaction
+        .iter()
+        .flat_map(|compaction| &compaction.reports);
+    // A request that is only observed is sent as it came: its usage is that of another list.
+    let estimate = if observe {
+        UsageEstimate::of_all(&seeds.usage, session.measures(), session.fixed_tokens())
+    } else {
+        plan.estimate
+    };
+    Decision {
         action,
         reason,
         sizes: Some([plan.before, plan.after]),
         budget: Some(plan.budget),
         window: plan.budget.window,
-        estimate: Some(plan.estimate),
-        strategies,
-    };
-    let refused = !plan.fits && policy.on_unfit == OnUnfit::Reject && !observe;
-    let body =
-        (plan.edited() && !observe).then(|| pieces(&request.body, &render(chat, &plan.edits)));
-    if let Some((prefix, checkpoint)) = plan.record {
-        if crate::core::planner::gate::nothing_can_trigger(
-            &request.body,
-            policy,
-            &policy.budget(request.window),
-            1.0,
-        ) {
-            proxy.ledger.never_gate(seeds.checkpoint);
-        }
-        proxy.ledger.keep_checkpoint(prefix, checkpoint);
+        estimate: Some(estimate),
+        strategies: reports
+            .filter(|report| report.acted())
+            .map(|report| report.strategy)
+            .collect(),
     }
-    Ok(Planned {
-        decision,
-        body,
-        refused,
-        due: plan.due,
-        waited: Duration::ZERO,
-    })
 }
 
 /// The pieces as slices of the client's body and new bytes.

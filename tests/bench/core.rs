@@ -20,20 +20,15 @@ use std::time::{Duration, Instant};
 
 use baler::config::{Sources, load};
 use baler::core::Cancel;
-use baler::core::conversation::Fingerprint;
-use baler::core::conversation::Measure;
-use baler::core::conversation::group;
-use baler::core::edit::Checkpoint;
-use baler::core::edit::MeasuredConversation;
-use baler::core::edit::{Piece, render};
-use baler::core::planner::{LiveFacts, Lookup, Plan, PlanInput, Seeds, compact_to, plan};
-use baler::core::policy::Policy;
-use baler::core::policy::RequestFacts;
-use baler::core::strategy::ExternalInputs;
+use baler::core::conversation::{Fingerprint, Measure};
+use baler::core::edit::{Checkpoint, Piece};
+use baler::core::planner::{
+    Counting, KnownCheckpoint, KnownUsage, LiveFacts, Plan, Planner, Seeds, Session,
+};
+use baler::core::policy::{Policy, RequestFacts};
+use baler::core::strategy::{ExternalInputs, Report};
 use baler::core::tokens::Encoding;
-use baler::core::wire::chat::Chat;
-use baler::core::wire::chat::count_fixed;
-use baler::core::wire::chat::measure as measure_of;
+use baler::core::wire::chat::{Chat, Outline, count_fixed, measure as measure_of};
 
 const RUNS: usize = 9;
 const ENCODING: Encoding = Encoding::O200K;
@@ -54,7 +49,7 @@ fn main() {
     let checkpoints = RefCell::new(HashMap::new());
     let default = policy(&[], 128_000);
     let mut plan = planned(&body, &measures, &default, &checkpoints).0;
-    if let Some((key, checkpoint)) = plan.record.take() {
+    if let Some((key, checkpoint)) = plan.checkpoint.take() {
         checkpoints.borrow_mut().insert(key, Arc::new(checkpoint));
     }
     let replay = median(|| drop(planned(&body, &measures, &default, &checkpoints)));
@@ -230,17 +225,26 @@ fn measured(body: &str) -> Vec<Measure> {
         .collect()
 }
 
-fn input<'a>(window: u64, request: &'a RequestFacts) -> PlanInput<'a> {
-    PlanInput {
-        window,
-        prices: None,
-        request,
-        outside: ExternalInputs::default(),
-        now: LiveFacts::default(),
+type Checkpoints = RefCell<HashMap<Fingerprint, Arc<Checkpoint>>>;
+
+fn seeds() -> Seeds {
+    Seeds {
+        checkpoint: Fingerprint::of(b"checkpoint"),
+        usage: Fingerprint::of(b"usage"),
     }
 }
 
-type Checkpoints = RefCell<HashMap<Fingerprint, Arc<Checkpoint>>>;
+/// A session whose messages were all measured before.
+fn session<'b>(body: &'b str, measures: &[Measure]) -> Session<'b> {
+    let known = RefCell::new(measures.iter());
+    let counting = Counting {
+        encoding: ENCODING,
+        message: &|_| Ok(*known.borrow_mut().next().unwrap()),
+        fixed: &|outline| count_fixed(outline, ENCODING),
+    };
+    let outline = Outline::parse(body.as_bytes()).unwrap();
+    Session::open(outline, &counting, &Cancel::default()).unwrap()
+}
 
 fn planned(
     body: &str,
@@ -248,66 +252,39 @@ fn planned(
     policy: &Policy,
     checkpoints: &Checkpoints,
 ) -> (Plan, Vec<Piece>) {
-    let chat = Chat::parse(body.as_bytes()).unwrap();
-    let exchanges = group(&chat.messages).unwrap();
-    let conversation = conversation(&chat, measures, &exchanges, policy);
-    let seeds = Seeds {
-        checkpoint: Fingerprint::of(b"checkpoint"),
-        usage: Fingerprint::of(b"usage"),
-    };
-    let lookup = Lookup {
-        checkpoint: &|prefix| checkpoints.borrow().get(prefix).cloned(),
-        usage: &|_| None,
-        silence: &|_| None,
-    };
-    let request = RequestFacts::default();
-    let plan = plan(
-        &conversation,
-        policy,
-        input(policy.window_for(None), &request),
-        seeds,
-        &lookup,
-        &Cancel::default(),
-    )
-    .unwrap();
+    let session = session(body, measures);
+    let (request, cancel, external) = (
+        RequestFacts::default(),
+        Cancel::default(),
+        ExternalInputs::default(),
+    );
+    let model = (None, policy.window_for(None));
+    let planner = Planner::new(policy, model, &request, seeds(), &cancel);
+    let keys = session.checkpoint_keys(&planner.seeds.checkpoint);
+    let known = keys.iter().rev().find_map(|key| {
+        let checkpoint = Arc::clone(checkpoints.borrow().get(&key.prefix)?);
+        Some(KnownCheckpoint {
+            messages: key.messages,
+            checkpoint,
+        })
+    });
+    let derived = planner.derive(&session, known, &external).unwrap();
+    let keys = derived.usage_keys(&planner, &session);
+    let (unknown, live) = (KnownUsage::default(), LiveFacts::default());
+    let plan = planner
+        .decide(&session, derived, (&keys, &unknown), &external, live)
+        .unwrap();
     assert!(plan.edited() && plan.fits);
-    let pieces = render(&chat, &plan.edits);
+    let pieces = session.render(&plan.edits);
     (plan, pieces)
 }
 
 fn compacted(body: &str, measures: &[Measure], policy: &Policy, target: u64) {
-    let chat = Chat::parse(body.as_bytes()).unwrap();
-    let exchanges = group(&chat.messages).unwrap();
-    let request = RequestFacts::default();
-    let conversation = conversation(&chat, measures, &exchanges, policy);
-    let (_, reports) = compact_to(
-        &conversation,
-        policy,
-        target,
-        &input(128_000, &request),
-        &Cancel::default(),
-    )
-    .unwrap();
-    assert!(
-        reports
-            .iter()
-            .any(|report| report.strategy == "digest" && report.acted()),
-        "{reports:?}"
-    );
-}
-
-fn conversation<'a>(
-    chat: &'a Chat<'a>,
-    measures: &'a [Measure],
-    exchanges: &'a [baler::core::conversation::Exchange],
-    policy: &Policy,
-) -> MeasuredConversation<'a> {
-    MeasuredConversation {
-        messages: &chat.messages,
-        measures,
-        exchanges,
-        fixed_tokens: count_fixed(&chat.outline, ENCODING),
-        encoding: ENCODING,
-        family: policy.family_for(None),
-    }
+    let session = session(body, measures);
+    let (request, cancel) = (RequestFacts::default(), Cancel::default());
+    let planner = Planner::new(policy, (None, 128_000), &request, seeds(), &cancel);
+    let compacted = planner.compact_to(&session, target, &ExternalInputs::default());
+    let (_, reports) = compacted.unwrap();
+    let acted = |report: &Report| report.strategy == "digest" && report.acted();
+    assert!(reports.iter().any(acted), "{reports:?}");
 }

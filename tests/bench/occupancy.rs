@@ -12,18 +12,17 @@
     reason = "a program for developers: it prints, and stops where something is not as it must be"
 )]
 
+use std::cell::RefCell;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use baler::config::{Sources, load};
-use baler::core::conversation::Fingerprint;
-use baler::core::conversation::Measure;
-use baler::core::planner::{Assessment, LiveFacts, Lookup, PlanInput, assess};
-use baler::core::policy::RequestFacts;
-use baler::core::policy::{Policy, Window};
-use baler::core::strategy::ExternalInputs;
+use baler::core::Cancel;
+use baler::core::conversation::{Fingerprint, Measure};
+use baler::core::planner::{Assessment, Counting, LiveFacts, Planner, Seeds, Session};
+use baler::core::policy::{Policy, RequestFacts, Window};
 use baler::core::tokens::Encoding;
-use baler::core::wire::chat::Outline;
+use baler::core::wire::chat::{Outline, count_fixed};
 use baler::ledger::Ledger;
 
 const ENCODING: Encoding = Encoding::O200K;
@@ -166,7 +165,7 @@ fn estimating() -> bool {
         let outline = Outline::parse(body.as_bytes()).unwrap();
         let measured = |raws: &[&str]| -> Vec<Measure> {
             raws.iter()
-                .map(|raw| ledger.measure(raw, ENCODING).unwrap())
+                .map(|raw| ledger.measures.measure(raw, ENCODING).unwrap())
                 .collect()
         };
         let (knowing, mut measures) = timed(|| measured(&outline.messages[..known]));
@@ -174,7 +173,8 @@ fn estimating() -> bool {
         std::hint::black_box(ENCODING.count(&text(turn + 1_000_000, 4_000)));
         let (counting, new) = timed(|| measured(&outline.messages[known..]));
         measures.extend(new);
-        let (chaining, assessment) = timed(|| assessed(&outline, &measures, &ledger, &policy));
+        let session = session(outline, &measures);
+        let (chaining, assessment) = timed(|| assessed(&session, &ledger, &policy));
         ledger.keep_usage(assessment.estimate.key, assessment.size.tokens);
         times.push([counting, knowing, chaining]);
     }
@@ -203,33 +203,28 @@ fn estimating() -> bool {
     growth <= 2.5
 }
 
-fn assessed(
-    outline: &Outline<'_>,
-    measures: &[Measure],
-    ledger: &Ledger,
-    policy: &Policy,
-) -> Assessment {
-    let request = RequestFacts::default();
-    let input = PlanInput {
-        window: 10_000_000,
-        prices: None,
-        request: &request,
-        outside: ExternalInputs::default(),
-        now: LiveFacts::default(),
+/// A session whose messages were all measured before.
+fn session<'b>(outline: Outline<'b>, measures: &[Measure]) -> Session<'b> {
+    let known = RefCell::new(measures.iter());
+    let counting = Counting {
+        encoding: ENCODING,
+        message: &|_| Ok(*known.borrow_mut().next().unwrap()),
+        fixed: &|outline| count_fixed(outline, ENCODING),
     };
-    let lookup = Lookup {
-        checkpoint: &|_| None,
-        usage: &|list| ledger.usage(list),
-        silence: &|_| None,
+    Session::open(outline, &counting, &Cancel::default()).unwrap()
+}
+
+fn assessed(session: &Session<'_>, ledger: &Ledger, policy: &Policy) -> Assessment {
+    let seed = Fingerprint::of(b"usage");
+    let seeds = Seeds {
+        checkpoint: seed,
+        usage: seed,
     };
-    assess(
-        measures,
-        ledger.fixed_tokens(outline, ENCODING),
-        policy,
-        input,
-        Fingerprint::of(b"usage"),
-        &lookup,
-    )
+    let (request, cancel) = (RequestFacts::default(), Cancel::default());
+    let planner = Planner::new(policy, (None, 10_000_000), &request, seeds, &cancel);
+    let keys = planner.usage_keys(session);
+    let known = ledger.known_usage(&keys, false);
+    planner.assess(session, (&keys, &known), &LiveFacts::default())
 }
 
 fn timed<T>(run: impl FnOnce() -> T) -> (Duration, T) {

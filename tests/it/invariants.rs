@@ -9,20 +9,22 @@ use baler::core::conversation::Fingerprint;
 use baler::core::conversation::Measure;
 use baler::core::conversation::Size;
 use baler::core::conversation::{Kind, Role, group};
+use baler::core::edit::size_of_edited;
 use baler::core::edit::{Checkpoint, Edit};
-use baler::core::edit::{MeasuredConversation, size_of_edited};
-use baler::core::edit::{assemble, render, validate};
+use baler::core::edit::{assemble, validate};
 use baler::core::models::Prices;
 use baler::core::planner::gate;
-use baler::core::planner::{LiveFacts, Lookup, Plan, PlanInput, Seeds, plan};
+use baler::core::planner::{
+    Counting, KnownCheckpoint, KnownUsage, LiveFacts, Plan, Planner, Seeds, Session,
+};
 use baler::core::policy::Policy;
 use baler::core::policy::RequestFacts;
 use baler::core::strategy::{ExternalInputs, OVERSIZE};
 use baler::core::summary::{Spent, State, Summaries, Summary};
 use baler::core::tokens::Encoding;
-use baler::core::wire::chat::Chat;
 use baler::core::wire::chat::count_fixed;
 use baler::core::wire::chat::measure as measure_of;
+use baler::core::wire::chat::{Chat, Message, Outline};
 use proptest::prelude::*;
 
 use crate::generated::conversation;
@@ -72,84 +74,80 @@ impl Core {
     }
 
     pub fn ask_with(&self, body: &str, policy: &Policy, force: bool) -> Outcome {
-        let chat = Chat::parse(body.as_bytes()).unwrap();
-        let exchanges = group(&chat.messages).unwrap();
         let encoding = Encoding::O200K;
-        let measure = |raw: &str, fresh: &dyn Fn() -> Measure| {
-            *self
-                .measures
-                .borrow_mut()
-                .entry(raw.to_owned())
-                .or_insert_with(fresh)
-        };
-        let measures: Vec<Measure> = chat
-            .messages
-            .iter()
-            .map(|message| measure(message.raw, &|| measure_of(message, encoding)))
-            .collect();
-        let conversation = MeasuredConversation {
-            messages: &chat.messages,
-            measures: &measures,
-            exchanges: &exchanges,
-            fixed_tokens: count_fixed(&chat.outline, encoding),
+        let counting = Counting {
             encoding,
-            family: policy.family_for(None),
-        };
-        let request = RequestFacts::default();
-        let state = |prefix: &Fingerprint| match prefix.0[0].wrapping_add(self.summaries?) % 4 {
-            0 => Some(State::Ready(Arc::new(Summary {
-                text: format!("What was said up to here, {prefix:?}.").into(),
-                tokens: 12,
-                generation: 1,
-                incremental: false,
-                split: false,
-                spent: Spent::default(),
-            }))),
-            1 if prefix.0[1].is_multiple_of(16) => Some(State::Running),
-            2 if prefix.0[1].is_multiple_of(4) => Some(State::Failed),
-            _ => None,
-        };
-        let summaries = self
-            .summaries
-            .map(|_| Summaries::new(&measures, Fingerprint::of(b"summary"), &state, false));
-        let input = PlanInput {
-            window: policy.window_for(None),
-            prices: self.prices,
-            request: &request,
-            outside: ExternalInputs {
-                answers: &[],
-                summaries: summaries.as_ref(),
+            message: &|raw| {
+                if let Some(known) = self.measures.borrow().get(raw) {
+                    return Ok(*known);
+                }
+                let measure = measure_of(&Message::parse(raw)?, encoding);
+                self.measures.borrow_mut().insert(raw.to_owned(), measure);
+                Ok(measure)
             },
-            now: LiveFacts {
-                force,
-                ..LiveFacts::default()
-            },
+            fixed: &|outline| count_fixed(outline, encoding),
         };
+        let cancel = Cancel::default();
+        let outline = Outline::parse(body.as_bytes()).unwrap();
+        let session = Session::open(outline, &counting, &cancel).unwrap();
         let seeds = Seeds {
             checkpoint: Fingerprint::of(b"checkpoint"),
             usage: Fingerprint::of(b"usage"),
         };
-        let lookup = Lookup {
-            checkpoint: &|prefix| self.checkpoints.borrow().get(prefix).cloned(),
-            usage: &|list| self.usage.borrow().get(list).copied(),
-            silence: &|_| None,
+        let request = RequestFacts::default();
+        let model = (None, policy.window_for(None));
+        let planner = Planner {
+            prices: self.prices,
+            ..Planner::new(policy, model, &request, seeds, &cancel)
         };
-        let mut plan = plan(
-            &conversation,
-            policy,
-            input,
-            seeds,
-            &lookup,
-            &Cancel::default(),
-        )
-        .unwrap();
-        validate(&chat.messages, &plan.edits).unwrap();
-        let sent = assemble(body, &render(&chat, &plan.edits));
-        let counted = [
-            size_of_edited(&conversation, &vec![Edit::Keep; measures.len()]),
-            size_of_edited(&conversation, &plan.edits),
-        ];
-        if let Some((key, checkpoint)) = plan.record.take() {
+        let summaries = self.summaries.map(|salt| {
+            let keys = session.summary_keys(&Fingerprint::of(b"summary"));
+            let states = keys.iter().map(|key| made_up_state(key, salt)).collect();
+            Summaries::new(keys, states, false)
+        });
+        let external = ExternalInputs {
+            answers: &[],
+            summaries: summaries.as_ref(),
+        };
+
+        let known = session
+            .checkpoint_keys(&seeds.checkpoint)
+            .into_iter()
+            .rev()
+            .find_map(|key| {
+                let checkpoint = Arc::clone(self.checkpoints.borrow().get(&key.prefix)?);
+                Some(KnownCheckpoint {
+                    messages: key.messages,
+                    checkpoint,
+                })
+            });
+        let derived = planner.derive(&session, known, &external).unwrap();
+        let keys = derived.usage_keys(&planner, &session);
+        let usage = self.usage.borrow();
+        let reported = keys
+            .iter()
+            .rev()
+            .find_map(|k| Some((k.messages, *usage.get(&k.list)?)));
+        let known = KnownUsage {
+            reported,
+            silence: None,
+        };
+        let live = LiveFacts {
+            force,
+            ..LiveFacts::default()
+        };
+        let mut plan = planner
+            .decide(&session, derived, (&keys, &known), &external, live)
+            .unwrap();
+
+        if let Ok(conversation) = session.conversation(planner.family) {
+            validate(conversation.messages, &plan.edits).unwrap();
+        }
+        let sent = assemble(body, &session.render(&plan.edits));
+        let size =
+            |edits: &[Edit]| size_of_edited(session.measures(), session.fixed_tokens(), edits);
+        let counted = [size(&vec![Edit::Keep; session.len()]), size(&plan.edits)];
+        if let Some((key, checkpoint)) = plan.checkpoint.take() {
             self.checkpoints
                 .borrow_mut()
                 .insert(key, Arc::new(checkpoint));
@@ -159,6 +157,23 @@ impl Core {
             sent,
             counted,
         }
+    }
+}
+
+/// The state of the summary of a prefix: some are ready, some are not.
+fn made_up_state(prefix: &Fingerprint, salt: u8) -> Option<State> {
+    match prefix.0[0].wrapping_add(salt) % 4 {
+        0 => Some(State::Ready(Arc::new(Summary {
+            text: format!("What was said up to here, {prefix:?}.").into(),
+            tokens: 12,
+            generation: 1,
+            incremental: false,
+            split: false,
+            spent: Spent::default(),
+        }))),
+        1 if prefix.0[1].is_multiple_of(16) => Some(State::Running),
+        2 if prefix.0[1].is_multiple_of(4) => Some(State::Failed),
+        _ => None,
     }
 }
 
@@ -338,7 +353,7 @@ proptest! {
             let again = Core::default().ask(&outcome.sent, &policy);
             prop_assert!(outcome.plan.compaction.is_none() || !outcome.plan.fits || again.plan.compaction.is_none() || again.counted[1].tokens < again.counted[0].tokens);
 
-            let Some(due) = &outcome.plan.due else { continue };
+            let Some(due) = &outcome.plan.pending_summary else { continue };
             let chat = Chat::parse(body.as_bytes()).unwrap();
             let exchanges = group(&chat.messages).unwrap();
             let behind = exchanges.iter().find(|exchange| exchange.first == due.covered);

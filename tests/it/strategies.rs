@@ -1,21 +1,20 @@
 //! What each strategy does to a small chat: every step of a ladder alone, made to act by force.
 
 use baler::core::Cancel;
-use baler::core::conversation::Measure;
-use baler::core::conversation::{Role, group};
+use baler::core::conversation::Fingerprint;
+use baler::core::conversation::Role;
 use baler::core::edit::Edit;
-use baler::core::edit::MeasuredConversation;
-use baler::core::edit::{assemble, render};
+use baler::core::edit::assemble;
 use baler::core::models::Family;
-use baler::core::planner::{LiveFacts, PlanInput, compact_to};
+use baler::core::planner::{Planner, Seeds, Session};
 use baler::core::policy::Policy;
 use baler::core::policy::RequestFacts;
 use baler::core::strategy::{ExternalInputs, Report, Strategy};
 use baler::core::tokens::Encoding;
+use baler::core::wire::chat::PRIMER_TOKENS;
 use baler::core::wire::chat::measure as measure_of;
 use baler::core::wire::chat::text_of;
-use baler::core::wire::chat::{Chat, Message};
-use baler::core::wire::chat::{PRIMER_TOKENS, count_fixed};
+use baler::core::wire::chat::{Message, Outline};
 use serde_json::{Value, json};
 
 use crate::invariants::Core;
@@ -1687,45 +1686,27 @@ fn old_reasoning_goes_and_that_of_the_current_turn_stays() {
 fn families_that_want_reasoning_back_keep_it_with_calls() {
     let (all, policy) = (thoughtful(), policy(r#""strip""#));
     let body = request(&all);
-    let chat = Chat::parse(body.as_bytes()).unwrap();
-    let exchanges = group(&chat.messages).unwrap();
-    let measures: Vec<Measure> = chat
-        .messages
-        .iter()
-        .map(|message| measure_of(message, Encoding::O200K))
-        .collect();
+    let outline = Outline::parse(body.as_bytes()).unwrap();
+    let session = Session::open_afresh(outline, Encoding::O200K).unwrap();
     for (wants_reasoning, left) in [(true, vec![1, 6, 8]), (false, vec![6, 8])] {
-        let conversation = MeasuredConversation {
-            messages: &chat.messages,
-            measures: &measures,
-            exchanges: &exchanges,
-            fixed_tokens: count_fixed(&chat.outline, Encoding::O200K),
-            encoding: Encoding::O200K,
+        let seed = Fingerprint::of(b"seed");
+        let seeds = Seeds {
+            checkpoint: seed,
+            usage: seed,
+        };
+        let (request, cancel) = (RequestFacts::default(), Cancel::default());
+        let planner = Planner {
             family: Family {
                 alternates: false,
                 wants_reasoning,
             },
+            ..Planner::new(&policy, (None, 100_000), &request, seeds, &cancel)
         };
-        let request = RequestFacts::default();
-        let input = PlanInput {
-            window: 100_000,
-            prices: None,
-            request: &request,
-            outside: ExternalInputs::default(),
-            now: LiveFacts {
-                force: true,
-                ..LiveFacts::default()
-            },
-        };
-        let (edits, _) = compact_to(
-            &conversation,
-            &policy,
-            tokens(&all) - 1,
-            &input,
-            &Cancel::default(),
-        )
-        .unwrap();
-        let sent = messages_of(assemble(&body, &render(&chat, &edits)).as_bytes());
+        let external = ExternalInputs::default();
+        let (edits, _) = planner
+            .compact_to(&session, tokens(&all) - 1, &external)
+            .unwrap();
+        let sent = messages_of(assemble(&body, &session.render(&edits)).as_bytes());
         assert_eq!(thinking(&sent), left, "wants it: {wants_reasoning}");
         assert!(
             !edits

@@ -2,7 +2,7 @@
 //! originals again each time.
 
 use super::{Edit, Replacement};
-use crate::core::wire::chat::Message;
+use crate::core::conversation::Measure;
 
 /// One compaction, recorded for the exact prefix it was made from. The prefix is the key it is kept under.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -12,13 +12,13 @@ pub struct Checkpoint {
 }
 
 impl Checkpoint {
-    /// Freezes `edits`, one per message of `messages`.
+    /// Freezes `edits`, one per message of the prefix, whose measures these are.
     #[must_use]
-    pub fn freeze(messages: &[Message<'_>], edits: &[Edit]) -> Self {
-        let mut kept: Vec<Edit> = messages
+    pub fn freeze(measures: &[Measure], edits: &[Edit]) -> Self {
+        let mut kept: Vec<Edit> = measures
             .iter()
             .zip(edits)
-            .filter(|(message, _)| !message.role.is_instruction())
+            .filter(|(measure, _)| !measure.role.is_instruction())
             .map(|(_, edit)| edit.clone())
             .collect();
         let used = kept
@@ -31,14 +31,14 @@ impl Checkpoint {
         }
     }
 
-    /// Its edits for `messages`, a list that begins with the prefix it was made from: one per message.
+    /// Its edits, one per measure, for a list that begins with the prefix it was made from.
     #[must_use]
-    pub fn thaw(&self, messages: &[Message<'_>]) -> Vec<Edit> {
+    pub fn thaw(&self, measures: &[Measure]) -> Vec<Edit> {
         let mut frozen = self.edits.iter();
-        messages
+        measures
             .iter()
-            .map(|message| {
-                if message.role.is_instruction() {
+            .map(|measure| {
+                if measure.role.is_instruction() {
                     Edit::Keep
                 } else {
                     frozen.next().cloned().unwrap_or(Edit::Keep)

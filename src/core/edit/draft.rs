@@ -2,7 +2,7 @@
 //! touched.
 
 use super::measured::size_of;
-use super::{Keep, MeasuredConversation, Pin, Target, Zone, last_user, size_of_edited, tokens_of};
+use super::{Keep, MeasuredConversation, Pin, Target, Zone, last_user, tokens_of};
 use crate::core::wire::chat::text_of;
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ impl<'a> Draft<'a> {
         keep: &Keep,
         goal: Target,
     ) -> Self {
-        let size = size_of_edited(&conversation, &edits);
+        let size = conversation.size_after(&edits);
         let mut draft = Draft {
             conversation,
             edits,

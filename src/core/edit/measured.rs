@@ -24,6 +24,12 @@ pub struct MeasuredConversation<'a> {
 }
 
 impl<'a> MeasuredConversation<'a> {
+    /// The size of the list that `edits` (one per message) leave.
+    #[must_use]
+    pub fn size_after(&self, edits: &[Edit]) -> Size {
+        size_of_edited(self.measures, self.fixed_tokens, edits)
+    }
+
     /// The same request when it was `length` messages long. `length` must be a boundary between exchanges.
     #[must_use]
     pub fn prefix(&self, length: usize) -> MeasuredConversation<'a> {
@@ -49,7 +55,8 @@ pub fn tokens_of(measure: &Measure, edit: &Edit) -> u64 {
 }
 
 /// The size of what is sent for an original message. New messages are no turns: nobody said them.
-pub(super) fn size_of(measure: &Measure, edit: &Edit) -> Size {
+#[must_use]
+pub fn size_of(measure: &Measure, edit: &Edit) -> Size {
     let original = matches!(edit, Edit::Keep | Edit::Replace(_));
     Size {
         tokens: tokens_of(measure, edit),
@@ -62,14 +69,14 @@ pub(super) fn size_of(measure: &Measure, edit: &Edit) -> Size {
     }
 }
 
-/// The size of what `edits` leave of a request.
+/// The size of the list that `edits` (one per measure) leave, with `fixed_tokens` besides the messages.
 #[must_use]
-pub fn size_of_edited(conversation: &MeasuredConversation<'_>, edits: &[Edit]) -> Size {
+pub fn size_of_edited(measures: &[Measure], fixed_tokens: u64, edits: &[Edit]) -> Size {
     let mut size = Size {
-        tokens: conversation.fixed_tokens,
+        tokens: fixed_tokens,
         ..Size::default()
     };
-    for (measure, edit) in conversation.measures.iter().zip(edits) {
+    for (measure, edit) in measures.iter().zip(edits) {
         size += size_of(measure, edit);
     }
     size

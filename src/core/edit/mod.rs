@@ -12,7 +12,9 @@ mod zones;
 pub use checkpoint::Checkpoint;
 pub use draft::Draft;
 pub use edits::{Edit, Replacement};
-pub use measured::{MeasuredConversation, fingerprints_of, last_user, size_of_edited, tokens_of};
+pub use measured::{
+    MeasuredConversation, fingerprints_of, last_user, size_of, size_of_edited, tokens_of,
+};
 pub use render::{Piece, assemble, render};
 pub(in crate::core) use synthetic::{Tag, is_ours, is_summary, is_synthetic};
 pub use validate::{Invalid, validate};

@@ -1,10 +1,10 @@
-//! From edits to bytes: slices of the client's body plus the few new pieces, and the check that what comes out is a
-//! valid chat.
+//! From edits to bytes: slices of the client's body plus the few new pieces.
 
 use std::ops::Range;
 
-use crate::core::edit::Edit;
-use crate::core::wire::chat::Chat;
+use super::Edit;
+use crate::core::json::span_in;
+use crate::core::wire::chat::Outline;
 
 /// A run of the bytes to send.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,19 +19,19 @@ pub enum Piece {
 
 /// The body with `edits` (one per message) applied. Neighbouring runs of the client's bytes are one piece.
 #[must_use]
-pub fn render(chat: &Chat<'_>, edits: &[Edit]) -> Vec<Piece> {
+pub fn render(outline: &Outline<'_>, edits: &[Edit]) -> Vec<Piece> {
     let mut pieces: Vec<Piece> = Vec::new();
     let client = |pieces: &mut Vec<Piece>, range: Range<usize>| match pieces.last_mut() {
         Some(Piece::Client(last)) if last.end == range.start => last.end = range.end,
         _ => pieces.push(Piece::Client(range)),
     };
-    let spans: Vec<Range<usize>> = chat
+    let spans: Vec<Range<usize>> = outline
         .messages
         .iter()
-        .map(|message| chat.span(message.raw))
+        .map(|raw| span_in(outline.body, raw))
         .collect();
     let (Some(first), Some(last)) = (spans.first(), spans.last()) else {
-        return vec![Piece::Client(0..chat.outline.body.len())];
+        return vec![Piece::Client(0..outline.body.len())];
     };
 
     client(&mut pieces, 0..first.start);
@@ -57,7 +57,7 @@ pub fn render(chat: &Chat<'_>, edits: &[Edit]) -> Vec<Piece> {
         }
         previous = Some(at);
     }
-    client(&mut pieces, last.end..chat.outline.body.len());
+    client(&mut pieces, last.end..outline.body.len());
     pieces
 }
 

@@ -1,18 +1,18 @@
-//! One compaction: the ladder, and whether what comes of it is worth it.
+//! One compaction: the ladder, and whether its result is worth a rewrite of what the upstream has cached.
 
-use crate::core::Cancel;
+use super::plan::Deferred;
+use super::planner::Planner;
 use crate::core::budget::Budget;
-use crate::core::conversation::Role;
-use crate::core::conversation::{as_float, ratio, scale};
-use crate::core::edit::Edit;
-use crate::core::edit::{Draft, MeasuredConversation, Target, size_of_edited, tokens_of};
-use crate::core::models::Prices;
-use crate::core::planner::{Deferred, PlanInput};
-use crate::core::policy::{Policy, Reason};
-use crate::core::strategy::{Report, Stopped, descend};
+use crate::core::conversation::{Role, Size, ratio, scale};
+use crate::core::edit::{Draft, Edit, Keep, MeasuredConversation, Target, tokens_of};
+use crate::core::policy::{Policy, Reason, pays};
+use crate::core::strategy::{ExternalInputs, Report, Stopped, descend};
 
+/// A compaction that is worth it.
 pub(super) struct Compacted {
+    /// One per message.
     pub edits: Vec<Edit>,
+    /// What each step did.
     pub reports: Vec<Report>,
 }
 
@@ -22,79 +22,54 @@ pub(super) enum Outcome {
     Deferred(Option<Deferred>),
 }
 
-/// Runs the ladder on `edits`. While the request still fits, what it changes must be worth a rewrite of what the upstream
-/// has cached.
+/// Runs the ladder on `edits`. While the request still fits, the gain must be worth a rewrite of what the upstream has
+/// cached.
+#[expect(
+    clippy::too_many_arguments,
+    reason = "one decision: who decides, about what, by which numbers"
+)]
 pub(super) fn compact(
+    planner: &Planner<'_>,
     conversation: &MeasuredConversation<'_>,
-    policy: &Policy,
     edits: &[Edit],
     budget: Budget,
     reason: Reason,
-    input: &PlanInput<'_>,
-    cancel: &Cancel,
+    external: &ExternalInputs<'_>,
 ) -> Result<Outcome, Stopped> {
-    cancel.check()?;
-    let before = size_of_edited(conversation, edits);
-    let (mut goal, mut keep) = (
-        Target {
-            target: budget.target,
-            room: budget.room,
-            messages: None,
-            turns: None,
-        },
-        policy.keep,
-    );
-    // Counts come down by the same share as tokens do, and a tail measured in tokens must not stand in their way. Whichever
-    // trigger is the reason, none of them is to fire for what is left.
-    let low = |limit: Option<u64>, count: u64| {
-        let reached = limit.filter(|limit| count >= *limit);
-        reached.map(|limit| scale(limit, ratio(budget.target, budget.room)))
-    };
-    goal.messages = low(policy.trigger.messages, before.messages);
-    goal.turns = low(policy.trigger.turns, before.turns);
-    if goal.messages.is_some() || goal.turns.is_some() {
-        keep.tokens = 0;
-    }
-    // An expression may be about anything: it is met by making the list half as large at least.
-    if reason == Reason::Condition && before.tokens <= goal.target {
-        goal.target = before.tokens / 2;
-    }
-    let mut draft = Draft::new(*conversation, edits.to_vec(), &policy.pin, &keep, goal);
-    let reports = descend(
-        &policy.ladder,
-        &mut draft,
-        goal,
-        input.window,
-        &input.outside,
+    let Planner {
+        policy,
+        window,
         cancel,
-    )?;
+        prices,
+        ..
+    } = *planner;
+    cancel.check()?;
+    let before = conversation.size_after(edits);
+    let (target, keep) = target_of(policy, budget, reason, before);
+    let mut draft = Draft::new(*conversation, edits.to_vec(), &policy.pin, &keep, target);
+    let reports = descend(&policy.ladder, &mut draft, target, window, external, cancel)?;
     let gain = before.tokens.saturating_sub(draft.size().tokens);
-    // Where what must stay is above the low mark, waiting makes compactions as rare as the marks promise.
-    let out_of_reach = draft.untouchable() > goal.target;
-    let high = match reason {
-        Reason::Tokens => policy.trigger.tokens.unwrap_or(budget.room),
-        _ => scale(budget.room, policy.trigger.ratio.unwrap_or(1.0)),
-    };
-    let least = if out_of_reach {
-        budget.min_gain.max(high.saturating_sub(goal.target))
-    } else {
-        budget.min_gain
-    };
+    let least = least_gain(policy, budget, reason, &draft, target);
     let after = draft.into_edits();
     if gain == 0 {
         return Ok(Outcome::Deferred(None));
     }
-    let must = before.tokens > budget.room
-        || !matches!(reason, Reason::Ratio | Reason::Tokens | Reason::Idle);
+    let by_size = matches!(reason, Reason::Ratio | Reason::Tokens | Reason::Idle);
+    let must = before.tokens > budget.room || !by_size;
     if !must && gain < least {
         return Ok(Outcome::Deferred(Some(Deferred::BelowMinGain)));
     }
-    if !must
-        && reason != Reason::Idle
-        && policy.break_even
-        && !pays(conversation, edits, &after, gain, input.prices)
-    {
-        return Ok(Outcome::Deferred(Some(Deferred::BreakEven)));
+    let must_pay = !must && reason != Reason::Idle && policy.break_even;
+    if must_pay {
+        let requests = conversation
+            .measures
+            .iter()
+            .filter(|m| m.role == Role::Assistant)
+            .count();
+        let behind = tokens_behind(conversation, edits, &after);
+        if !pays(1 + requests as u64, gain, behind, prices) {
+            return Ok(Outcome::Deferred(Some(Deferred::BreakEven)));
+        }
     }
     Ok(Outcome::Made(Compacted {
         edits: after,
@@ -102,38 +77,58 @@ pub(super) fn compact(
     }))
 }
 
-/// Whether the requests still to come, as many as there were so far, save more by the smaller list than reading anew
-/// what stands behind the first change costs.
-fn pays(
-    conversation: &MeasuredConversation<'_>,
-    before: &[Edit],
-    after: &[Edit],
-    gain: u64,
-    prices: Option<Prices>,
-) -> bool {
-    let Some(Prices {
-        cache_read,
-        cache_write,
-    }) = prices
-    else {
-        return true;
+/// Where the compaction is to end, and how much of the newest part it keeps.
+fn target_of(policy: &Policy, budget: Budget, reason: Reason, before: Size) -> (Target, Keep) {
+    let mut keep = policy.keep;
+    // Counts come down by the same share as tokens do, whichever trigger is the reason: none of them is to fire for what
+    // is left.
+    let low = |limit: Option<u64>, count: u64| {
+        let reached = limit.filter(|limit| count >= *limit);
+        reached.map(|limit| scale(limit, ratio(budget.target, budget.room)))
     };
-    let requests = 1 + conversation
-        .measures
-        .iter()
-        .filter(|measure| measure.role == Role::Assistant)
-        .count() as u64;
-    let first = before
+    let mut target = Target {
+        target: budget.target,
+        room: budget.room,
+        messages: low(policy.trigger.messages, before.messages),
+        turns: low(policy.trigger.turns, before.turns),
+    };
+    // A tail measured in tokens must not prevent a lower count.
+    if target.messages.is_some() || target.turns.is_some() {
+        keep.tokens = 0;
+    }
+    // An expression may be about anything: the list becomes half as large at least.
+    if reason == Reason::Condition && before.tokens <= target.target {
+        target.target = before.tokens / 2;
+    }
+    (target, keep)
+}
+
+/// The least gain, tokens. Where head and tail alone are above the target, waiting for more makes compactions as rare as
+/// trigger and target promise.
+fn least_gain(
+    policy: &Policy,
+    budget: Budget,
+    reason: Reason,
+    draft: &Draft<'_>,
+    target: Target,
+) -> u64 {
+    if draft.untouchable() <= target.target {
+        return budget.min_gain;
+    }
+    let high = match reason {
+        Reason::Tokens => policy.trigger.tokens.unwrap_or(budget.room),
+        _ => scale(budget.room, policy.trigger.ratio.unwrap_or(1.0)),
+    };
+    budget.min_gain.max(high.saturating_sub(target.target))
+}
+
+/// Tokens of the new list from its first change on: what the upstream must read again.
+fn tokens_behind(conversation: &MeasuredConversation<'_>, before: &[Edit], after: &[Edit]) -> u64 {
+    let changed = before
         .iter()
         .zip(after)
-        .position(|(before, after)| before != after)
-        .unwrap_or(after.len());
-    let behind: u64 = conversation
-        .measures
-        .iter()
-        .zip(after)
-        .skip(first)
-        .map(|(measure, edit)| tokens_of(measure, edit))
-        .sum();
-    as_float(requests) * as_float(gain) * cache_read > as_float(behind) * (cache_write - cache_read)
+        .position(|(before, after)| before != after);
+    let first = changed.unwrap_or(after.len());
+    let behind = conversation.measures.iter().zip(after).skip(first);
+    behind.map(|(measure, edit)| tokens_of(measure, edit)).sum()
 }

@@ -1,109 +1,105 @@
 //! Decisions that any replica can make again: the walk over the points at which the conversation was once a request.
 
-use crate::core::Cancel;
+use super::compact::{Outcome, compact};
+use super::input::{KnownCheckpoint, UsageKey};
+use super::plan::{Compaction, Deferred};
+use super::planner::Planner;
+use super::session::{Session, is_request_point};
 use crate::core::budget::Budget;
-use crate::core::conversation::Measure;
-use crate::core::conversation::Role;
-use crate::core::conversation::{Fingerprint, PrefixHash};
-use crate::core::conversation::{Size, scale};
-use crate::core::edit::Edit;
-use crate::core::edit::{MeasuredConversation, size_of_edited, tokens_of};
-use crate::core::planner::compact::{Outcome, compact};
-use crate::core::planner::{Compaction, Deferred, Lookup, PlanInput};
-use crate::core::policy::{ConditionView, SeenMessage};
-use crate::core::policy::{Policy, Reason};
-use crate::core::strategy::Stopped;
+use crate::core::conversation::{Measure, PrefixHash, Role, Size, scale};
+use crate::core::edit::{Edit, fingerprints_of, size_of_edited, tokens_of};
+use crate::core::policy::{ConditionView, Reason, SeenMessage};
+use crate::core::strategy::{ExternalInputs, Stopped};
 
-/// The chain of checkpoints: entry `i` is the digest of the first `i` messages, instructions left out, where a request
-/// ended there.
-pub(super) fn checkpoint_chain(
-    measures: &[Measure],
-    seed: Fingerprint,
-) -> Vec<Option<Fingerprint>> {
-    let mut chain = PrefixHash::new(&seed);
-    let mut digests = Vec::with_capacity(measures.len() + 1);
-    digests.push(None);
-    for (at, measure) in measures.iter().enumerate() {
-        if !measure.role.is_instruction() {
-            chain.push(&measure.digest);
-        }
-        digests.push(is_request_point(measures, at + 1).then(|| chain.digest()));
+/// The trigger of a policy whose expression fails: a share of window − reserve.
+const FALLBACK_RATIO: f64 = 0.8;
+
+/// The outcome of the walk.
+#[derive(Debug)]
+pub struct Derived {
+    /// One per message.
+    pub(super) edits: Vec<Edit>,
+    /// Whether a checkpoint of the ledger was used.
+    pub(super) replayed: bool,
+    /// The last compaction that the walk made.
+    pub(super) compaction: Option<Compaction>,
+    /// Length of the list at that compaction.
+    pub(super) made_at: Option<usize>,
+    /// Why the last compaction that a trigger asked for was not made.
+    pub(super) deferred: Option<Deferred>,
+    /// Times that the policy's expression failed.
+    pub(super) trigger_errors: u64,
+}
+
+impl Derived {
+    /// The keys of all usage that may have been reported for prefixes of the list to be sent, shortest first.
+    #[must_use]
+    pub fn usage_keys(&self, planner: &Planner<'_>, session: &Session<'_>) -> Vec<UsageKey> {
+        usage_keys(planner, session, Some(&self.edits))
     }
-    digests
 }
 
-/// Whether the first `length` messages were once, or are now, a request of their own.
-pub(super) fn is_request_point(measures: &[Measure], length: usize) -> bool {
-    measures
-        .get(length)
-        .is_none_or(|next| next.role == Role::Assistant)
+/// The keys of usage for prefixes of the list that `edits` leave; of the client's own list without edits.
+pub(super) fn usage_keys(
+    planner: &Planner<'_>,
+    session: &Session<'_>,
+    edits: Option<&[Edit]>,
+) -> Vec<UsageKey> {
+    let measures = session.measures();
+    let mut hash = PrefixHash::new(&planner.seeds.usage);
+    let mut keys = Vec::with_capacity(measures.len() / 2 + 1);
+    let mut counted = session.fixed_tokens();
+    for (at, measure) in measures.iter().enumerate() {
+        let edit = edits.and_then(|edits| edits.get(at)).unwrap_or(&Edit::Keep);
+        fingerprints_of(measure, edit).for_each(|fingerprint| hash.push(fingerprint));
+        counted += tokens_of(measure, edit);
+        if is_request_point(measures, at + 1) {
+            keys.push(UsageKey {
+                messages: at + 1,
+                list: hash.digest(),
+                counted,
+            });
+        }
+    }
+    keys
 }
 
-pub(super) struct Derived {
-    pub edits: Vec<Edit>,
-    pub replayed: bool,
-    pub compaction: Option<Compaction>,
-    /// Length of the list at the last compaction that this walk made.
-    pub made_at: Option<usize>,
-    pub deferred: Option<Deferred>,
-    pub trigger_errors: u64,
-}
-
-/// Who looks whether a trigger fires.
-pub(super) struct Watch<'w, 'c> {
-    pub policy: &'w Policy,
-    pub input: &'w PlanInput<'c>,
+/// One request point at which triggers are evaluated.
+pub(super) struct Watch<'w, 'p> {
+    pub planner: &'w Planner<'p>,
     pub budget: Budget,
-    /// Whether it is this request that is looked at, and not one that was made earlier.
+    /// Whether it is the request itself, and not one that was made earlier.
     pub now: bool,
 }
 
 impl Watch<'_, '_> {
-    /// The trigger that fires for the list that `edits` leave of `conversation`, which has this size.
+    /// The trigger that fires for the list that `edits` leave of the messages with these `measures`.
     pub(super) fn fires(
         &self,
-        conversation: &MeasuredConversation<'_>,
+        measures: &[Measure],
         edits: &[Edit],
         size: Size,
         errors: &mut u64,
     ) -> Option<Reason> {
-        let Some(when) = &self.policy.when else {
-            return self.policy.trigger.fires(size, self.budget.room);
+        let Budget { window, room, .. } = self.budget;
+        let policy = self.planner.policy;
+        let others = policy.trigger.fires(size, room);
+        let Some(condition) = &policy.when else {
+            return others;
         };
-        let others = self.policy.trigger.fires(size, self.budget.room);
-        // Headers are known of this request only: what they decide is not derived.
-        if others.is_some() || (when.reads_headers() && !self.now) {
+        // Headers are known of this request only: a decision by them is not derived.
+        if others.is_some() || (condition.reads_headers() && !self.now) {
             return others;
         }
-        let messages = || {
-            let all = conversation.measures.iter().zip(edits).enumerate();
-            let seen = all.flat_map(|(seq, (measure, edit))| match edit {
-                Edit::Keep | Edit::Replace(_) => vec![SeenMessage {
-                    seq,
-                    role: measure.role,
-                    tokens: tokens_of(measure, edit),
-                }],
-                edit => edit
-                    .new_messages()
-                    .iter()
-                    .map(|new| SeenMessage {
-                        seq,
-                        role: Role::User,
-                        tokens: new.tokens,
-                    })
-                    .collect(),
-            });
-            seen.collect()
-        };
-        let Budget { window, room, .. } = self.budget;
+        let messages = || seen(measures, edits);
         let view = ConditionView {
             total_tokens: size.tokens,
             budget: room,
             window,
             messages: &messages,
-            request: self.input.request,
+            request: self.planner.request,
         };
-        match when.evaluate(&view) {
+        match condition.evaluate(&view) {
             Ok(fires) => fires.then_some(Reason::Condition),
             Err(_) => {
                 *errors += 1;
@@ -113,86 +109,125 @@ impl Watch<'_, '_> {
     }
 }
 
-/// The trigger of a policy whose expression fails.
-const FALLBACK_RATIO: f64 = 0.8;
-
-/// Walks the request points behind the longest known checkpoint and compacts wherever the policy's trigger fires.
-pub(super) fn derive(
-    conversation: &MeasuredConversation<'_>,
-    policy: &Policy,
-    input: &PlanInput<'_>,
-    prefixes: &[Option<Fingerprint>],
-    lookup: &Lookup<'_>,
-    cancel: &Cancel,
-) -> Result<Derived, Stopped> {
-    let budget = policy.budget(input.window);
-    let length = conversation.messages.len();
-    let known = (1..=length)
-        .rev()
-        .find_map(|at| Some((at, (lookup.checkpoint)(prefixes.get(at)?.as_ref()?)?)));
-    let (base, edits) = match &known {
-        Some((at, checkpoint)) => (*at, checkpoint.thaw(conversation.messages)),
-        None => (0, vec![Edit::Keep; length]),
-    };
-    let mut derived = Derived {
-        edits,
-        replayed: known.is_some(),
-        compaction: None,
-        made_at: None,
-        deferred: None,
-        trigger_errors: 0,
-    };
-
-    let mut size = size_of_edited(&conversation.prefix(base), &derived.edits);
-    // Below this many tokens it is not worth another try: the last one found too little to save.
-    let mut retry_at = 0;
-    for at in base..length {
-        let Some(measure) = conversation.measures.get(at) else {
-            break;
-        };
-        size.add(measure);
-        let point = at + 1;
-        // What others answer cannot be derived: with anybody to ask, only this request is decided about.
-        if !is_request_point(conversation.measures, point)
-            || (point < length && !input.outside.is_silent())
-        {
-            continue;
+/// The messages that an expression sees of the list that `edits` leave.
+fn seen(measures: &[Measure], edits: &[Edit]) -> Vec<SeenMessage> {
+    let mut seen = Vec::with_capacity(measures.len());
+    for (seq, (measure, edit)) in measures.iter().zip(edits).enumerate() {
+        match edit {
+            Edit::Keep | Edit::Replace(_) => {
+                let tokens = tokens_of(measure, edit);
+                seen.push(SeenMessage {
+                    seq,
+                    role: measure.role,
+                    tokens,
+                });
+            }
+            edit => seen.extend(edit.new_messages().iter().map(|new| SeenMessage {
+                seq,
+                role: Role::User,
+                tokens: new.tokens,
+            })),
         }
-        let then = conversation.prefix(point);
-        let edits = derived.edits.get(..point).unwrap_or_default();
+    }
+    seen
+}
+
+/// Walks the request points after the longest known checkpoint and compacts wherever the policy's trigger fires.
+pub(super) fn derive(
+    planner: &Planner<'_>,
+    session: &Session<'_>,
+    known: Option<KnownCheckpoint>,
+    external: &ExternalInputs<'_>,
+) -> Result<Derived, Stopped> {
+    let measures = session.measures();
+    let budget = planner.policy.budget(planner.window);
+    let (base, edits) = match &known {
+        Some(known) => (known.messages, known.checkpoint.thaw(measures)),
+        None => (0, vec![Edit::Keep; measures.len()]),
+    };
+    let before = measures.get(..base).unwrap_or(measures);
+    let mut walk = Walk {
+        planner,
+        session,
+        budget,
+        size: size_of_edited(before, session.fixed_tokens(), &edits),
+        retry_at: 0,
+        derived: Derived {
+            edits,
+            replayed: known.is_some(),
+            compaction: None,
+            made_at: None,
+            deferred: None,
+            trigger_errors: 0,
+        },
+    };
+    for (at, measure) in measures.iter().enumerate().skip(base) {
+        walk.size.add(measure);
+        let point = at + 1;
+        // The answers of others cannot be derived: with any to ask, only this request is decided.
+        let can_derive = point == measures.len() || external.is_silent();
+        if can_derive && is_request_point(measures, point) {
+            walk.visit(point, external)?;
+        }
+    }
+    Ok(walk.derived)
+}
+
+/// The state of the walk at one request point.
+struct Walk<'w, 'p, 'b> {
+    planner: &'w Planner<'p>,
+    session: &'w Session<'b>,
+    budget: Budget,
+    /// Size of the edited list at this point.
+    size: Size,
+    /// Below this many tokens another attempt is not worth its time: the last one found too little to save.
+    retry_at: u64,
+    derived: Derived,
+}
+
+impl Walk<'_, '_, '_> {
+    /// Decides as the request of the first `point` messages was decided.
+    fn visit(&mut self, point: usize, external: &ExternalInputs<'_>) -> Result<(), Stopped> {
         let watch = Watch {
-            policy,
-            input,
-            budget,
+            planner: self.planner,
+            budget: self.budget,
             now: false,
         };
-        let Some(reason) = watch.fires(&then, edits, size, &mut derived.trigger_errors) else {
-            continue;
+        let measures = self.session.measures().get(..point).unwrap_or_default();
+        let edits = self.derived.edits.get(..point).unwrap_or_default();
+        let errors = &mut self.derived.trigger_errors;
+        let Some(reason) = watch.fires(measures, edits, self.size, errors) else {
+            return Ok(());
         };
-        if size.tokens < retry_at && size.tokens <= budget.room {
-            continue;
+        if self.size.tokens < self.retry_at && self.size.tokens <= self.budget.room {
+            return Ok(());
         }
-        match compact(&then, policy, edits, budget, reason, input, cancel)? {
+        let Ok(conversation) = self.session.conversation(self.planner.family) else {
+            self.derived.deferred = Some(Deferred::BrokenPairing);
+            return Ok(());
+        };
+        let then = conversation.prefix(point);
+        match compact(self.planner, &then, edits, self.budget, reason, external)? {
             Outcome::Made(compacted) => {
-                size = size_of_edited(&then, &compacted.edits);
-                for (slot, edit) in derived.edits.iter_mut().zip(compacted.edits) {
+                self.size = then.size_after(&compacted.edits);
+                for (slot, edit) in self.derived.edits.iter_mut().zip(compacted.edits) {
                     *slot = edit;
                 }
-                derived.compaction = Some(Compaction {
+                self.derived.compaction = Some(Compaction {
                     reason,
                     reports: compacted.reports,
                 });
-                derived.made_at = Some(point);
-                derived.deferred = None;
-                retry_at = 0;
+                self.derived.made_at = Some(point);
+                self.derived.deferred = None;
+                self.retry_at = 0;
             }
             Outcome::Deferred(why) => {
-                derived.deferred = why;
+                self.derived.deferred = why;
                 if matches!(reason, Reason::Ratio | Reason::Tokens) {
-                    retry_at = size.tokens + budget.min_gain;
+                    self.retry_at = self.size.tokens + self.budget.min_gain;
                 }
             }
         }
+        Ok(())
     }
-    Ok(derived)
 }

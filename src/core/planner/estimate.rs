@@ -1,14 +1,9 @@
 //! How large a list is for the upstream.
 
-use std::time::Duration;
-
-use crate::core::conversation::Measure;
-use crate::core::conversation::{Fingerprint, PrefixHash};
-use crate::core::conversation::{Size, ratio, scale};
-use crate::core::edit::Edit;
-use crate::core::edit::{MeasuredConversation, fingerprints_of, size_of_edited, tokens_of};
-use crate::core::planner::derive::is_request_point;
-use crate::core::planner::{LiveFacts, Lookup, PriorUsage};
+use super::input::{KnownUsage, LiveFacts, PriorUsage, UsageKey};
+use super::session::Session;
+use crate::core::conversation::{Fingerprint, Measure, PrefixHash, Size, ratio, scale};
+use crate::core::edit::{Edit, MeasuredConversation, fingerprints_of, size_of, tokens_of};
 
 /// The digest of a whole list.
 fn chain<'d>(seed: &Fingerprint, messages: impl Iterator<Item = &'d Fingerprint>) -> Fingerprint {
@@ -71,116 +66,81 @@ fn plain_tokens_of(measure: &Measure, edit: &Edit) -> u64 {
     }
 }
 
-/// How large an edited list is: what the upstream reported for its longest known prefix, and counts for the rest, in the
-/// upstream's tokens as far as it is known how it counts.
+/// How large the list to be sent is: the upstream's usage for its longest known prefix, and counts for the rest, in the
+/// upstream's tokens as far as its factor is known.
 pub(super) struct Estimate {
     /// The size.
     pub size: Size,
-    /// What it was made from.
+    /// Its parts.
     pub known: UsageEstimate,
-    /// Time since the longest known prefix was last sent.
-    pub silence: Option<Duration>,
 }
 
 impl Estimate {
-    /// Estimates the list that `edits` leave (all of it without edits), which was counted as `counted`.
+    /// Estimates the list that `edits` leave (the client's own list without edits). `keys` are its usage keys, `known` is
+    /// what the ledger knows of them.
     pub(super) fn of(
-        measures: &[Measure],
+        session: &Session<'_>,
         edits: Option<&[Edit]>,
-        counted: Size,
-        fixed_tokens: u64,
-        seed: Fingerprint,
-        lookup: &Lookup<'_>,
-        now: &LiveFacts,
+        keys: &[UsageKey],
+        known: &KnownUsage,
+        live: &LiveFacts,
     ) -> Self {
-        let mut chain = PrefixHash::new(&seed);
-        // Where the edited list could have ended as a request: messages, its digest there, and the tokens counted up to there.
-        let mut points = Vec::with_capacity(measures.len() / 2 + 1);
-        let (mut tokens, mut plain) = (fixed_tokens, 0);
+        let measures = session.measures();
+        let mut counted = Size {
+            tokens: session.fixed_tokens(),
+            ..Size::default()
+        };
+        let mut plain = 0;
         for (at, measure) in measures.iter().enumerate() {
             let edit = edits.and_then(|edits| edits.get(at)).unwrap_or(&Edit::Keep);
-            fingerprints_of(measure, edit).for_each(|digest| chain.push(digest));
-            tokens += tokens_of(measure, edit);
+            counted += size_of(measure, edit);
             plain += plain_tokens_of(measure, edit);
-            if is_request_point(measures, at + 1) {
-                points.push((at + 1, chain.digest(), tokens));
-            }
         }
-        let known = points.iter().rev().find_map(|(messages, key, counted)| {
-            let prompt_tokens =
-                (lookup.usage)(key).or_else(|| told(now.prior?, *messages, *counted))?;
-            Some(PriorUsage {
-                messages: *messages,
-                prompt_tokens,
-                counted: Some(*counted),
-            })
+        let reported = longest_reported(keys, known, live.prior);
+        let (prompt_tokens, covered) = reported.map_or((0, 0), |usage| {
+            (usage.prompt_tokens, usage.counted.unwrap_or(0))
         });
-        let silence = points
-            .iter()
-            .rev()
-            .find_map(|(_, key, _)| (lookup.silence)(key));
-        let (reported, rest) = match known {
-            Some(PriorUsage {
-                prompt_tokens,
-                counted: prefix,
-                ..
-            }) => (
-                prompt_tokens,
-                counted.tokens.saturating_sub(prefix.unwrap_or(0)),
-            ),
-            None => (0, counted.tokens),
-        };
-        let live = (reported + scale(rest, now.learned.factor)).max(now.overflow.unwrap_or(0));
+        let rest = counted.tokens.saturating_sub(covered);
+        let estimated = prompt_tokens + scale(rest, live.learned.factor);
         Estimate {
             size: Size {
-                tokens: live,
+                tokens: estimated.max(live.overflow.unwrap_or(0)),
                 ..counted
             },
             known: UsageEstimate {
-                key: chain.digest(),
+                // The whole list is a request, so that its key is the last one.
+                key: keys.last().map_or(Fingerprint([0; 32]), |key| key.list),
                 counted: counted.tokens,
                 plain,
-                reported: known,
+                reported,
             },
-            silence,
         }
     }
 
-    /// The same circumstances with other edits, for which nothing was reported yet: counts, scaled by how the upstream's
-    /// count of this conversation compares with ours.
+    /// The same with other edits, for which nothing was reported yet: counts, scaled by how the upstream's count of this
+    /// conversation compares with ours.
     pub(super) fn after_edits(
         &self,
         conversation: &MeasuredConversation<'_>,
         edits: &[Edit],
         seed: Fingerprint,
     ) -> Self {
-        let counted = size_of_edited(conversation, edits);
-        let key = chain(
-            &seed,
-            conversation
-                .measures
-                .iter()
-                .zip(edits)
-                .flat_map(|(measure, edit)| fingerprints_of(measure, edit)),
-        );
-        let plain = conversation
-            .measures
-            .iter()
-            .zip(edits)
-            .map(|(measure, edit)| plain_tokens_of(measure, edit))
-            .sum();
+        let edited = || conversation.measures.iter().zip(edits);
+        let counted = conversation.size_after(edits);
+        let fingerprints = edited().flat_map(|(measure, edit)| fingerprints_of(measure, edit));
         Estimate {
             size: Size {
                 tokens: self.to_reported(counted.tokens).min(self.size.tokens),
                 ..counted
             },
             known: UsageEstimate {
-                key,
+                key: chain(&seed, fingerprints),
                 counted: counted.tokens,
-                plain,
+                plain: edited()
+                    .map(|(measure, edit)| plain_tokens_of(measure, edit))
+                    .sum(),
                 reported: None,
             },
-            silence: None,
         }
     }
 
@@ -199,14 +159,40 @@ impl Estimate {
     }
 }
 
-/// The usage that a client tells, if it is about these first messages as they are sent.
-fn told(prior: PriorUsage, messages: usize, counted: u64) -> Option<u64> {
+/// The usage for the longest prefix, by the ledger or by the client itself.
+fn longest_reported(
+    keys: &[UsageKey],
+    known: &KnownUsage,
+    prior: Option<PriorUsage>,
+) -> Option<PriorUsage> {
+    keys.iter().rev().find_map(|key| {
+        let of_ledger = known
+            .reported
+            .filter(|(messages, _)| *messages == key.messages);
+        let prompt_tokens = match of_ledger {
+            Some((_, prompt_tokens)) => prompt_tokens,
+            None => from_client(prior?, key)?,
+        };
+        let counted = Some(key.counted);
+        Some(PriorUsage {
+            messages: key.messages,
+            prompt_tokens,
+            counted,
+        })
+    })
+}
+
+/// The usage that a client carries, if it is about the prefix of this key as it is sent.
+fn from_client(prior: PriorUsage, key: &UsageKey) -> Option<u64> {
     let of_this_list = match prior.counted {
-        Some(then) => then == counted,
-        None => (PLAUSIBLE.0..=PLAUSIBLE.1).contains(&ratio(prior.prompt_tokens, counted)),
+        Some(then) => then == key.counted,
+        None => {
+            let factor = ratio(prior.prompt_tokens, key.counted);
+            (PLAUSIBLE.0..=PLAUSIBLE.1).contains(&factor)
+        }
     };
-    (prior.messages == messages && prior.prompt_tokens > 0 && of_this_list)
-        .then_some(prior.prompt_tokens)
+    let applies = prior.messages == key.messages && prior.prompt_tokens > 0 && of_this_list;
+    applies.then_some(prior.prompt_tokens)
 }
 
 /// Reported tokens per counted one that a client may tell without saying what was counted.

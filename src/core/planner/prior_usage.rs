@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::core::planner::PriorUsage;
+use super::input::PriorUsage;
 use crate::core::wire::chat::is_plausible;
 
 /// The longest text that is read, bytes.

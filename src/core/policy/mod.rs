@@ -2,12 +2,14 @@
 
 mod condition;
 mod matcher;
+mod pricing;
 mod trigger;
 
 use crate::core::budget::{Amount, Budget};
 
 pub use condition::{Condition, ConditionView, RequestFacts, SeenMessage};
 pub use matcher::Matcher;
+pub use pricing::{pays, price};
 use std::time::Duration;
 pub use trigger::{Reason, Trigger};
 

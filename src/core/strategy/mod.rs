@@ -131,6 +131,8 @@ pub enum Stopped {
     Cancelled,
     /// A step needs an answer from outside.
     Asks(Box<Need>),
+    /// The result must not be sent: a defect of a strategy.
+    Invalid,
 }
 
 /// What a step needs from outside.
@@ -148,7 +150,7 @@ pub struct ExternalInputs<'a> {
     /// What the policy's webhooks answered.
     pub answers: &'a [WebhookAnswer],
     /// The summaries that there are.
-    pub summaries: Option<&'a Summaries<'a>>,
+    pub summaries: Option<&'a Summaries>,
 }
 
 impl ExternalInputs<'_> {

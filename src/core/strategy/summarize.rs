@@ -71,7 +71,7 @@ pub(super) fn apply(
     {
         match summaries.of(end) {
             Some(State::Ready(summary)) => {
-                found = Some((end, summary));
+                found = Some((end, Arc::clone(summary)));
                 break;
             }
             Some(State::Running) => stands = stands.or(Some("late")),

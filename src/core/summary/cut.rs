@@ -80,7 +80,7 @@ pub(in crate::core) fn next(
     budget: Budget,
     tokens: u64,
     growth: u64,
-    summaries: &Summaries<'_>,
+    summaries: &Summaries,
 ) -> Option<PendingSummary> {
     // What will stay then is partly still to come.
     let keep = options
@@ -123,7 +123,7 @@ pub(in crate::core) fn next(
                 if end >= covered || will_do || worth(end, covered) < least {
                     return None;
                 }
-                earlier = Some((end, ready));
+                earlier = Some((end, Arc::clone(ready)));
                 break;
             }
         }
@@ -133,10 +133,10 @@ pub(in crate::core) fn next(
         return None;
     }
     Some(PendingSummary {
-        key: *summaries.chain().get(covered)?,
+        key: *summaries.keys().get(covered)?,
         covered,
         earlier,
-        prefixes: summaries.chain().get(..covered)?.to_vec(),
+        prefixes: summaries.keys().get(..covered)?.to_vec(),
         edits: (0..covered).map(|at| draft.edit(at).clone()).collect(),
         tokens: stands_for,
         max_tokens: options.summary_tokens(budget.target),

@@ -20,14 +20,11 @@ mod refine;
 mod transcript;
 mod validate;
 
-use std::cell::OnceCell;
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::core::conversation::Measure;
+use crate::core::conversation::Fingerprint;
 use crate::core::conversation::scale;
-use crate::core::conversation::{Fingerprint, PrefixHash};
 
 pub use cut::PendingSummary;
 pub(in crate::core) use cut::{floor, next};
@@ -178,67 +175,38 @@ pub enum State {
     Failed,
 }
 
-/// The summaries of one conversation's prefixes.
-pub struct Summaries<'a> {
-    measures: &'a [Measure],
-    seed: Fingerprint,
-    /// Made when it is first looked at: most requests are far from needing a summary.
-    chain: OnceCell<Vec<Fingerprint>>,
-    state: &'a dyn Fn(&Fingerprint) -> Option<State>,
+/// The summaries of one conversation's prefixes, as the shell found them.
+#[derive(Debug, Default)]
+pub struct Summaries {
+    /// The keys: entry `i` is for the first `i` messages, instructions left out.
+    keys: Vec<Fingerprint>,
+    /// What is known of each, in the same order.
+    states: Vec<Option<State>>,
     /// Whether a step may stop to ask for a summary that is not ready.
     pub may_ask: bool,
 }
 
-impl<'a> Summaries<'a> {
-    /// The summaries of a conversation whose keys start from `seed`; `state` says what is known of each.
+impl Summaries {
+    /// The summaries of a conversation: one state for each of its keys.
     #[must_use]
-    pub fn new(
-        measures: &'a [Measure],
-        seed: Fingerprint,
-        state: &'a dyn Fn(&Fingerprint) -> Option<State>,
-        may_ask: bool,
-    ) -> Self {
+    pub fn new(keys: Vec<Fingerprint>, states: Vec<Option<State>>, may_ask: bool) -> Self {
         Summaries {
-            measures,
-            seed,
-            chain: OnceCell::new(),
-            state,
+            keys,
+            states,
             may_ask,
         }
     }
 
-    /// The keys: entry `i` is the digest of the first `i` messages, instructions left out.
-    fn chain(&self) -> &[Fingerprint] {
-        self.chain.get_or_init(|| chain(self.measures, &self.seed))
+    /// The keys, by the number of messages.
+    fn keys(&self) -> &[Fingerprint] {
+        &self.keys
     }
 
     /// What is known of the summary of the first messages.
     #[must_use]
-    pub fn of(&self, messages: usize) -> Option<State> {
-        (self.state)(self.chain().get(messages)?)
+    pub fn of(&self, messages: usize) -> Option<&State> {
+        self.states.get(messages)?.as_ref()
     }
-}
-
-impl fmt::Debug for Summaries<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Summaries")
-            .field("messages", &self.measures.len())
-            .field("may_ask", &self.may_ask)
-            .finish_non_exhaustive()
-    }
-}
-
-fn chain(measures: &[Measure], seed: &Fingerprint) -> Vec<Fingerprint> {
-    let mut chain = PrefixHash::new(seed);
-    let mut digests = Vec::with_capacity(measures.len() + 1);
-    digests.push(chain.digest());
-    for measure in measures {
-        if !measure.role.is_instruction() {
-            chain.push(&measure.digest);
-        }
-        digests.push(chain.digest());
-    }
-    digests
 }
 
 #[cfg(test)]

@@ -1,0 +1,200 @@
+//! The decision about one request: what the walk derived, and what live facts force beyond it.
+
+use super::compact::{Outcome, compact};
+use super::derive::{Derived, Watch};
+use super::estimate::Estimate;
+use super::input::{KnownUsage, LiveFacts, UsageKey};
+use super::plan::{Compaction, Deferred, Plan};
+use super::planner::Planner;
+use super::session::Session;
+use crate::core::budget::Budget;
+use crate::core::conversation::{Fingerprint, scale};
+use crate::core::edit::{Checkpoint, Draft, Edit, Target, size_of_edited, validate};
+use crate::core::policy::{Condition, Reason};
+use crate::core::strategy::{ExternalInputs, Stopped};
+use crate::core::summary::{self, PendingSummary};
+
+/// All that a decision is made from besides the request itself.
+pub(super) struct Decision<'d, 'p, 'b> {
+    pub planner: &'d Planner<'p>,
+    pub session: &'d Session<'b>,
+    pub external: &'d ExternalInputs<'d>,
+    pub live: LiveFacts,
+}
+
+impl Decision<'_, '_, '_> {
+    /// Turns the outcome of the walk into a plan. `keys` are the usage keys of the list that it left, `known` is what the
+    /// ledger knows of them.
+    pub(super) fn plan(
+        &self,
+        derived: Derived,
+        keys: &[UsageKey],
+        known: &KnownUsage,
+    ) -> Result<Plan, Stopped> {
+        let (planner, session) = (self.planner, self.session);
+        let all = vec![Edit::Keep; session.len()];
+        let mut estimate = Estimate::of(session, Some(&derived.edits), keys, known, &self.live);
+        let mut made_at = derived.made_at;
+        let window = self.live.learned.narrowed(planner.window);
+        let limit = session.outline().max_output_tokens;
+        let mut plan = Plan {
+            before: size_of_edited(session.measures(), session.fixed_tokens(), &all),
+            after: estimate.size,
+            budget: planner.policy.budget_for(window, limit),
+            fits: true,
+            deferred: derived.deferred,
+            trigger_errors: derived.trigger_errors,
+            checkpoint: None,
+            estimate: estimate.known,
+            edits: derived.edits,
+            replayed: derived.replayed,
+            compaction: derived.compaction,
+            pending_summary: None,
+        };
+        if let Some(reason) = self.forced(&mut plan, &estimate, known) {
+            if let Some(after) = self.compact_now(&mut plan, &estimate, reason)? {
+                estimate = after;
+                made_at = Some(session.len());
+            }
+        }
+        plan.after = estimate.size;
+        plan.estimate = estimate.known;
+        // What the edits removed is added to what is left, so that both figures are made alike.
+        let removed = plan.before.tokens.saturating_sub(estimate.known.counted);
+        plan.before.tokens = plan.after.tokens + estimate.to_reported(removed);
+        plan.fits = plan.after.tokens <= plan.budget.room;
+        plan.pending_summary = self.pending_summary(&plan);
+        if let Some(at) = made_at {
+            self.check(&plan.edits)?;
+            plan.checkpoint = self.freeze(at, &plan.edits);
+        }
+        Ok(plan)
+    }
+
+    /// The reason for a compaction that the walk could not know. A decision that the walk made by the same numbers is not
+    /// made again.
+    fn forced(&self, plan: &mut Plan, estimate: &Estimate, known: &KnownUsage) -> Option<Reason> {
+        let Planner { policy, window, .. } = *self.planner;
+        if self.live.overflow.is_some() {
+            return Some(Reason::Overflow);
+        }
+        if self.live.force {
+            return Some(Reason::Forced);
+        }
+        let knows_more = estimate.size.tokens > estimate.known.counted
+            || plan.budget.room < policy.budget(window).room;
+        if knows_more || policy.when.as_ref().is_some_and(Condition::reads_headers) {
+            let watch = Watch {
+                planner: self.planner,
+                budget: plan.budget,
+                now: true,
+            };
+            let measures = self.session.measures();
+            let errors = &mut plan.trigger_errors;
+            let fired = watch.fires(measures, &plan.edits, estimate.size, errors);
+            if fired.is_some() {
+                return fired;
+            }
+        }
+        let idle = policy.idle?;
+        let cold = known.silence.is_some_and(|silence| silence >= idle.after)
+            && estimate.size.tokens >= scale(plan.budget.room, idle.ratio);
+        cold.then_some(Reason::Idle)
+    }
+
+    /// Compacts beyond what the walk did. Gives the new estimate where that changed the list.
+    fn compact_now(
+        &self,
+        plan: &mut Plan,
+        estimate: &Estimate,
+        reason: Reason,
+    ) -> Result<Option<Estimate>, Stopped> {
+        let Ok(conversation) = self.session.conversation(self.planner.family) else {
+            plan.deferred = Some(Deferred::BrokenPairing);
+            return Ok(None);
+        };
+        // The upstream counts otherwise than we do: the target, which is in its tokens, is put into ours.
+        let mut budget = Budget {
+            room: estimate.to_counted(plan.budget.room),
+            target: estimate.to_counted(plan.budget.target),
+            min_gain: estimate.to_counted(plan.budget.min_gain),
+            ..plan.budget
+        };
+        if reason == Reason::Forced {
+            // A forced compaction shows an effect on short lists, too.
+            budget.target = budget.target.min(estimate.known.counted / 2);
+        }
+        let planner = self.planner;
+        match compact(
+            planner,
+            &conversation,
+            &plan.edits,
+            budget,
+            reason,
+            self.external,
+        )? {
+            Outcome::Made(compacted) => {
+                plan.edits = compacted.edits;
+                plan.compaction = Some(Compaction {
+                    reason,
+                    reports: compacted.reports,
+                });
+                plan.deferred = None;
+                let seed = planner.seeds.usage;
+                Ok(Some(estimate.after_edits(&conversation, &plan.edits, seed)))
+            }
+            Outcome::Deferred(why) => {
+                plan.deferred = why.or(plan.deferred);
+                Ok(None)
+            }
+        }
+    }
+
+    /// The summary that is to be prepared now, so that it exists when a trigger fires.
+    fn pending_summary(&self, plan: &Plan) -> Option<PendingSummary> {
+        let policy = self.planner.policy;
+        let (step, options) = policy.summarize()?;
+        let summaries = self.external.summaries?;
+        let Budget { room, target, .. } = plan.budget;
+        if plan.after.tokens < scale(room, options.prepare_at) {
+            return None;
+        }
+        let conversation = self.session.conversation(self.planner.family).ok()?;
+        let goal = Target {
+            target,
+            room,
+            messages: None,
+            turns: None,
+        };
+        let edits = plan.edits.clone();
+        let draft = Draft::new(conversation, edits, &policy.pin, &policy.keep, goal);
+        // When the summary is used, the list will have grown up to the trigger.
+        let now = plan.after.tokens;
+        let by_ratio = || scale(room, policy.trigger.ratio.unwrap_or(1.0));
+        let high = policy.trigger.tokens.unwrap_or_else(by_ratio);
+        summary::next(
+            &draft,
+            options,
+            step.scope.older_than,
+            plan.budget,
+            now.max(high),
+            high.saturating_sub(now),
+            summaries,
+        )
+    }
+
+    /// INVARIANT: no list is sent or recorded that is not a valid chat with everything that must stay.
+    fn check(&self, edits: &[Edit]) -> Result<(), Stopped> {
+        let conversation = self.session.conversation(self.planner.family);
+        let messages = conversation.map_err(|_| Stopped::Invalid)?.messages;
+        validate(messages, edits).map_err(|_| Stopped::Invalid)
+    }
+
+    /// The checkpoint of the first `at` messages, with its key.
+    fn freeze(&self, at: usize, edits: &[Edit]) -> Option<(Fingerprint, Checkpoint)> {
+        let keys = self.session.checkpoint_keys(&self.planner.seeds.checkpoint);
+        let key = keys.iter().find(|key| key.messages == at)?;
+        let checkpoint = Checkpoint::freeze(self.session.measures(), edits.get(..at)?);
+        Some((key.prefix, checkpoint))
+    }
+}

@@ -1,0 +1,96 @@
+//! The plan: what is to be done with a request, and what is to be recorded of it.
+
+use super::estimate::UsageEstimate;
+use crate::core::budget::Budget;
+use crate::core::conversation::{Fingerprint, Size};
+use crate::core::edit::{Checkpoint, Edit};
+use crate::core::policy::Reason;
+use crate::core::strategy::Report;
+use crate::core::summary::PendingSummary;
+
+/// What is to be done with a request.
+#[derive(Debug)]
+pub struct Plan {
+    /// One per message.
+    pub edits: Vec<Edit>,
+    /// Whether a checkpoint of the ledger was used.
+    pub replayed: bool,
+    /// The last compaction that was made for this request, possibly at an earlier request point that no replica had seen.
+    pub compaction: Option<Compaction>,
+    /// Size of the client's list.
+    pub before: Size,
+    /// Size of the list that is sent.
+    pub after: Size,
+    /// The numbers that it was decided by.
+    pub budget: Budget,
+    /// Whether the list that is sent fits.
+    pub fits: bool,
+    /// Why a compaction that a trigger asked for was not made.
+    pub deferred: Option<Deferred>,
+    /// Times that the policy's expression failed, and its ratio decided.
+    pub trigger_errors: u64,
+    /// The checkpoint to keep in the ledger, with its key.
+    pub checkpoint: Option<(Fingerprint, Checkpoint)>,
+    /// How the size of what is sent was estimated.
+    pub estimate: UsageEstimate,
+    /// The summary that is worth preparing while the upstream answers.
+    pub pending_summary: Option<PendingSummary>,
+}
+
+impl Plan {
+    /// Whether anything but the client's bytes is to be sent.
+    #[must_use]
+    pub fn edited(&self) -> bool {
+        self.edits.iter().any(|edit| *edit != Edit::Keep)
+    }
+}
+
+/// A compaction that was just made.
+#[derive(Debug)]
+pub struct Compaction {
+    /// What triggered it.
+    pub reason: Reason,
+    /// What each step did.
+    pub reports: Vec<Report>,
+}
+
+/// Why a compaction was not made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Deferred {
+    /// It would save less than the policy's minimum gain.
+    BelowMinGain,
+    /// Its saving is not worth what the upstream would have to read again at the full price.
+    BreakEven,
+    /// The calls and results of the list do not match: it is forwarded as it came.
+    BrokenPairing,
+}
+
+impl Deferred {
+    /// All of them, for metrics.
+    pub const ALL: [Deferred; 3] = [
+        Deferred::BelowMinGain,
+        Deferred::BreakEven,
+        Deferred::BrokenPairing,
+    ];
+
+    /// Label value for logs and metrics.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Deferred::BelowMinGain => "below_min_gain",
+            Deferred::BreakEven => "break_even",
+            Deferred::BrokenPairing => "broken_pairing",
+        }
+    }
+}
+
+/// What is known of a request that is sent as it came, without a decision.
+#[derive(Debug, Clone, Copy)]
+pub struct Assessment {
+    /// Its size.
+    pub size: Size,
+    /// The numbers it is compared with.
+    pub budget: Budget,
+    /// How its size was estimated.
+    pub estimate: UsageEstimate,
+}

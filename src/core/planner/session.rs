@@ -1,0 +1,207 @@
+//! One request while it is planned: its outline and measures, and its messages once something is due.
+
+use std::cell::OnceCell;
+
+use super::input::CheckpointKey;
+use crate::core::conversation::{
+    BrokenPairing, Exchange, Fingerprint, Measure, PrefixHash, Role, group,
+};
+use crate::core::edit::{Edit, MeasuredConversation, Piece, render};
+use crate::core::models::Family;
+use crate::core::tokens::Encoding;
+use crate::core::wire::chat::{Message, Outline, Unreadable, count_fixed, measure};
+use crate::core::{Cancel, Cancelled};
+
+/// How messages are measured: afresh, or by a cache of the caller's.
+#[derive(Clone, Copy)]
+#[expect(missing_debug_implementations, reason = "holds closures")]
+pub struct Counting<'a> {
+    /// How tokens are counted.
+    pub encoding: Encoding,
+    /// Measures a message, given its raw JSON.
+    pub message: &'a dyn Fn(&str) -> Result<Measure, Unreadable>,
+    /// Counts the prompt tokens besides the messages.
+    pub fixed: &'a dyn Fn(&Outline<'_>) -> u64,
+}
+
+/// Why a body is not planned for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum NotPlanned {
+    /// The body is not a request that can be compacted safely.
+    #[error(transparent)]
+    Unreadable(#[from] Unreadable),
+    /// Nobody waits for the plan any more.
+    #[error(transparent)]
+    Cancelled(#[from] Cancelled),
+}
+
+/// A request that is being planned.
+#[derive(Debug)]
+pub struct Session<'b> {
+    outline: Outline<'b>,
+    measures: Vec<Measure>,
+    fixed_tokens: u64,
+    encoding: Encoding,
+    /// Made when something is due: most requests never need it.
+    view: OnceCell<Result<View<'b>, BrokenPairing>>,
+}
+
+/// The messages of a request and the exchanges that they form.
+#[derive(Debug)]
+struct View<'b> {
+    messages: Vec<Message<'b>>,
+    exchanges: Vec<Exchange>,
+}
+
+impl<'b> Session<'b> {
+    /// Measures the messages of a body that was outlined.
+    ///
+    /// # Errors
+    /// [`NotPlanned`]: the body is forwarded as it came.
+    pub fn open(
+        outline: Outline<'b>,
+        counting: &Counting<'_>,
+        cancel: &Cancel,
+    ) -> Result<Self, NotPlanned> {
+        let mut measures = Vec::with_capacity(outline.messages.len());
+        for raw in &outline.messages {
+            cancel.check()?;
+            measures.push((counting.message)(raw)?);
+        }
+        let fixed_tokens = (counting.fixed)(&outline);
+        let encoding = counting.encoding;
+        Ok(Session {
+            outline,
+            measures,
+            fixed_tokens,
+            encoding,
+            view: OnceCell::new(),
+        })
+    }
+
+    /// The same, with every message measured afresh.
+    ///
+    /// # Errors
+    /// [`NotPlanned`], as for [`Session::open`].
+    pub fn open_afresh(outline: Outline<'b>, encoding: Encoding) -> Result<Self, NotPlanned> {
+        let message = |raw: &str| Ok(measure(&Message::parse(raw)?, encoding));
+        let fixed = |outline: &Outline<'_>| count_fixed(outline, encoding);
+        let counting = Counting {
+            encoding,
+            message: &message,
+            fixed: &fixed,
+        };
+        Self::open(outline, &counting, &Cancel::default())
+    }
+
+    /// The top-level fields of the request, and the raw JSON of its messages.
+    #[must_use]
+    pub fn outline(&self) -> &Outline<'b> {
+        &self.outline
+    }
+
+    /// One measure per message.
+    #[must_use]
+    pub fn measures(&self) -> &[Measure] {
+        &self.measures
+    }
+
+    /// Prompt tokens besides the messages.
+    #[must_use]
+    pub fn fixed_tokens(&self) -> u64 {
+        self.fixed_tokens
+    }
+
+    /// Messages of the request.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.measures.len()
+    }
+
+    /// Whether the request has no messages, which no outline has.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.measures.is_empty()
+    }
+
+    /// The keys of all checkpoints that may exist for this request: one for each prefix that was a request, shortest
+    /// first.
+    #[must_use]
+    pub fn checkpoint_keys(&self, seed: &Fingerprint) -> Vec<CheckpointKey> {
+        let mut hash = PrefixHash::new(seed);
+        let mut keys = Vec::with_capacity(self.measures.len() / 2 + 1);
+        for (at, measure) in self.measures.iter().enumerate() {
+            if !measure.role.is_instruction() {
+                hash.push(&measure.digest);
+            }
+            if is_request_point(&self.measures, at + 1) {
+                keys.push(CheckpointKey {
+                    messages: at + 1,
+                    prefix: hash.digest(),
+                });
+            }
+        }
+        keys
+    }
+
+    /// The keys of summaries: entry `i` is for the first `i` messages, instructions left out.
+    #[must_use]
+    pub fn summary_keys(&self, seed: &Fingerprint) -> Vec<Fingerprint> {
+        let mut hash = PrefixHash::new(seed);
+        let mut keys = Vec::with_capacity(self.measures.len() + 1);
+        keys.push(hash.digest());
+        for measure in &self.measures {
+            if !measure.role.is_instruction() {
+                hash.push(&measure.digest);
+            }
+            keys.push(hash.digest());
+        }
+        keys
+    }
+
+    /// The conversation with its messages viewed, for strategies; made when it is first asked for.
+    ///
+    /// # Errors
+    /// [`BrokenPairing`] when calls and results do not match.
+    pub fn conversation(&self, family: Family) -> Result<MeasuredConversation<'_>, BrokenPairing> {
+        let view = self
+            .view
+            .get_or_init(|| self.read())
+            .as_ref()
+            .map_err(|broken| *broken)?;
+        Ok(MeasuredConversation {
+            messages: &view.messages,
+            measures: &self.measures,
+            exchanges: &view.exchanges,
+            fixed_tokens: self.fixed_tokens,
+            encoding: self.encoding,
+            family,
+        })
+    }
+
+    fn read(&self) -> Result<View<'b>, BrokenPairing> {
+        let mut messages = Vec::with_capacity(self.outline.messages.len());
+        for (at, raw) in self.outline.messages.iter().enumerate() {
+            // Every message was read once when it was measured.
+            messages.push(Message::parse(raw).map_err(|_| BrokenPairing { at })?);
+        }
+        let exchanges = group(&messages)?;
+        Ok(View {
+            messages,
+            exchanges,
+        })
+    }
+
+    /// The body with `edits` (one per message) applied, as slices of the client's body and new pieces.
+    #[must_use]
+    pub fn render(&self, edits: &[Edit]) -> Vec<Piece> {
+        render(&self.outline, edits)
+    }
+}
+
+/// Whether the first `length` messages were once, or are now, a request of their own.
+pub(super) fn is_request_point(measures: &[Measure], length: usize) -> bool {
+    measures
+        .get(length)
+        .is_none_or(|next| next.role == Role::Assistant)
+}
