@@ -238,7 +238,11 @@ impl Filter<'_> {
         let derived = planner.derive(session, None, &external)?;
         let keys = derived.usage_keys(planner, session);
         let unknown = KnownUsage::default();
-        let live = LiveFacts::default();
+        let max_output_tokens = session.outline().max_output_tokens;
+        let live = LiveFacts {
+            max_output_tokens,
+            ..LiveFacts::default()
+        };
         let plan = planner.decide(session, derived, (&keys, &unknown), &external, live)?;
         let (reason, reports) = plan
             .compaction

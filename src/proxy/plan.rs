@@ -251,6 +251,7 @@ fn answer(proxy: &Proxy, request: &PlanRequest, cancel: &Cancel) -> Result<PlanO
     };
     let planner = Planner::new(policy, model, &request.request, seeds, cancel);
     let live = LiveFacts {
+        max_output_tokens: session.outline().max_output_tokens,
         force: request.force,
         learned: learned(proxy, request),
         prior: request.prior,

@@ -36,11 +36,12 @@ impl Decision<'_, '_, '_> {
         let mut estimate = Estimate::of(session, Some(&derived.edits), keys, known, &self.live);
         let mut made_at = derived.made_at;
         let window = self.live.learned.narrowed(planner.window);
-        let limit = session.outline().max_output_tokens;
         let mut plan = Plan {
             before: size_of_edited(session.measures(), session.fixed_tokens(), &all),
             after: estimate.size,
-            budget: planner.policy.budget_for(window, limit),
+            budget: planner
+                .policy
+                .budget_for(window, self.live.max_output_tokens),
             fits: true,
             deferred: derived.deferred,
             trigger_errors: derived.trigger_errors,

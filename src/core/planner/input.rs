@@ -19,6 +19,8 @@ pub struct Seeds {
 /// Facts that are known of one request only.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct LiveFacts {
+    /// The longest reply that the request asks for, tokens.
+    pub max_output_tokens: Option<u64>,
     /// The request asked to be compacted now.
     pub force: bool,
     /// What the upstream taught about the model.

@@ -110,9 +110,7 @@ impl<'p> Planner<'p> {
     ) -> Assessment {
         let estimate = Estimate::of(session, None, keys, known, live);
         let window = live.learned.narrowed(self.window);
-        let budget = self
-            .policy
-            .budget_for(window, session.outline().max_output_tokens);
+        let budget = self.policy.budget_for(window, live.max_output_tokens);
         Assessment {
             size: estimate.size,
             budget,
