@@ -158,3 +158,46 @@ fn the_demo_prints_what_the_readme_quotes() {
     }
     assert_eq!(from, printed.len(), "the quotation ends with the last line");
 }
+
+/// The names of all functions in the Rust files under `folder`.
+fn functions(folder: &Path, found: &mut Vec<String>) {
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            functions(&path, found);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            let text = std::fs::read_to_string(&path).unwrap();
+            let declared = text.lines().filter_map(|line| line.split_once("fn "));
+            found.extend(
+                declared.map(|(_, rest)| rest.split(['(', '<']).next().unwrap().to_owned()),
+            );
+        }
+    }
+}
+
+#[test]
+fn every_test_that_guards_an_invariant_exists() {
+    let text = std::fs::read_to_string(root().join("src/README.md")).unwrap();
+    let mut known = Vec::new();
+    functions(&root().join("tests/it"), &mut known);
+    let rows = text.lines().filter(|line| line.starts_with("| I"));
+    let mut invariants = 0;
+    for row in rows {
+        invariants += 1;
+        let guards = row.rsplit(" | ").next().unwrap();
+        let code = guards.split('`').skip(1).step_by(2);
+        let tests: Vec<&str> = code.filter(|name| !name.starts_with("core::")).collect();
+        assert!(
+            !tests.is_empty() || guards.contains("not yet"),
+            "nothing guards {row}"
+        );
+        for test in tests.iter().filter(|name| name.contains("::")) {
+            let function = test.rsplit("::").next().unwrap();
+            assert!(
+                known.iter().any(|name| name == function),
+                "src/README.md names a test that does not exist: {test}"
+            );
+        }
+    }
+    assert_eq!(invariants, 12);
+}
