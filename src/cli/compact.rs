@@ -1,4 +1,4 @@
-//! `baler compact`: the compaction core as a filter, for trying policies out and for measuring them.
+//! `baler compact`: the compaction core as a filter, for trying policies and for measuring them.
 
 use crate::core::wire::chat::measure;
 use std::fmt::Write as _;
@@ -103,7 +103,8 @@ pub(super) fn run(flags: &CompactFlags) -> anyhow::Result<ExitCode> {
             Ok(request) => {
                 let (body, report) =
                     compacted(request.get(), &config, named, flags, by_hand.as_ref());
-                // Between the tokens of a JSON text a line break is a blank; inside of them there is none.
+                // Line breaks occur only between the tokens of a JSON text, where a blank is
+                // equivalent.
                 writeln!(out, "{}", body.replace(['\n', '\r'], " "))?;
                 complain(&format!("{number}: {report}"));
             }
@@ -120,7 +121,7 @@ pub(super) fn run(flags: &CompactFlags) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The request as it would be sent, and what happened to it.
+/// The body that would be sent, and a report on what changed.
 fn compacted(
     body: &str,
     config: &Config,
@@ -233,7 +234,7 @@ fn compacted(
     )
 }
 
-/// What it takes to have a summary made at once, while everybody waits.
+/// Everything needed to make a summary while the command waits for it.
 struct ByHand {
     summarizer: Arc<Summarizer>,
     upstream: Upstream,
@@ -246,7 +247,7 @@ impl ByHand {
     fn new(config: &Config) -> anyhow::Result<Self> {
         let metrics = Arc::new(Metrics::new()?);
         let mut credentials = HeaderMap::new();
-        // As an SDK would.
+        // The variable that SDKs read.
         if let Ok(key) = std::env::var("OPENAI_API_KEY") {
             let value = HeaderValue::try_from(format!("Bearer {key}"))
                 .context("OPENAI_API_KEY cannot stand in a header")?;
@@ -271,7 +272,7 @@ impl ByHand {
         })
     }
 
-    /// Has a summary made; whether one was is to be seen in the ledger.
+    /// Makes a summary. On success the ledger holds it afterwards.
     fn make(
         &self,
         due: &PendingSummary,
@@ -292,7 +293,7 @@ impl ByHand {
             window,
             factor: 1.0,
         };
-        // Whoever runs it by hand wants it: what it costs is no matter here.
+        // The limit on the cost of summaries does not apply to a command that a person started.
         self.summarizer.forwarded(occasion.tenant, ENOUGH_TOKENS);
         if let Ok(Ok(claim)) = self.summarizer.claim(due, &occasion, &self.ledger) {
             self.runtime
@@ -301,10 +302,10 @@ impl ByHand {
     }
 }
 
-/// More than any summary takes.
+/// Allowance of tokens: more than any summary costs.
 const ENOUGH_TOKENS: u64 = 50_000_000;
 
-/// The target in prompt tokens, when one was asked for.
+/// The target in prompt tokens, if a flag sets one.
 fn target(
     conversation: &MeasuredConversation<'_>,
     before: Size,
