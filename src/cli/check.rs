@@ -1,4 +1,4 @@
-//! `baler check`: reads the configuration as `serve` would and says what it finds.
+//! `baler check`: loads the configuration as `serve` would, and prints the problems or a summary.
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -43,8 +43,8 @@ pub(super) fn run(flags: CheckFlags) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// Every key of a policy with its value, then what follows from them in its window (the default one where it depends on
-/// the model), and its ladder.
+/// Prints every key of a policy with its value, the numbers that follow from them in the policy's
+/// window (`default_window` where the window depends on the model), and the ladder.
 fn explain(policy: &Policy, discovers: bool, out: &mut impl Write) -> std::io::Result<()> {
     if let Some(Json::Object(keys)) = Json::parse(&policy.options) {
         for (key, value) in keys
@@ -139,7 +139,7 @@ fn explain(policy: &Policy, discovers: bool, out: &mut impl Write) -> std::io::R
     Ok(())
 }
 
-/// Who writes a policy's summaries, and what that may cost.
+/// Prints which model writes a policy's summaries, and the limits on their cost.
 fn summarizer(summarizer: &config::Summarizer, out: &mut impl Write) -> std::io::Result<()> {
     let config::Summarizer {
         url,
@@ -179,7 +179,7 @@ fn summarizer(summarizer: &config::Summarizer, out: &mut impl Write) -> std::io:
     )
 }
 
-/// What is known of the policy's models before any request came.
+/// Prints the windows of the policy's models, as far as they are known before any request.
 fn windows(policy: &Policy, discovers: bool, out: &mut impl Write) -> std::io::Result<()> {
     let asked = if discovers {
         "what the API's list of models says, asked with the first request; else "
@@ -197,7 +197,7 @@ fn windows(policy: &Policy, discovers: bool, out: &mut impl Write) -> std::io::R
     let Some(Json::List(models)) = options.get("models") else {
         return Ok(());
     };
-    // A pattern stands for models that may differ.
+    // A pattern may match models with different windows.
     let names = models.iter().filter_map(|model| match model {
         Json::String(name) if !name.contains(['*', '?', '[', '{']) => Some(name),
         _ => None,
@@ -214,7 +214,7 @@ fn windows(policy: &Policy, discovers: bool, out: &mut impl Write) -> std::io::R
     Ok(())
 }
 
-/// A value as an operator would write it: without what is not given.
+/// A value as an operator would write it, without keys that are not set.
 fn given(value: &Json) -> String {
     match value {
         Json::Null => "none".to_owned(),

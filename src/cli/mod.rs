@@ -1,4 +1,4 @@
-//! The command line: what is typed, and one file a command.
+//! The command line: flags and subcommands. Each command has a file of its own.
 
 mod check;
 mod compact;
@@ -13,10 +13,11 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::config::Sources;
 
-/// Exit code for a configuration that is refused.
+/// Exit code for a refused configuration.
 const EXIT_CONFIG: u8 = 2;
 
-/// Keeps long LLM conversations inside the context window. A sidecar proxy for OpenAI-compatible APIs.
+/// Keeps long LLM conversations inside the context window. A sidecar proxy for OpenAI-compatible
+/// APIs.
 #[derive(Debug, Parser)]
 #[command(version, args_conflicts_with_subcommands = true)]
 pub struct Cli {
@@ -30,12 +31,13 @@ pub struct Cli {
 enum Command {
     /// Serve (the default).
     Serve(ServeFlags),
-    /// Check a configuration file, the environment and the flags; exit code 2 and every problem when something is wrong.
+    /// Check a configuration file, the environment and the flags. Lists every problem, with exit
+    /// code 2.
     Check(CheckFlags),
-    /// Compact requests by hand: chat-completion bodies in (JSON or JSON Lines), compacted ones out, a report each on
-    /// standard error.
+    /// Compact requests without a proxy: reads chat-completion bodies (JSON or JSON Lines), writes
+    /// the compacted bodies, and reports on each on standard error.
     Compact(CompactFlags),
-    /// Watch a long conversation with and without Baler. Needs no key, no network and no file.
+    /// Play a long conversation with and without Baler. Needs no key, no network and no file.
     Demo(DemoFlags),
     /// Print the JSON schema of the configuration file.
     Schema,
@@ -65,7 +67,7 @@ struct ServeFlags {
 
 #[derive(Debug, Args)]
 struct CheckFlags {
-    /// The file; without it, what `serve` would use.
+    /// The file. Default: the file that `serve` would use.
     file: Option<PathBuf>,
     /// Print each policy's numbers and every step of its ladder with all its options.
     #[arg(long)]
@@ -76,38 +78,40 @@ struct CheckFlags {
 
 #[derive(Debug, Args)]
 struct CompactFlags {
-    /// The requests; standard input without it.
+    /// File with the requests. Default: standard input.
     file: Option<PathBuf>,
     /// Configuration file (TOML).
     #[arg(long, short, env = "BALER_CONFIG", value_name = "FILE")]
     config: Option<PathBuf>,
-    /// The policy that applies; without it the one that matches the request's model.
+    /// Policy to apply. Default: the first one that matches the request's model.
     #[arg(long, short, value_name = "NAME")]
     policy: Option<String>,
     /// Strategies to use instead of the policy's ladder, with their defaults.
     #[arg(long, value_delimiter = ',', value_name = "STRATEGY,…")]
     ladder: Option<Vec<String>>,
-    /// Compact at once, down to this share of the tokens after the leading system and developer messages.
+    /// Compact whatever the size, down to this share of the tokens after the leading system and
+    /// developer messages.
     #[arg(long, value_name = "RATIO", conflicts_with = "target_tokens")]
     target_ratio: Option<f64>,
-    /// Compact at once, down to this many prompt tokens. Either target is the room as well: newest results that leave more are
-    /// cut. Without a target the policy decides, as it would in the proxy.
+    /// Compact whatever the size, down to this many prompt tokens. Either target also limits the
+    /// newest results: they are cut where the rest leaves too little room. Without a target the
+    /// policy decides, as in the proxy.
     #[arg(long, value_name = "TOKENS")]
     target_tokens: Option<u64>,
 }
 
 #[derive(Debug, Args)]
 struct DemoFlags {
-    /// Requests that the agent makes.
+    /// Number of requests that the agent makes.
     #[arg(long, default_value_t = 40, value_parser = clap::value_parser!(u32).range(1..=1000))]
     turns: u32,
-    /// Plain lines even on a terminal.
+    /// Print plain lines, even on a terminal.
     #[arg(long)]
     plain: bool,
 }
 
 impl ServeFlags {
-    /// The sources of a configuration: these flags, the file they name, the environment.
+    /// The sources of the configuration: these flags, the file that they name, and the environment.
     fn sources(self) -> Sources {
         let flags = [
             ("upstream.url", self.upstream),
@@ -128,14 +132,14 @@ impl ServeFlags {
     }
 }
 
-/// The environment, as far as it is text.
+/// The variables of the environment that are valid Unicode.
 fn environment() -> std::collections::BTreeMap<String, String> {
     std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
         .collect()
 }
 
-/// Runs the command that was typed.
+/// Runs the command.
 #[must_use]
 pub fn run(cli: Cli) -> ExitCode {
     let done = match cli.command {
@@ -152,7 +156,8 @@ pub fn run(cli: Cli) -> ExitCode {
     })
 }
 
-/// Writes a line to standard error; nobody is left to tell when that fails.
+/// Writes a line to standard error. A failure to do so is ignored, because there is no other place
+/// to report it.
 fn complain(line: &str) {
     use std::io::Write;
     let _ = writeln!(std::io::stderr(), "{line}");

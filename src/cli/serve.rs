@@ -21,7 +21,8 @@ pub(super) fn run(flags: ServeFlags) -> anyhow::Result<ExitCode> {
         }
     };
     observe::init_logging(config.log_format, &config.log_level);
-    // Accepts, probes and signals; requests have threads of their own.
+    // This thread accepts connections, answers probes and handles signals. Requests run on threads
+    // of their own.
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
@@ -33,12 +34,12 @@ pub(super) fn run(flags: ServeFlags) -> anyhow::Result<ExitCode> {
         signals.abort();
         served
     })?;
-    // What the shutdown timeout cut off must not hold the process.
+    // Tasks that the shutdown timeout cut off must not keep the process alive.
     runtime.shutdown_background();
     Ok(ExitCode::SUCCESS)
 }
 
-/// The first SIGTERM or SIGINT asks to stop, a second one does not wait.
+/// Drains on the first SIGTERM or SIGINT, and exits at once on the second.
 fn stop_on_signals(stop: CancellationToken) -> anyhow::Result<tokio::task::JoinHandle<()>> {
     let (mut terminate, mut interrupt) = (
         signal(SignalKind::terminate())?,
@@ -51,7 +52,8 @@ fn stop_on_signals(stop: CancellationToken) -> anyhow::Result<tokio::task::JoinH
                 _ = interrupt.recv() => "SIGINT",
             }
         };
-        // Awaited outside of the macros: they do not evaluate what they do not log.
+        // The signal is awaited outside of the log macros, because they do not evaluate their
+        // arguments when the level is off.
         let first = next().await;
         info!("{first} received");
         stop.cancel();

@@ -29,6 +29,7 @@ mod invariants;
 mod ladder;
 mod occupancy;
 mod overflow;
+mod readme;
 mod rescue;
 mod strategies;
 mod streaming;

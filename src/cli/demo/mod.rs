@@ -1,5 +1,6 @@
-//! `baler demo`: a long conversation of a tool-using agent, straight to a model with a small window and through Baler,
-//! side by side. Everything runs in this process, on loopback.
+//! `baler demo`: plays a long conversation of a tool-using agent twice, directly with a model that
+//! has a small window and through Baler, and prints both side by side. Everything runs in this
+//! process, on loopback.
 
 mod script;
 mod upstream;
@@ -30,9 +31,9 @@ use crate::core::conversation::{ratio, scale};
 use crate::server;
 use crate::server::{Bounds, Worker};
 
-/// Tokens that the agent wants for each answer.
+/// Tokens that the agent reserves for each answer.
 const ANSWER_TOKENS: u64 = 500;
-/// Pause between turns on a terminal, so that one can watch.
+/// Pause between turns on a terminal, so that a person can follow.
 const PACE: Duration = Duration::from_millis(120);
 /// Characters of an occupancy bar.
 const BAR: usize = 20;
@@ -50,7 +51,7 @@ pub(super) fn run(flags: &DemoFlags) -> anyhow::Result<ExitCode> {
     })
 }
 
-/// One of the two ways the conversation goes.
+/// One of the two conversations: with or without Baler.
 #[derive(Debug)]
 struct Lane {
     address: SocketAddr,
@@ -60,17 +61,18 @@ struct Lane {
     errors: u32,
     first_error: Option<u32>,
     compactions: u32,
-    /// Tokens of the prompts that were answered, as the model counted them, and how many of these it had cached.
+    /// Prompt tokens of the answered requests, as the model counted them, and the share of them
+    /// that the model had cached.
     prompt: u64,
     cached: u64,
     saved: u64,
 }
 
-/// What became of one turn.
+/// The outcome of one turn.
 #[derive(Debug)]
 struct Turn {
     status: u16,
-    /// Prompt tokens; none where the model refused.
+    /// Prompt tokens; 0 if the model refused the request.
     prompt: u64,
     action: String,
     removed: u64,
@@ -141,7 +143,7 @@ impl Lane {
             self.messages.push(message);
             self.messages.extend(next);
         } else {
-            // The agent tries again, as agents do; it has nothing to add.
+            // The agent repeats the request unchanged, as real agents do.
             self.errors += 1;
             self.first_error.get_or_insert(turn);
         }
@@ -264,7 +266,7 @@ fn summary(name: &str, lane: &Lane, turns: u32) -> String {
     text
 }
 
-/// Standard output: colours on a terminal, plain lines elsewhere.
+/// Writes to standard output: with colours on a terminal, plain lines otherwise.
 #[derive(Debug, Clone, Copy)]
 struct Screen {
     colour: bool,
@@ -285,7 +287,8 @@ impl Screen {
         }
     }
 
-    /// One lane's turn: an occupancy bar, the share, and what happened; 38 characters wide.
+    /// One cell of the table: an occupancy bar, the occupancy in percent, and the action; 38
+    /// characters wide.
     fn cell(self, turn: &Turn) -> String {
         if turn.status != 200 {
             return self.paint(

@@ -1,12 +1,12 @@
-//! The demo's conversation: an agent that works through the shipments of a warehouse with a tool. No randomness: every
-//! run is the same.
+//! The demo's conversation: an agent tracks the shipments of a warehouse with a tool. There is no
+//! randomness: every run is the same.
 
 use serde_json::{Value, json};
 
 use crate::core::conversation::Role;
 use crate::core::wire::chat::Chat;
 
-/// Words that make up log lines.
+/// Events that the log lines are made of.
 const EVENTS: [&str; 8] = [
     "scanned at gate",
     "weight verified",
@@ -18,7 +18,7 @@ const EVENTS: [&str; 8] = [
     "delivered",
 ];
 
-/// How the conversation begins.
+/// The first messages of the conversation.
 pub(super) fn opening() -> Vec<Value> {
     vec![
         json!({ "role": "system", "content": "You are a logistics agent. Use the tool track_shipment to look at each shipment, note what is unusual, and answer the user's questions." }),
@@ -26,9 +26,10 @@ pub(super) fn opening() -> Vec<Value> {
     ]
 }
 
-/// What the model says to a list: usually the next call.
+/// The model's answer to a message list: usually the next call.
 pub(super) fn reply(chat: &Chat<'_>) -> Value {
-    // The number of the newest call is in its id, so that dropped messages do not confuse the script.
+    // The number of the newest call is part of its id, so that dropped messages do not confuse the
+    // script.
     let last = chat
         .messages
         .iter()
@@ -64,7 +65,8 @@ pub(super) fn reply(chat: &Chat<'_>) -> Value {
     })
 }
 
-/// What the application adds after the model's answer: the tool's result, and now and then a question.
+/// The messages that the application appends to the model's answer: the tool's result, and now and
+/// then a question.
 pub(super) fn next(turn: u32, answer: &Value) -> Vec<Value> {
     let id = answer
         .pointer("/tool_calls/0/id")

@@ -1,5 +1,5 @@
-//! The demo's upstream: a scripted model with a small window, which counts tokens as a real one would, refuses what does
-//! not fit, and caches the longest prefix that it has seen.
+//! The demo's upstream: a scripted model with a small window. It counts tokens as a real model
+//! does, refuses prompts that do not fit, and caches the longest prefix that it has seen.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -16,20 +16,20 @@ use crate::core::tokens::Encoding;
 use crate::core::wire::chat::{Chat, Outline};
 use crate::core::wire::chat::{PRIMER_TOKENS, count_message};
 
-/// Its context length, tokens.
+/// Context length, tokens.
 pub(super) const WINDOW: u64 = 6_000;
-/// Bodies longer than this are no part of the script.
+/// Longest body that is read. The script stays far below it.
 const MAX_BODY_BYTES: usize = 4 << 20;
-/// Prompt caches work from this many tokens on.
+/// Least number of tokens that the prompt cache stores, as with real providers.
 const LEAST_CACHED: u64 = 1_024;
 
-/// What it remembers: the messages of the newest requests, as sent.
+/// The model's prompt cache: the messages of the newest requests, as sent.
 #[derive(Debug, Default)]
 pub(super) struct Model {
     seen: Mutex<VecDeque<Vec<String>>>,
 }
 
-/// Requests whose prompt it remembers.
+/// Number of requests whose prompt is cached.
 const REMEMBERED: usize = 4;
 
 /// Answers one request.

@@ -1,4 +1,5 @@
-//! JSON that is never turned into a tree unless a strategy needs one: values, and slices of raw text.
+//! JSON without a tree: slices of raw text, and values for the few places where a strategy needs
+//! one.
 
 mod raw;
 mod value;

@@ -1,13 +1,15 @@
-//! A JSON value as a strategy needs it: keys in their order, numbers as they were spelled (an exponent gets its sign).
+//! A JSON value as strategies need it. Keys keep their order and numbers their spelling, except
+//! that an exponent gets a sign.
 //!
-//! Only for single texts such as a tool result; a request's body is never made into a tree.
+//! This type is only for single texts such as a tool result. A request's body is never parsed into
+//! a tree.
 
 use super::write_string;
 use std::fmt;
 
 use serde::de::{self, Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 
-/// The key under which serde_json hands over a number's spelling.
+/// The key under which `serde_json` passes on a number's spelling.
 const NUMBER_KEY: &str = "$serde_json::private::Number";
 
 /// A JSON value.
@@ -17,19 +19,19 @@ pub enum Json {
     Null,
     /// `true`, `false`
     Bool(bool),
-    /// A number, as it was spelled.
+    /// A number, with its original spelling.
     Number(Box<str>),
-    /// A string, decoded.
+    /// A decoded string.
     String(String),
     /// A list.
     List(Vec<Json>),
-    /// An object, in the order of its keys; a key that stands twice stands twice.
+    /// An object, in the order of its keys. Duplicate keys are kept.
     Object(Vec<(String, Json)>),
 }
 
 impl Json {
-    /// Reads a text that is an object or a list and nothing else. `None` for anything else: a bare number or string is
-    /// as good as text.
+    /// Parses a text that is one object or list. `None` for anything else: a bare number or string
+    /// is handled as text.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         if !text.trim_start().starts_with(['{', '[']) {
@@ -71,13 +73,13 @@ impl Json {
         }
     }
 
-    /// Whether it is neither object nor list.
+    /// Whether the value is neither an object nor a list.
     #[must_use]
     pub fn is_scalar(&self) -> bool {
         !matches!(self, Json::List(_) | Json::Object(_))
     }
 
-    /// The member of an object.
+    /// The first member of an object with this key.
     #[must_use]
     pub fn get(&self, key: &str) -> Option<&Json> {
         match self {
@@ -161,7 +163,7 @@ impl<'de> Deserialize<'de> for Json {
     }
 }
 
-/// Whether a text spells a JSON number.
+/// Whether a text is a valid JSON number.
 #[must_use]
 pub fn is_number(text: &str) -> bool {
     text.starts_with(|c: char| c == '-' || c.is_ascii_digit())

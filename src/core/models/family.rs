@@ -1,11 +1,12 @@
-//! What the families of models want on the wire.
+//! Requirements that families of models have on the wire.
 
 use super::table::plain;
 
-/// What a model's family wants of a message list.
+/// Requirements of a model family on a message list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Family {
-    /// User and assistant take turns, tool exchanges aside; two user messages in a row are refused.
+    /// User and assistant messages must alternate, apart from tool exchanges. Two user messages in
+    /// a row are refused.
     pub alternates: bool,
     /// Reasoning fields on messages with calls must be sent back.
     pub wants_reasoning: bool,
@@ -21,7 +22,8 @@ const REASONS: Family = Family {
     wants_reasoning: true,
 };
 
-/// Families whose chat templates or servers are particular, from the templates and the makers' documentation.
+/// Families with special requirements, taken from their chat templates and the providers'
+/// documentation.
 const FAMILIES: [(&str, Family); 22] = [
     ("mistral", ALTERNATES),
     ("open-mi", ALTERNATES),
@@ -59,7 +61,8 @@ const FAMILIES: [(&str, Family); 22] = [
     ("qwen", REASONS),
 ];
 
-/// What a model's family wants, as far as known.
+/// The requirements of a model's family. The longest matching prefix wins; unknown models have
+/// none.
 #[must_use]
 pub fn family(model: &str) -> Family {
     let name = plain(model);
@@ -70,7 +73,7 @@ pub fn family(model: &str) -> Family {
     known.map_or_else(Family::default, |(_, family)| *family)
 }
 
-/// Whether a model lets itself be told a temperature: OpenAI's reasoning models refuse any but their own.
+/// Whether a model accepts `temperature`. OpenAI's reasoning models refuse any value but their own.
 #[must_use]
 pub fn takes_temperature(model: &str) -> bool {
     let name = plain(model);

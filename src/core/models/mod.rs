@@ -1,4 +1,5 @@
-//! What is known of well-known models: context windows, prices of the prompt cache, and what their families want.
+//! Known models: context windows, prices of the prompt cache, and the requirements of model
+//! families.
 
 mod family;
 mod table;

@@ -1,31 +1,31 @@
-//! What is known of well-known models: context windows, prices of the prompt cache, and what their families want on the
-//! wire.
+//! The table of known models: context windows, longest answers, and prices of the prompt cache.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-/// Prices of prompt tokens, as multiples of an uncached one.
+/// Prices of prompt tokens, as multiples of the price of an uncached token.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Prices {
-    /// Of a token read from the prompt cache.
+    /// Price of a token that is read from the prompt cache.
     pub cache_read: f64,
-    /// Of a token that is written to it.
+    /// Price of a token that is written to the prompt cache.
     pub cache_write: f64,
 }
 
-/// What is known of one model.
+/// One row of the table.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Model {
     /// Context length, tokens.
     pub window: u64,
     /// The longest answer, tokens.
     pub max_output: Option<u64>,
-    /// Prices, where its maker discounts cached tokens.
+    /// Prices, if the provider discounts cached tokens.
     pub prices: Option<Prices>,
 }
 
-/// One line a model: what its name begins with, its context length and longest answer in tokens, the prices of cached
-/// tokens as multiples of uncached ones, and where the figures are from. The longest prefix wins.
+/// One line for each model: the prefix of its name, its context length and longest answer in
+/// tokens, the prices of cached tokens as multiples of the price of an uncached token, and the
+/// source of the figures. The longest matching prefix wins.
 const TABLE: &str = include_str!("models.csv");
 
 static MODELS: LazyLock<HashMap<&str, Model>> =
@@ -51,8 +51,9 @@ fn line(line: &str) -> Option<(&str, Model)> {
     ))
 }
 
-/// The part of a model's name that counts, in lower case: a maker's path (`openai/gpt-4o`) left out, and Bedrock's
-/// regions and makers (`us.anthropic.claude-…`), which are words of letters alone.
+/// The significant part of a model's name, in lower case. It leaves out a provider's path
+/// (`openai/gpt-4o`) and Bedrock's regions and providers (`us.anthropic.claude-…`), which are words
+/// of letters alone.
 pub(in crate::core) fn plain(model: &str) -> String {
     let mut name = model.rsplit('/').next().unwrap_or(model);
     while let Some((_, rest)) = name
@@ -64,11 +65,12 @@ pub(in crate::core) fn plain(model: &str) -> String {
     name.to_ascii_lowercase()
 }
 
-/// Bytes of the longest prefix in the table. A client chooses its model's name, and may choose a long one.
+/// Length of the longest prefix in the table, in bytes. It bounds the look-up, because clients
+/// choose the names of models and may send very long ones.
 static LONGEST: LazyLock<usize> =
     LazyLock::new(|| MODELS.keys().map(|prefix| prefix.len()).max().unwrap_or(0));
 
-/// What is known of a model, by the longest known prefix of its name.
+/// The row with the longest prefix of the model's name.
 #[must_use]
 pub fn known(model: &str) -> Option<Model> {
     let name = plain(model);

@@ -6,7 +6,7 @@ use regex::Regex;
 
 use crate::core::json::Json;
 
-/// Whether a line tells of a failure.
+/// Whether a line reports a failure.
 #[must_use]
 pub fn tells_of_failure(line: &str) -> bool {
     static FAILURE: LazyLock<Option<Regex>> = LazyLock::new(|| {
@@ -17,7 +17,8 @@ pub fn tells_of_failure(line: &str) -> bool {
         .is_some_and(|pattern| pattern.is_match(line))
 }
 
-/// Whether a tool result as a whole is a failure: it says so at its beginning, by an exit code, or in an error field.
+/// Whether a tool result as a whole is a failure: by its beginning, an exit code, or an error
+/// field.
 #[must_use]
 pub fn is_failure(text: &str) -> bool {
     static FAILED: LazyLock<Option<Regex>> = LazyLock::new(|| {
@@ -55,12 +56,13 @@ pub fn is_failure(text: &str) -> bool {
     }
 }
 
-/// As much of a text as tells whether it is a failure.
+/// The part of a text that is examined for signs of failure.
 fn head_of(text: &str) -> &str {
     text.get(..text.floor_char_boundary(4_096)).unwrap_or(text)
 }
 
-/// The line of a failure that says what went wrong: the last that names it, as traces do, else the first.
+/// The line that names the failure: the last one that reports a failure, where traces put it,
+/// otherwise the first line.
 #[must_use]
 pub fn failure_line(text: &str) -> &str {
     let lines = || text.lines().filter(|line| !line.trim().is_empty());

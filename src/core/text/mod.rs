@@ -1,4 +1,4 @@
-//! Plain text as strategies need it: noise removed, sentences, words, signs of failure, tables.
+//! Plain text: terminal noise, sentences, words, signs of failure, tables.
 
 mod failure;
 mod noise;

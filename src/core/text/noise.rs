@@ -1,12 +1,13 @@
-//! Terminal noise, removed.
+//! Removes terminal noise.
 
 use std::borrow::Cow;
 
-/// Repetitions of a line from which on they are counted instead of shown.
+/// Least number of repetitions of a line that are replaced by a count.
 const LEAST_REPEATS: usize = 3;
 
-/// A text as a terminal would show it in the end: escape sequences gone, of a line that was written over only what was
-/// written last, trailing blanks gone, blank lines and repeated lines told once. Borrowed when there is nothing to do.
+/// The text that a terminal would show in the end. Escape sequences and trailing blanks are
+/// removed, an overwritten line keeps its last version, runs of blank lines shrink to one, and
+/// repeated lines get a count. Borrowed if nothing changes.
 #[must_use]
 pub fn without_noise(text: &str) -> Cow<'_, str> {
     let plain = without_escapes(text);
@@ -26,7 +27,7 @@ pub fn without_noise(text: &str) -> Cow<'_, str> {
         if times >= LEAST_REPEATS && !line.is_empty() {
             out.push_str(&format!(" (×{times})"));
         } else {
-            // A blank line is told once; it separates.
+            // Several blank lines separate no more than one does.
             for _ in 1..times.min(if line.is_empty() { 1 } else { times }) {
                 out.push('\n');
                 out.push_str(line);
@@ -40,7 +41,7 @@ pub fn without_noise(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// What is to be seen of a line: behind the last carriage return, without trailing blanks.
+/// The visible part of a line: the text after the last carriage return, without trailing blanks.
 fn settled(line: &str) -> &str {
     let line = line.trim_end();
     line.rsplit('\r')
@@ -49,8 +50,8 @@ fn settled(line: &str) -> &str {
         .trim_end()
 }
 
-/// The text without terminal escape sequences (CSI, OSC and two-character ones) and other control characters but line
-/// breaks, carriage returns and tabs.
+/// The text without terminal escape sequences (CSI, OSC and two-character ones) and without control
+/// characters other than line breaks, carriage returns and tabs.
 fn without_escapes(text: &str) -> Cow<'_, str> {
     let is_noise = |c: char| c.is_control() && !matches!(c, '\n' | '\r' | '\t');
     if !text.contains(is_noise) {
@@ -68,7 +69,8 @@ fn without_escapes(text: &str) -> Cow<'_, str> {
                     {}
                 }
                 Some(']') => {
-                    // Up to BEL or ESC \, but never beyond the line: an unfinished sequence hides no more than that.
+                    // An OSC sequence ends with BEL or ESC \. An unfinished one ends with its line,
+                    // so that it hides no more than that.
                     while chars
                         .next_if(|c| !matches!(c, '\u{7}' | '\u{1b}' | '\n'))
                         .is_some()

@@ -1,7 +1,7 @@
-//! Long lines, cut into pieces.
+//! Cuts long lines into pieces.
 
-/// Cuts a text into pieces of at most about `limit` bytes: after sentences where there are any, between words
-/// otherwise, between characters at worst. Pieces put together again are the text.
+/// Cuts a text into pieces of at most about `limit` bytes: after a sentence if possible, otherwise
+/// between words, and between characters as a last resort. The pieces concatenate to the text.
 pub fn pieces(text: &str, limit: usize) -> impl Iterator<Item = &str> {
     let mut rest = text;
     std::iter::from_fn(move || {

@@ -1,15 +1,16 @@
-//! JSON in fewer tokens: lists of like objects as tables, and values as bare as they can stand unmistaken.
+//! JSON in fewer tokens: lists of like objects as tables, and values without quotes where they stay
+//! unambiguous.
 
 use crate::core::json::{Json, is_number};
 
-/// Rows from which on a table is worth its head.
+/// Least number of rows for which a table is shorter than the list.
 const LEAST_ROWS: usize = 2;
-/// Columns up to which a table can be read.
+/// Largest number of columns; wider tables are hard to read.
 const MOST_COLUMNS: usize = 40;
 /// Levels of nested objects that become columns of their own.
 const DEPTH: usize = 3;
 
-/// A list of like objects: nested objects are columns with dotted names.
+/// A list of like objects. Members of nested objects are columns with dotted names.
 #[derive(Debug)]
 pub struct Table<'j> {
     columns: Vec<String>,
@@ -17,7 +18,7 @@ pub struct Table<'j> {
 }
 
 impl<'j> Table<'j> {
-    /// The table that `items` make; `None` when it is not worth its head, or when they are too unlike.
+    /// Makes a table of `items`. `None` if there are too few of them, or if they are too unlike.
     #[must_use]
     pub fn of(items: &'j [Json]) -> Option<Self> {
         if items.len() < LEAST_ROWS {
@@ -27,7 +28,7 @@ impl<'j> Table<'j> {
         }
     }
 
-    /// The same of any number of rows.
+    /// Like [`Table::of`], for any number of rows.
     #[must_use]
     pub fn of_any(items: &'j [Json]) -> Option<Self> {
         let mut table = Table {
@@ -51,7 +52,8 @@ impl<'j> Table<'j> {
         (all > 0 && cells * 10 >= all * 6).then_some(table)
     }
 
-    /// Puts an object's members into `row`, adding columns that are new. `None` when it fits no table.
+    /// Puts an object's members into `row` and adds missing columns. `None` if a member fits no
+    /// table.
     fn read(
         &mut self,
         members: &'j [(String, Json)],
@@ -77,7 +79,6 @@ impl<'j> Table<'j> {
                     self.read(inner, &name, depth - 1, row)?
                 }
                 value => {
-                    // Rows name their members in the same order as a rule: the next column is tried first.
                     let at = match self.columns.iter().position(|column| *column == name) {
                         Some(at) => at,
                         None if self.columns.len() < MOST_COLUMNS => {
@@ -100,13 +101,14 @@ impl<'j> Table<'j> {
         Some(())
     }
 
-    /// `[3]{id,name{first,last},kind=guest}:`; a column in which all rows say the same has its value here.
+    /// The head of the table: `[3]{id,name{first,last},kind=guest}:`. A column with the same value
+    /// in every row has that value here.
     #[must_use]
     pub fn head(&self) -> String {
         format!("[{}]{}", self.rows.len(), self.columns_head())
     }
 
-    /// The same without the number of rows.
+    /// The head without the number of rows.
     #[must_use]
     pub fn columns_head(&self) -> String {
         let mut head = String::from("{");
@@ -135,7 +137,7 @@ impl<'j> Table<'j> {
         head
     }
 
-    /// The value that every row has in a column.
+    /// The value of a column, if it is the same in every row.
     fn common(&self, column: usize) -> Option<&'j Json> {
         if self.rows.len() < LEAST_ROWS {
             return None;
@@ -148,7 +150,8 @@ impl<'j> Table<'j> {
         cells.all(|cell| cell == Some(first)).then_some(first)
     }
 
-    /// The rows, each as one line without line break: cells separated by commas, nothing where a row lacks a column.
+    /// The rows, each as one line without line break. Commas separate the cells; a cell is empty
+    /// where its row lacks the column.
     pub fn rows(&self) -> impl Iterator<Item = String> + '_ {
         let shown: Vec<usize> = (0..self.columns.len())
             .filter(|at| self.common(*at).is_none())
@@ -168,8 +171,8 @@ impl<'j> Table<'j> {
     }
 }
 
-/// Appends a value so that it cannot be mistaken for another one between commas, colons and brackets: strings bare
-/// where they look like nothing else, anything else as JSON without white space.
+/// Appends a value so that it is unambiguous between commas, colons and brackets: a string without
+/// quotes if it cannot be mistaken for anything else, any other value as JSON without white space.
 pub fn write_cell(value: &Json, out: &mut String) {
     match value {
         Json::String(text) if is_plain(text) => out.push_str(text),
@@ -185,8 +188,8 @@ fn is_plain(text: &str) -> bool {
         && !is_number(text)
 }
 
-/// A JSON text in its shortest lossless form: without white space, and with lists of like objects as tables. `None` when
-/// it is no object or list.
+/// The shortest lossless form of a JSON text: without white space, and with lists of like objects
+/// as tables. `None` if the text is not an object or a list.
 #[must_use]
 pub fn shortest(text: &str) -> Option<String> {
     let json = Json::parse(text)?;
@@ -198,7 +201,7 @@ pub fn shortest(text: &str) -> Option<String> {
     )
 }
 
-/// The value with its lists of like objects as tables; `None` where there are none near the top.
+/// The value with its lists of like objects as tables. `None` if there are none near the top.
 fn tabular(json: &Json) -> Option<String> {
     let mut out = String::new();
     match json {
@@ -207,7 +210,7 @@ fn tabular(json: &Json) -> Option<String> {
                 write_table(&table, "", &mut out);
                 return Some(out);
             }
-            // Lists of lists of like objects: one block each.
+            // A list of lists of like objects becomes one block for each inner list.
             if items.is_empty() {
                 return None;
             }

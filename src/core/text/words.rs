@@ -1,12 +1,15 @@
-//! Words, and what they are worth by their looks: identifiers, numbers, dates and paths are what later calls need.
+//! Words and their scores. The form of a word says how likely later calls need it: identifiers,
+//! numbers, dates and paths score highest.
 
-/// The longest word that is looked at (bytes); longer runs are data, not names.
+/// Longest word, in bytes. Longer runs are data, not names.
 const LONGEST_WORD: usize = 80;
 
-/// From this worth on a value says something on its own: not a small number, a time of day or a plain word.
+/// Least score of a value that is informative on its own, unlike small numbers, times of day and
+/// plain words.
 pub(in crate::core) const INFORMATIVE: f32 = 0.75;
 
-/// The words of a text: runs of letters, digits and what joins them in names, paths, dates and numbers.
+/// The words of a text: runs of letters and digits, with the characters that join them in names,
+/// paths, dates and numbers.
 pub(in crate::core) fn words_of(text: &str) -> impl Iterator<Item = &str> {
     const JOINS: [char; 6] = ['.', '/', '#', '@', ':', '-'];
     text.split(|c: char| !(c.is_alphanumeric() || c == '_' || JOINS.contains(&c)))
@@ -17,7 +20,8 @@ pub(in crate::core) fn words_of(text: &str) -> impl Iterator<Item = &str> {
         .filter(|word| word.len() >= 2 && word.len() <= LONGEST_WORD)
 }
 
-/// The names that stand whole at the beginning or at the end of a path or a dotted name.
+/// The parts of a path or dotted name that begin or end at a separator: all of its tails, then all
+/// of its heads.
 pub(in crate::core) fn parts_of(word: &str) -> impl Iterator<Item = &str> {
     let behind = word
         .match_indices(['/', '.'])
@@ -28,7 +32,7 @@ pub(in crate::core) fn parts_of(word: &str) -> impl Iterator<Item = &str> {
     behind.chain(before).filter(|part| part.len() >= 2)
 }
 
-/// Whether a word is a name of something in code or in a file system.
+/// Whether a word looks like a name in code or in a file system.
 pub(in crate::core) fn is_name(word: &str) -> bool {
     let mut before = ' ';
     let hump = word
@@ -39,7 +43,7 @@ pub(in crate::core) fn is_name(word: &str) -> bool {
         && (hump || word.contains(|c: char| !c.is_alphabetic()))
 }
 
-/// What a word is worth by its looks.
+/// The score of a word by its form.
 pub(in crate::core) fn shape(word: &str) -> f32 {
     let (mut digits, mut lower, mut upper, mut joins, mut hump) = (0, 0, 0, 0, false);
     let mut before = ' ';
@@ -79,7 +83,8 @@ fn is_time(word: &str) -> bool {
             .all(|b| b.is_ascii_digit() || b":.-+TZ".contains(&b))
 }
 
-/// Whether a word names a file or a place below others: neither `and/or` nor the `/p` of a closing tag.
+/// Whether a word looks like the path of a file or folder. Neither `and/or` nor the `/p` of a
+/// closing tag does.
 fn is_path(word: &str) -> bool {
     let slashes = word.bytes().filter(|b| *b == b'/').count();
     slashes >= 2 || (slashes == 1 && !word.starts_with('/') && word.contains('.'))

@@ -1,7 +1,9 @@
-//! Decodes `content-encoding` piece by piece, for those who read an answer on the side. Must not know what is read.
+//! Decodes `content-encoding` piece by piece, for readers that watch an answer on the side. It must
+//! not know what is read.
 //!
-//! Memory is bounded by the formats' windows (32 KiB for gzip and deflate, 16 MiB for br, 8 MiB for zstd) and what a
-//! piece of `STEP_BYTES` can come to; time by the limit that its user sets on what comes out.
+//! Memory is bounded by the windows of the formats (32 KiB for gzip and deflate, 16 MiB for br, 8
+//! MiB for zstd) and by the output of one piece of `STEP_BYTES`. The caller's limit on the output
+//! bounds the time.
 
 use std::fmt;
 use std::io::{self, Write};
@@ -10,22 +12,22 @@ use brotli_decompressor::{BrotliDecompressStream, BrotliResult, BrotliState, Sta
 use flate2::write::{DeflateDecoder, MultiGzDecoder, ZlibDecoder};
 use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
 
-/// Input that is decoded at a time.
+/// Bytes of input that are decoded at a time.
 const STEP_BYTES: usize = 1_024;
-/// Output of the brotli decoder at a time.
+/// Size of the brotli decoder's output buffer, bytes.
 const BROTLI_BYTES: usize = 8 * 1_024;
-/// The largest window of zstd: what RFC 9659 allows for `content-encoding`.
+/// Largest window of zstd, bytes: the limit of RFC 9659 for `content-encoding`.
 const ZSTD_WINDOW_BYTES: u64 = 8 << 20;
-/// The largest block of zstd.
+/// Largest block of zstd, bytes.
 const ZSTD_BLOCK_BYTES: usize = 128 * 1_024;
 
-/// Why nothing more is decoded.
+/// Why decoding stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Stopped {
-    /// It is not in the encoding that it claims.
+    /// The bytes are not valid in the announced encoding.
     #[error("not in the encoding that it claims")]
     Broken,
-    /// More would come out of it than the limit allows.
+    /// The output would exceed the limit.
     #[error("longer than the limit when decoded")]
     TooLong,
 }
@@ -38,7 +40,8 @@ pub struct Decoder {
 
 enum Format {
     Gzip(MultiGzDecoder<Sink>),
-    /// `deflate` before its first byte: by the standard it is zlib, but some servers send it bare.
+    /// `deflate` before its first byte. The standard asks for the zlib format, but some servers
+    /// send bare deflate.
     Undecided(Sink),
     Zlib(ZlibDecoder<Sink>),
     Deflate(DeflateDecoder<Sink>),
@@ -55,8 +58,8 @@ impl fmt::Debug for Decoder {
 }
 
 impl Decoder {
-    /// The decoder for a value of `content-encoding`, for at most `limit` decoded bytes. `None` for what is not known
-    /// here, and for several encodings on top of each other.
+    /// The decoder for a value of `content-encoding`, for at most `limit` decoded bytes. `None` for
+    /// unknown encodings, and for several encodings on top of each other.
     #[must_use]
     pub fn new(encoding: &str, limit: usize) -> Option<Self> {
         let sink = Sink {
@@ -77,11 +80,12 @@ impl Decoder {
         })
     }
 
-    /// Takes the next encoded bytes and hands over what they decode to, in pieces. What a zstd frame holds comes when its
-    /// window is full or the frame ends, all else as soon as it can be known.
+    /// Decodes the next bytes and passes the output on in pieces. The output of a zstd frame comes
+    /// when its window is full or the frame ends; the output of other formats comes as early as
+    /// possible.
     ///
     /// # Errors
-    /// [`Stopped`]; what came out before is right, and nothing more will.
+    /// [`Stopped`]. Earlier output is valid, and no more will follow.
     pub fn push(&mut self, bytes: &[u8], out: &mut impl FnMut(&[u8])) -> Result<(), Stopped> {
         for piece in bytes.chunks(STEP_BYTES) {
             if let Some(stopped) = self.stopped {
@@ -107,7 +111,7 @@ impl Format {
     fn push(&mut self, piece: &[u8]) -> io::Result<()> {
         if let Format::Undecided(sink) = self {
             let sink = std::mem::take(sink);
-            // The first byte of zlib names the method, 8, in its lower half.
+            // The lower half of the first byte of zlib is the method, 8.
             *self = match piece.first() {
                 Some(first) if first & 0x0f == 8 => Format::Zlib(ZlibDecoder::new(sink)),
                 _ => Format::Deflate(DeflateDecoder::new(sink)),
@@ -135,7 +139,7 @@ impl Format {
     }
 }
 
-/// Where decoded bytes go: to the limit and no further.
+/// Collects decoded bytes up to the limit.
 #[derive(Default)]
 struct Sink {
     bytes: Vec<u8>,
@@ -169,7 +173,7 @@ struct Brotli {
 
 impl Brotli {
     fn new(sink: Sink) -> Self {
-        // Strict: without the large windows that the standard does not know.
+        // Strict mode refuses the large windows that are not in the standard.
         let state = BrotliState::new_strict(
             StandardAlloc::default(),
             StandardAlloc::default(),
@@ -210,18 +214,19 @@ impl Brotli {
     }
 }
 
-/// Feeds the decoder whole headers and blocks, one at a time: it cannot go on from half of one, and many small ones
-/// together can come to anything.
+/// Feeds the zstd decoder one complete header or block at a time. It cannot resume within one, and
+/// many small ones together can produce any amount of output.
 struct Zstd {
     decoder: FrameDecoder,
-    /// What did not make a whole header or block yet.
+    /// Bytes of an incomplete header or block.
     input: Vec<u8>,
-    /// Within a frame; whether a checksum ends it.
+    /// Set within a frame: whether the frame ends with a checksum.
     frame: Option<bool>,
     sink: Sink,
 }
 
-/// A frame's header, as far as its length goes: magic number, descriptor.
+/// Position of the descriptor in a frame's header, after the magic number. The descriptor
+/// determines the header's length.
 const ZSTD_DESCRIPTOR_AT: usize = 4;
 
 impl Zstd {
@@ -247,7 +252,8 @@ impl Zstd {
         Ok(())
     }
 
-    /// Decodes the header or block at the beginning of `input` and tells its length; nothing while it is not whole.
+    /// Decodes the header or block at the beginning of `input` and returns its length. `None` while
+    /// it is incomplete.
     fn step(&mut self, input: &[u8]) -> io::Result<Option<usize>> {
         let broken = || io::Error::from(io::ErrorKind::InvalidData);
         let Some(checksum) = self.frame else {
@@ -308,7 +314,8 @@ mod tests {
 
     use super::*;
 
-    /// `{"usage":{"prompt_tokens":77},"x":"` and 400 times `brotli `, then `"}`; encoded by the reference encoder.
+    /// `{"usage":{"prompt_tokens":77},"x":"` and 400 times `brotli `, then `"}`; encoded by the
+    /// reference encoder.
     const BROTLI: &[u8] = &[
         0x1b, 0x14, 0x0b, 0xf8, 0x1d, 0x07, 0x76, 0x2c, 0xb3, 0x4e, 0x30, 0x0e, 0xa7, 0x87, 0xa5,
         0x8b, 0xbe, 0xb1, 0x75, 0x65, 0x9b, 0x5f, 0x79, 0x8a, 0x08, 0x43, 0x49, 0x89, 0xdc, 0x84,

@@ -1,4 +1,5 @@
-//! What a list of models (`GET /v1/models`) says about context lengths. Servers agree on the list and on nothing in it.
+//! Reads context lengths from a list of models (`GET /v1/models`). Servers agree on the list, but
+//! not on the fields of its entries.
 
 use std::collections::HashMap;
 
@@ -7,17 +8,19 @@ use serde_json::value::RawValue;
 
 use crate::core::json::Json;
 
-/// Entries of a list that are read; the largest public ones have some hundreds.
+/// Largest number of entries that are read. The largest public lists have some hundreds.
 pub const MAX_ENTRIES: usize = 4_096;
-/// The longest name of a model that is kept, bytes.
+/// Longest name of a model that is kept, bytes.
 const MAX_NAME_BYTES: usize = 256;
-/// What may be a context length, tokens. As small as a policy may set it: llama.cpp is run with `-c 512` in earnest. Less
-/// is how some lists say "none" (0, 1, -1); more than the upper bound is a mistake.
+/// Plausible context lengths, tokens. The lower bound is that of a policy's window, because
+/// llama.cpp is really run with `-c 512`. Some lists state 0, 1 or -1 for an unknown length, and
+/// figures above the upper bound are mistakes.
 const PLAUSIBLE: std::ops::RangeInclusive<u64> = 256..=20_000_000;
 
-/// Where entries say it, as paths. Of several figures the smallest counts: what is loaded or served is never more than
-/// what is possible, and a window that is too small costs less than one that is too large. `n_ctx_train` is not among
-/// them: it is what the model could do, not what this server allows.
+/// Paths of the fields that hold a context length. If an entry has several, the smallest counts:
+/// the loaded or served length never exceeds the possible one, and a window that is too small costs
+/// less than one that is too large. `n_ctx_train` is left out, because it is a property of the
+/// model and not of the server.
 const FIELDS: [&[&str]; 10] = [
     &["max_model_len"],                  // vLLM, SGLang
     &["context_length"],                 // OpenRouter, Together, llama-swap
@@ -31,16 +34,16 @@ const FIELDS: [&[&str]; 10] = [
     &["metadata", "context_length"],     // DeepInfra
 ];
 
-/// What an upstream says about its models' windows.
+/// The context lengths that an upstream's list states.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Listing {
-    /// Context length by the name that requests use, tokens.
+    /// Context length in tokens, by the name that requests use.
     pub windows: HashMap<String, u64>,
-    /// The context length of whatever name a request uses: llama.cpp with one model answers to any.
+    /// Context length for any name: llama.cpp with a single model answers to every name.
     pub any: Option<u64>,
 }
 
-/// The object around a list: OpenAI's `data`, others' `models`.
+/// The object around a list: `data` for OpenAI, `models` for others.
 #[derive(Deserialize)]
 struct Wrapped<'a> {
     #[serde(borrow, default)]
@@ -49,7 +52,8 @@ struct Wrapped<'a> {
     models: Option<Vec<&'a RawValue>>,
 }
 
-/// Reads an answer. `None` for what is no list of models; entries that say nothing usable are passed over.
+/// Reads an answer. `None` if it is not a list of models. Entries without a usable figure are
+/// skipped.
 #[must_use]
 pub fn read(body: &[u8]) -> Option<Listing> {
     let entries: Vec<&RawValue> = if body.trim_ascii_start().starts_with(b"[") {
@@ -60,7 +64,8 @@ pub fn read(body: &[u8]) -> Option<Listing> {
     };
     let alone = entries.len() == 1;
     let mut listing = Listing::default();
-    // Adapters that vLLM serves on top of a model have its window, and do not say so.
+    // An adapter that vLLM serves on top of a model has the window of that model, but its entry
+    // does not state it.
     let mut heirs: Vec<(String, String)> = Vec::new();
     for entry in entries
         .iter()
@@ -88,7 +93,7 @@ pub fn read(body: &[u8]) -> Option<Listing> {
     Some(listing)
 }
 
-/// A name that stands twice has the smaller window.
+/// Records a window. A name that occurs twice gets the smaller one.
 fn learn(listing: &mut Listing, name: &str, window: u64) {
     if let Some(known) = listing.windows.get_mut(name) {
         *known = window.min(*known);
@@ -112,7 +117,8 @@ fn number(value: &Json) -> Option<u64> {
     }
 }
 
-/// What requests may call it. Beside an `id`, a `name` is for people.
+/// The names that requests may use for a model. A `name` next to an `id` is for people and is
+/// ignored.
 fn names(entry: &Json) -> impl Iterator<Item = &str> {
     let name = text(entry.get("id"))
         .or_else(|| text(entry.get("name")))

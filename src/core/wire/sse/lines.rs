@@ -1,19 +1,21 @@
-//! Reads the data of events. Keeps at most one line; a longer one is skipped, the stream goes on.
+//! Reads the data lines of an event stream. At most one line is kept. A longer line is skipped, and
+//! reading goes on after it.
 
-/// The longest line that is looked at, bytes.
+/// Longest line that is read, bytes.
 const MAX_LINE_BYTES: usize = 256 * 1024;
 
 /// An incremental reader of the `data` lines of an event stream.
 #[derive(Debug, Default)]
 pub struct Lines {
     line: Vec<u8>,
-    /// The present line is too long: skip to its end.
+    /// The current line is too long: skip to its end.
     skipping: bool,
 }
 
 impl Lines {
-    /// Takes the next bytes of the stream and calls `data` with the payload of every `data` line that they complete.
-    /// A line ends with `\n`, `\r\n` or `\r`; comments and other fields are passed over.
+    /// Takes the next bytes of the stream, and calls `data` with the payload of every `data` line
+    /// that they complete. A line ends with `\n`, `\r\n` or `\r`. Comments and other fields are
+    /// ignored.
     pub fn push(&mut self, mut bytes: &[u8], data: &mut impl FnMut(&[u8])) {
         while let Some(end) = memchr::memchr2(b'\n', b'\r', bytes) {
             let (line, rest) = bytes.split_at(end);
@@ -28,7 +30,8 @@ impl Lines {
         self.keep(bytes);
     }
 
-    /// Takes what follows the last line end as a line: some servers do not end their last one.
+    /// Handles the rest after the last line end as a line, because some servers do not end the last
+    /// one.
     pub fn finish(&mut self, data: &mut impl FnMut(&[u8])) {
         if !self.skipping {
             payload(&self.line, data);
