@@ -1,5 +1,5 @@
-//! Baler: a sidecar proxy in front of an OpenAI-compatible LLM API that keeps long conversations inside the model's
-//! context window.
+#![doc = include_str!("README.md")]
+
 pub mod admin;
 pub mod app;
 pub mod background;
