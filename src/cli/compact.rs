@@ -1,6 +1,6 @@
 //! `baler compact`: the compaction core as a filter, for trying policies out and for measuring them.
 
-use crate::core::wire::chat::measure;
+use crate::core::wire::Dialect;
 use std::fmt::Write as _;
 use std::io::{Read, Write};
 use std::process::ExitCode;
@@ -147,12 +147,17 @@ fn compacted(
         return unchanged(&"no policy matches");
     };
     let encoding = Encoding::for_model(model.unwrap_or_default());
-    let measures: Vec<Measure> = chat
+    let measured = chat
         .messages
         .iter()
-        .map(|message| measure(message, encoding))
-        .collect();
+        .map(|entry| Dialect::ChatCompletions.measure(entry.raw, encoding))
+        .collect::<Result<Vec<Measure>, _>>();
+    let measures = match measured {
+        Ok(measures) => measures,
+        Err(unreadable) => return unchanged(&unreadable),
+    };
     let conversation = MeasuredConversation {
+        dialect: Dialect::ChatCompletions,
         messages: &chat.messages,
         measures: &measures,
         exchanges: &exchanges,
@@ -223,7 +228,7 @@ fn compacted(
     let Ok((edits, reason, reports)) = ran else {
         return unchanged(&"stopped");
     };
-    if let Err(invalid) = validate(&chat.messages, &edits) {
+    if let Err(invalid) = validate(Dialect::ChatCompletions, &chat.messages, &edits) {
         return unchanged(&invalid);
     }
     let after = size_of_edited(&conversation, &edits);
@@ -317,7 +322,7 @@ fn target(
     let instructions = conversation
         .measures
         .iter()
-        .take_while(|measure| measure.role.is_instruction());
+        .take_while(|measure| measure.speaker.is_instruction());
     let fixed = conversation.fixed_tokens + instructions.map(|measure| measure.tokens).sum::<u64>();
     Some(fixed + scale(before.tokens.saturating_sub(fixed), ratio))
 }

@@ -1,6 +1,6 @@
 //! The ledger in memory: caches, each bounded, the least used entries leave first.
 
-use crate::core::wire::chat::measure;
+use crate::core::wire::Dialect;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -16,7 +16,7 @@ use crate::core::summary::Summary;
 use crate::core::tokens::Calibration;
 use crate::core::tokens::Encoding;
 use crate::core::wire::chat::count_fixed;
-use crate::core::wire::chat::{Message, Outline, Unreadable};
+use crate::core::wire::chat::{Outline, Unreadable};
 
 /// Bytes that one entry of reported usage takes, bookkeeping included.
 const USAGE_BYTES: u64 = 128;
@@ -227,7 +227,7 @@ impl Ledger {
         if let Some(measure) = self.measures.get(&key) {
             return Ok(measure);
         }
-        let measure = measure(&Message::parse(raw)?, encoding);
+        let measure = Dialect::ChatCompletions.measure(raw, encoding)?;
         self.measures.insert(key, measure);
         Ok(measure)
     }
@@ -244,8 +244,9 @@ mod tests {
         let text = "x".repeat(10_000);
         let raw = format!(r#"{{"role":"user","content":"{text}"}}"#);
         for n in 0..1_000_u32 {
-            let messages = [Message::parse(&raw).unwrap()];
-            let new = Replacement::new(raw.clone(), Encoding::O200K).unwrap();
+            let dialect = Dialect::ChatCompletions;
+            let messages = [dialect.entry(&raw).unwrap()];
+            let new = Replacement::new(dialect, raw.clone(), Encoding::O200K).unwrap();
             ledger.keep_checkpoint(
                 Fingerprint::of(&n.to_le_bytes()),
                 Checkpoint::freeze(&messages, &[Edit::Replace(Arc::new(new))]),

@@ -22,6 +22,7 @@ use crate::core::policy::{Mode, OnUnfit, Policy};
 use crate::core::strategy::{ExternalInputs, Need, Stopped, WebhookAnswer};
 use crate::core::summary::{PendingSummary, Summaries};
 use crate::core::tokens::Encoding;
+use crate::core::wire::Dialect;
 use crate::core::wire::chat::{Chat, Outline};
 use crate::core::{Cancel, Cancelled};
 use crate::observe::{Action, Phase, compaction_happened};
@@ -302,6 +303,7 @@ fn answer(proxy: &Proxy, request: &PlanRequest, cancel: &Cancel) -> Result<PlanO
         return Ok(pass("broken_pairing"));
     };
     let conversation = MeasuredConversation {
+        dialect: Dialect::ChatCompletions,
         messages: &chat.messages,
         measures: &measures,
         exchanges: &exchanges,
@@ -348,7 +350,8 @@ fn conclude(
     seeds: Seeds,
 ) -> Result<Planned, Failure> {
     if plan.edited() {
-        validate(&chat.messages, &plan.edits).map_err(|_| Failure::Invalid)?;
+        validate(Dialect::ChatCompletions, &chat.messages, &plan.edits)
+            .map_err(|_| Failure::Invalid)?;
     }
     if plan.replayed {
         &proxy.metrics.checkpoint_hits

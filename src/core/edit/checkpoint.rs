@@ -1,24 +1,24 @@
 //! A checkpoint: the edits of one compaction, frozen. It stores edits, not the conversation: the client sends the
 //! originals again each time.
 
-use super::{Edit, Replacement};
-use crate::core::wire::chat::Message;
+use super::edits::{Edit, Replacement};
+use crate::core::conversation::Entry;
 
-/// One compaction, recorded for the exact prefix it was made from. The prefix is the key it is kept under.
+/// One compaction, recorded for the exact prefix it was made from. The prefix is its key in the ledger.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Checkpoint {
-    /// Per message of the prefix, instructions left out; what is missing at the end is [`Edit::Keep`].
+    /// One per message of the prefix, instructions left out; those that are missing at the end are [`Edit::Keep`].
     edits: Box<[Edit]>,
 }
 
 impl Checkpoint {
     /// Freezes `edits`, one per message of `messages`.
     #[must_use]
-    pub fn freeze(messages: &[Message<'_>], edits: &[Edit]) -> Self {
+    pub fn freeze(messages: &[Entry<'_>], edits: &[Edit]) -> Self {
         let mut kept: Vec<Edit> = messages
             .iter()
             .zip(edits)
-            .filter(|(message, _)| !message.role.is_instruction())
+            .filter(|(message, _)| !message.speaker.is_instruction())
             .map(|(_, edit)| edit.clone())
             .collect();
         let used = kept
@@ -33,12 +33,12 @@ impl Checkpoint {
 
     /// Its edits for `messages`, a list that begins with the prefix it was made from: one per message.
     #[must_use]
-    pub fn thaw(&self, messages: &[Message<'_>]) -> Vec<Edit> {
+    pub fn thaw(&self, messages: &[Entry<'_>]) -> Vec<Edit> {
         let mut frozen = self.edits.iter();
         messages
             .iter()
             .map(|message| {
-                if message.role.is_instruction() {
+                if message.speaker.is_instruction() {
                     Edit::Keep
                 } else {
                     frozen.next().cloned().unwrap_or(Edit::Keep)
@@ -47,7 +47,7 @@ impl Checkpoint {
             .collect()
     }
 
-    /// Bytes it takes in memory, roughly.
+    /// Bytes that it takes in memory, roughly.
     #[must_use]
     pub fn weight_bytes(&self) -> usize {
         let new = |edit: &Edit| {

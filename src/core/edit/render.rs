@@ -1,9 +1,8 @@
-//! From edits to bytes: slices of the client's body plus the few new pieces, and the check that what comes out is a
-//! valid chat.
+//! From edits to bytes: slices of the client's body plus the few new pieces.
 
 use std::ops::Range;
 
-use crate::core::edit::Edit;
+use super::edits::Edit;
 use crate::core::wire::chat::Chat;
 
 /// A run of the bytes to send.
@@ -13,11 +12,11 @@ pub enum Piece {
     Client(Range<usize>),
     /// A new message.
     New(Box<str>),
-    /// The comma between two messages that were not neighbours.
+    /// The comma between two messages that were not neighbours before.
     Comma,
 }
 
-/// The body with `edits` (one per message) applied. Neighbouring runs of the client's bytes are one piece.
+/// The body under `edits` (one per message). Neighbouring runs of the client's bytes are one piece.
 #[must_use]
 pub fn render(chat: &Chat<'_>, edits: &[Edit]) -> Vec<Piece> {
     let mut pieces: Vec<Piece> = Vec::new();

@@ -6,23 +6,28 @@ use std::ops::Range;
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
-/// The text of a JSON string, borrowed when it has no escapes. `None` when `raw` is no string or holds a lone surrogate.
+/// The text of a JSON string, borrowed when it has no escapes. `None` when `raw` is not a string or holds a lone surrogate.
 pub(crate) fn string(raw: &RawValue) -> Option<Cow<'_, str>> {
-    let inner = raw.get().strip_prefix('"')?.strip_suffix('"')?;
+    decoded(raw.get())
+}
+
+/// The same for a slice of JSON that is one value, without white space around it.
+pub(crate) fn decoded(raw: &str) -> Option<Cow<'_, str>> {
+    let inner = raw.strip_prefix('"')?.strip_suffix('"')?;
     if memchr::memchr(b'\\', inner.as_bytes()).is_none() {
         Some(Cow::Borrowed(inner))
     } else {
-        serde_json::from_str(raw.get()).ok().map(Cow::Owned)
+        serde_json::from_str(raw).ok().map(Cow::Owned)
     }
 }
 
-/// Where `part` stands in `whole`, of which it is a slice (bytes).
+/// The place of `part` in `whole`, of which it is a slice (bytes).
 pub(crate) fn span_in(whole: &str, part: &str) -> Range<usize> {
     let start = (part.as_ptr() as usize).saturating_sub(whole.as_ptr() as usize);
     start..start + part.len()
 }
 
-/// Reads a member as its raw JSON, for `deserialize_with` (and `default`): one that is `null` is not taken for absent.
+/// Reads a member as its raw JSON, for `deserialize_with` (and `default`): a member that is `null` is not taken for absent.
 pub(in crate::core) fn present<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<&'de RawValue>, D::Error> {

@@ -2,7 +2,7 @@
 
 use crate::core::Cancel;
 use crate::core::budget::Budget;
-use crate::core::conversation::Role;
+use crate::core::conversation::Speaker;
 use crate::core::conversation::{as_float, ratio, scale};
 use crate::core::edit::Edit;
 use crate::core::edit::{Draft, MeasuredConversation, Target, size_of_edited, tokens_of};
@@ -121,7 +121,7 @@ fn pays(
     let requests = 1 + conversation
         .measures
         .iter()
-        .filter(|measure| measure.role == Role::Assistant)
+        .filter(|measure| measure.speaker == Speaker::Assistant)
         .count() as u64;
     let first = before
         .iter()

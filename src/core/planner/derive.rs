@@ -3,7 +3,7 @@
 use crate::core::Cancel;
 use crate::core::budget::Budget;
 use crate::core::conversation::Measure;
-use crate::core::conversation::Role;
+use crate::core::conversation::{Author, Speaker};
 use crate::core::conversation::{Fingerprint, PrefixHash};
 use crate::core::conversation::{Size, scale};
 use crate::core::edit::Edit;
@@ -24,7 +24,7 @@ pub(super) fn checkpoint_chain(
     let mut digests = Vec::with_capacity(measures.len() + 1);
     digests.push(None);
     for (at, measure) in measures.iter().enumerate() {
-        if !measure.role.is_instruction() {
+        if !measure.speaker.is_instruction() {
             chain.push(&measure.digest);
         }
         digests.push(is_request_point(measures, at + 1).then(|| chain.digest()));
@@ -36,7 +36,7 @@ pub(super) fn checkpoint_chain(
 pub(super) fn is_request_point(measures: &[Measure], length: usize) -> bool {
     measures
         .get(length)
-        .is_none_or(|next| next.role == Role::Assistant)
+        .is_none_or(|next| next.speaker == Speaker::Assistant)
 }
 
 pub(super) struct Derived {
@@ -88,7 +88,7 @@ impl Watch<'_, '_> {
                     .iter()
                     .map(|new| SeenMessage {
                         seq,
-                        role: Role::User,
+                        role: conversation.dialect.role_of(Author::User),
                         tokens: new.tokens,
                     })
                     .collect(),

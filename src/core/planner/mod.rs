@@ -357,9 +357,11 @@ fn due(
         &draft,
         options,
         step.scope.older_than,
-        plan.budget,
-        now.max(high),
-        high.saturating_sub(now),
+        summary::Forecast {
+            budget: plan.budget,
+            tokens: now.max(high),
+            growth: high.saturating_sub(now),
+        },
         summaries,
     )
 }
