@@ -31,9 +31,9 @@ use baler::core::policy::Policy;
 use baler::core::policy::RequestFacts;
 use baler::core::strategy::ExternalInputs;
 use baler::core::tokens::Encoding;
+use baler::core::wire::Dialect;
 use baler::core::wire::chat::Chat;
 use baler::core::wire::chat::count_fixed;
-use baler::core::wire::chat::measure as measure_of;
 
 const RUNS: usize = 9;
 const ENCODING: Encoding = Encoding::O200K;
@@ -226,7 +226,11 @@ fn measured(body: &str) -> Vec<Measure> {
         .unwrap()
         .messages
         .iter()
-        .map(|message| measure_of(message, ENCODING))
+        .map(|entry| {
+            Dialect::ChatCompletions
+                .measure(entry.raw, ENCODING)
+                .unwrap()
+        })
         .collect()
 }
 
@@ -303,6 +307,7 @@ fn conversation<'a>(
     policy: &Policy,
 ) -> MeasuredConversation<'a> {
     MeasuredConversation {
+        dialect: Dialect::ChatCompletions,
         messages: &chat.messages,
         measures,
         exchanges,

@@ -8,7 +8,7 @@ use baler::core::Cancel;
 use baler::core::conversation::Fingerprint;
 use baler::core::conversation::Measure;
 use baler::core::conversation::Size;
-use baler::core::conversation::{Kind, Role, group};
+use baler::core::conversation::{Call, Content, Kind, Speaker, group};
 use baler::core::edit::{Checkpoint, Edit};
 use baler::core::edit::{MeasuredConversation, size_of_edited};
 use baler::core::edit::{assemble, render, validate};
@@ -20,9 +20,9 @@ use baler::core::policy::RequestFacts;
 use baler::core::strategy::{ExternalInputs, OVERSIZE};
 use baler::core::summary::{Spent, State, Summaries, Summary};
 use baler::core::tokens::Encoding;
+use baler::core::wire::Dialect;
 use baler::core::wire::chat::Chat;
 use baler::core::wire::chat::count_fixed;
-use baler::core::wire::chat::measure as measure_of;
 use proptest::prelude::*;
 
 use crate::generated::conversation;
@@ -85,9 +85,14 @@ impl Core {
         let measures: Vec<Measure> = chat
             .messages
             .iter()
-            .map(|message| measure(message.raw, &|| measure_of(message, encoding)))
+            .map(|message| {
+                measure(message.raw, &|| {
+                    DIALECT.measure(message.raw, encoding).unwrap()
+                })
+            })
             .collect();
         let conversation = MeasuredConversation {
+            dialect: DIALECT,
             messages: &chat.messages,
             measures: &measures,
             exchanges: &exchanges,
@@ -143,7 +148,7 @@ impl Core {
             &Cancel::default(),
         )
         .unwrap();
-        validate(&chat.messages, &plan.edits).unwrap();
+        validate(DIALECT, &chat.messages, &plan.edits).unwrap();
         let sent = assemble(body, &render(&chat, &plan.edits));
         let counted = [
             size_of_edited(&conversation, &vec![Edit::Keep; measures.len()]),
@@ -161,6 +166,8 @@ impl Core {
         }
     }
 }
+
+const DIALECT: Dialect = Dialect::ChatCompletions;
 
 /// The policy that `toml` describes.
 pub fn policy_of(toml: &str) -> Policy {
@@ -226,21 +233,25 @@ fn check_edits(body: &str, policy: &Policy, outcome: &Outcome) {
     // I2
     for (message, edit) in original.messages.iter().zip(&plan.edits) {
         for new in edit.new_messages() {
-            let new = baler::core::wire::chat::Message::parse(&new.json).expect("I2: a message");
+            let new = DIALECT.entry(&new.json).expect("I2: a message");
             match edit {
                 Edit::Stand(_) => assert!(
-                    matches!(new.role, Role::User | Role::Assistant),
+                    matches!(new.speaker, Speaker::User | Speaker::Assistant),
                     "I2: nothing synthetic instructs"
                 ),
                 _ => assert_eq!(new.role, message.role, "I2: roles are as they were"),
             }
-            assert!(new.content.is_some() || new.is_call(), "I2: not empty");
-            let valid = |call: &baler::core::wire::chat::Call<'_>| {
+            assert!(
+                new.content != Content::Absent || new.is_call(),
+                "I2: not empty"
+            );
+            let valid = |call: &Call<'_>| {
                 let arguments: String =
-                    serde_json::from_str(call.arguments.unwrap_or("\"{}\"")).unwrap();
+                    serde_json::from_str(call.arguments.map_or("\"{}\"", |text| text.raw()))
+                        .unwrap();
                 serde_json::from_str::<serde_json::Value>(&arguments).is_ok()
             };
-            for (call, original) in new.calls.iter().zip(&message.calls) {
+            for (call, original) in new.calls().zip(message.calls()) {
                 assert!(valid(call) || !valid(original), "I2: arguments stay JSON");
             }
         }
@@ -251,18 +262,18 @@ fn check_edits(body: &str, policy: &Policy, outcome: &Outcome) {
     let last_user = original
         .messages
         .iter()
-        .rposition(|message| message.role == Role::User);
+        .rposition(|message| message.speaker == Speaker::User);
     let first_user = original
         .messages
         .iter()
-        .position(|message| message.role == Role::User)
+        .position(|message| message.speaker == Speaker::User)
         .filter(|_| policy.pin.first_user);
     last_user.into_iter().chain(first_user).for_each(stays);
     original
         .messages
         .iter()
         .enumerate()
-        .filter(|(_, message)| message.role.is_instruction())
+        .filter(|(_, message)| message.speaker.is_instruction())
         .for_each(|(at, _)| stays(at));
     let newest = exchanges
         .iter()
