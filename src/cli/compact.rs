@@ -21,6 +21,7 @@ use crate::core::policy::{Policy, Reason, RequestFacts};
 use crate::core::strategy::{ExternalInputs, Need, Report, Stopped};
 use crate::core::summary::{PendingSummary, Summaries};
 use crate::core::tokens::Encoding;
+use crate::core::wire::Dialect;
 use crate::core::wire::chat::Outline;
 use crate::ledger::Ledger;
 use crate::observe::Metrics;
@@ -157,7 +158,7 @@ impl Filter<'_> {
         let model = outline.model.as_deref().map(str::to_owned);
         let model = model.as_deref();
         let encoding = Encoding::for_model(model.unwrap_or_default());
-        let session = Session::open_afresh(outline, encoding);
+        let session = Session::open_afresh(Dialect::ChatCompletions, outline, encoding);
         let session = session.map_err(|error| error.to_string())?;
         let policy = self.policy_for(model).ok_or("no policy matches")?;
         let request = RequestFacts {
@@ -334,7 +335,7 @@ fn target(session: &Session<'_>, flags: &CompactFlags) -> Option<u64> {
     let measures = session.measures();
     let instructions = measures
         .iter()
-        .take_while(|measure| measure.role.is_instruction());
+        .take_while(|measure| measure.speaker.is_instruction());
     let kept: u64 = instructions.map(|measure| measure.tokens).sum();
     let fixed = session.fixed_tokens() + kept;
     let all = measures.iter().map(|measure| measure.tokens).sum::<u64>() + session.fixed_tokens();

@@ -1,12 +1,12 @@
-//! How work learns that nobody waits for it any more.
+//! The flag that stops work for which nobody waits any more.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Tells thinking that nobody waits for its result any more.
+/// Set when nobody waits for the result of planning any more.
 #[derive(Debug, Default)]
 pub struct Cancel(AtomicBool);
 
-/// Thinking stopped because its [`Cancel`] was set.
+/// Planning stopped because its [`Cancel`] was set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("stopped: nobody waits for the result")]
 pub struct Cancelled;

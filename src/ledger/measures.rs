@@ -6,7 +6,8 @@ use quick_cache::sync::Cache;
 
 use crate::core::conversation::Measure;
 use crate::core::tokens::Encoding;
-use crate::core::wire::chat::{Message, Outline, Unreadable, count_fixed, measure};
+use crate::core::wire::chat::Outline;
+use crate::core::wire::{Dialect, Unreadable};
 
 /// Tool schemas and other fixed parts that are remembered.
 const MAX_FIXED: usize = 1_024;
@@ -18,8 +19,8 @@ type Bytes = [u64; 4];
 /// A cache of measures, bounded by number.
 #[derive(Debug)]
 pub struct Measures {
-    messages: Cache<(Bytes, Encoding), Measure>,
-    fixed: Cache<(Bytes, Encoding), u64>,
+    messages: Cache<(Bytes, Dialect, Encoding), Measure>,
+    fixed: Cache<(Bytes, Dialect, Encoding), u64>,
     /// Secret, so that nobody can make two texts that collide.
     key: Key,
 }
@@ -37,18 +38,18 @@ impl Measures {
 
     /// Prompt tokens beside the messages (tool schemas above all), counted only once for the same bytes.
     #[must_use]
-    pub fn fixed_tokens(&self, outline: &Outline<'_>, encoding: Encoding) -> u64 {
+    pub fn fixed_tokens(&self, dialect: Dialect, outline: &Outline<'_>, encoding: Encoding) -> u64 {
         if outline.fixed.parts().iter().all(|part| part.is_empty()) {
-            return count_fixed(outline, encoding);
+            return dialect.count_fixed(outline, encoding);
         }
         let mut hasher = HighwayHasher::new(self.key);
         for part in outline.fixed.parts() {
             hasher.append(&(part.len() as u64).to_le_bytes());
             hasher.append(part.as_bytes());
         }
-        let key = (hasher.finalize256(), encoding);
+        let key = (hasher.finalize256(), dialect, encoding);
         self.fixed.get(&key).unwrap_or_else(|| {
-            let tokens = count_fixed(outline, encoding);
+            let tokens = dialect.count_fixed(outline, encoding);
             self.fixed.insert(key, tokens);
             tokens
         })
@@ -57,16 +58,22 @@ impl Measures {
     /// The measure of a message, given its raw JSON; taken only once for the same bytes.
     ///
     /// # Errors
-    /// [`Unreadable`] when it is no plain message.
-    pub fn measure(&self, raw: &str, encoding: Encoding) -> Result<Measure, Unreadable> {
+    /// [`Unreadable`] when it is not a plain message.
+    pub fn measure(
+        &self,
+        dialect: Dialect,
+        raw: &str,
+        encoding: Encoding,
+    ) -> Result<Measure, Unreadable> {
         let key = (
             HighwayHasher::new(self.key).hash256(raw.as_bytes()),
+            dialect,
             encoding,
         );
         if let Some(measure) = self.messages.get(&key) {
             return Ok(measure);
         }
-        let measure = measure(&Message::parse(raw)?, encoding);
+        let measure = dialect.measure(raw, encoding)?;
         self.messages.insert(key, measure);
         Ok(measure)
     }

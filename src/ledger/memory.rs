@@ -199,7 +199,7 @@ mod tests {
     use super::*;
     use crate::core::edit::{Edit, Replacement};
     use crate::core::tokens::Encoding;
-    use crate::core::wire::chat::{Message, measure};
+    use crate::core::wire::Dialect;
 
     #[test]
     fn checkpoints_never_take_more_than_their_half() {
@@ -207,8 +207,9 @@ mod tests {
         let text = "x".repeat(10_000);
         let raw = format!(r#"{{"role":"user","content":"{text}"}}"#);
         for n in 0..1_000_u32 {
-            let measures = [measure(&Message::parse(&raw).unwrap(), Encoding::O200K)];
-            let new = Replacement::new(raw.clone(), Encoding::O200K).unwrap();
+            let dialect = Dialect::ChatCompletions;
+            let measures = [dialect.measure(&raw, Encoding::O200K).unwrap()];
+            let new = Replacement::new(dialect, raw.clone(), Encoding::O200K).unwrap();
             ledger.keep_checkpoint(
                 Fingerprint::of(&n.to_le_bytes()),
                 Checkpoint::freeze(&measures, &[Edit::Replace(Arc::new(new))]),

@@ -19,6 +19,7 @@ use crate::core::policy::{Mode, OnUnfit, Policy, RequestFacts};
 use crate::core::strategy::{ExternalInputs, Need, Stopped, WebhookAnswer};
 use crate::core::summary::{PendingSummary, Summaries};
 use crate::core::tokens::Encoding;
+use crate::core::wire::Dialect;
 use crate::core::wire::chat::Outline;
 use crate::observe::{Action, Phase, compaction_happened};
 use crate::proxy::Proxy;
@@ -231,13 +232,18 @@ fn answer(proxy: &Proxy, request: &PlanRequest, cancel: &Cancel) -> Result<PlanO
         Err(unreadable) => return pass(unreadable.as_str()),
     };
     clock.lap(Phase::View);
-    let encoding = request.encoding();
+    let (dialect, encoding) = (Dialect::ChatCompletions, request.encoding());
     let counting = Counting {
         encoding,
-        message: &|raw| proxy.ledger.measures.measure(raw, encoding),
-        fixed: &|outline| proxy.ledger.measures.fixed_tokens(outline, encoding),
+        message: &|raw| proxy.ledger.measures.measure(dialect, raw, encoding),
+        fixed: &|outline| {
+            proxy
+                .ledger
+                .measures
+                .fixed_tokens(dialect, outline, encoding)
+        },
     };
-    let session = match Session::open(outline, &counting, cancel) {
+    let session = match Session::open(dialect, outline, &counting, cancel) {
         Ok(session) => session,
         Err(NotPlanned::Unreadable(unreadable)) => return pass(unreadable.as_str()),
         Err(NotPlanned::Cancelled(_)) => return Err(Failure::Deadline),

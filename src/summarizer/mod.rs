@@ -25,7 +25,7 @@ use crate::core::conversation::scale;
 use crate::core::models;
 use crate::core::summary::{
     Answer, ChunkPlan, Limit, Manner, Options, PendingSummary, Rejected, Spent, State, Summary,
-    Terms, continued, request, validate,
+    SummaryModel, Terms, continued, request, validate,
 };
 use crate::core::tokens::Encoding;
 use crate::core::wire::chat::Chat;
@@ -439,9 +439,11 @@ async fn prepare(
             &exchanges,
             &due,
             &options,
-            &config.instructions,
-            window,
-            occasion.encoding(),
+            SummaryModel {
+                instructions: &config.instructions,
+                window,
+                encoding: occasion.encoding(),
+            },
         );
         // What is made anew from the originals is not what the upstream has in its cache.
         let anew = due.earlier.is_some() && !material.incremental;

@@ -6,9 +6,8 @@
 use std::path::PathBuf;
 
 use baler::core::tokens::Encoding;
-use baler::core::wire::chat::measure as measure_of;
-use baler::core::wire::chat::text_of;
-use baler::core::wire::chat::{Chat, Message};
+use baler::core::wire::Dialect;
+use baler::core::wire::chat::{Chat, count_message};
 
 use crate::invariants::Core;
 use crate::invariants::check;
@@ -35,7 +34,7 @@ pub fn corpus() -> Vec<(String, String, u64)> {
             let tokens = chat
                 .messages
                 .iter()
-                .map(|message| measure_of(message, Encoding::O200K).tokens)
+                .map(|message| count_message(message.raw, Encoding::O200K).unwrap())
                 .sum();
             (
                 path.file_stem().unwrap().to_string_lossy().into_owned(),
@@ -52,22 +51,23 @@ pub fn corpus() -> Vec<(String, String, u64)> {
 /// A list as people read it: who, how many tokens, and the beginning of what is said.
 fn shown(body: &str) -> String {
     let describe = |raw: &String| {
-        let message = Message::parse(raw).unwrap();
-        let mut text = text_of(&message).join("\n");
-        for call in &message.calls {
+        let entry = Dialect::ChatCompletions.entry(raw).unwrap();
+        let mut text = entry.texts().join("\n");
+        for call in entry.calls().filter(|call| call.legacy.is_none()) {
             text.push_str(&format!(
                 "\n→ {} {}",
                 call.name,
-                call.arguments.unwrap_or_default()
+                call.arguments.map_or("", |text| text.raw())
             ));
         }
         let synthetic = text.starts_with("<conversation_");
         let limit = if synthetic { 6_000 } else { 160 };
         let clipped: String = text.chars().take(limit).collect();
+        let (initial, rest) = entry.role.split_at(1);
         format!(
-            "{:?} {}: {}",
-            message.role,
-            measure_of(&message, Encoding::O200K).tokens,
+            "{}{rest} {}: {}",
+            initial.to_uppercase(),
+            count_message(raw, Encoding::O200K).unwrap(),
             clipped.escape_debug().to_string().replace("\\n", "\n  ")
         )
     };

@@ -23,7 +23,7 @@ fn counted(body: &[u8]) -> u64 {
         + chat
             .messages
             .iter()
-            .map(|message| count_message(message, Encoding::O200K))
+            .map(|message| count_message(message.raw, Encoding::O200K).unwrap())
             .sum::<u64>()
 }
 

@@ -6,8 +6,7 @@ use std::path::PathBuf;
 use baler::core::conversation::scale;
 use baler::core::models::Prices;
 use baler::core::tokens::Encoding;
-use baler::core::wire::chat::Message;
-use baler::core::wire::chat::measure as measure_of;
+use baler::core::wire::chat::count_message;
 
 use crate::invariants::Core;
 use crate::invariants::check;
@@ -72,7 +71,7 @@ fn price(before: &[(String, u64)], now: &[(String, u64)]) -> f64 {
 }
 
 fn counted(body: &str, counts: &mut HashMap<String, u64>) -> Vec<(String, u64)> {
-    let count = |raw: &String| measure_of(&Message::parse(raw).unwrap(), Encoding::O200K).tokens;
+    let count = |raw: &String| count_message(raw, Encoding::O200K).unwrap();
     messages_of(body.as_bytes())
         .into_iter()
         .map(|raw| (raw.clone(), *counts.entry(raw).or_insert_with_key(count)))

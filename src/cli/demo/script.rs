@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use crate::core::conversation::Role;
+use crate::core::conversation::Speaker;
 use crate::core::wire::chat::Chat;
 
 /// Events that the log lines are made of.
@@ -36,8 +36,8 @@ pub(super) fn reply(chat: &Chat<'_>) -> Value {
         .rev()
         .find_map(|message| {
             message
-                .calls
-                .first()?
+                .calls()
+                .next()?
                 .id
                 .strip_prefix("call_")?
                 .parse::<u32>()
@@ -48,7 +48,7 @@ pub(super) fn reply(chat: &Chat<'_>) -> Value {
     let asked = chat
         .messages
         .last()
-        .is_some_and(|message| message.role == Role::User);
+        .is_some_and(|message| message.speaker == Speaker::User);
     let note = if asked && last > 0 {
         "Shipment 3 is late because of customs; I go on with the next one."
     } else {

@@ -66,7 +66,7 @@ impl Model {
         let counts: Vec<u64> = chat
             .messages
             .iter()
-            .map(|message| count_message(message, Encoding::O200K))
+            .map(|message| count_message(message.raw, Encoding::O200K).unwrap_or(0))
             .collect();
         let prompt = PRIMER_TOKENS + counts.iter().sum::<u64>();
         let wanted = chat.outline.max_output_tokens.unwrap_or(0);

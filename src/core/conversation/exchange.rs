@@ -1,23 +1,22 @@
-//! Groups messages into exchanges, the smallest unit that may be cut, and refuses lists whose calls and results do not
+//! Groups entries into exchanges, the smallest unit that may be cut, and refuses lists whose calls and results do not
 //! match.
 
 use std::borrow::Borrow;
 
-use crate::core::conversation::Role;
-use crate::core::wire::chat::Message;
+use super::entry::{BlockId, Call, Entry, Speaker, ToolResult};
 
-/// What an exchange is made of.
+/// The kind of an exchange.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// One system or developer message.
+    /// One instruction.
     Instruction,
     /// One user message.
     User,
     /// One assistant message without calls.
     Assistant,
-    /// An assistant message with calls (or a legacy function call) and all of its results.
+    /// An assistant message with calls, and all of its results.
     Calls,
-    /// One message with a role this version does not know.
+    /// One message of a party that this version does not know.
     Other,
 }
 
@@ -26,13 +25,75 @@ pub enum Kind {
 pub struct Exchange {
     /// Index of its first message.
     pub first: usize,
-    /// Index behind its last message.
+    /// Index after its last message.
     pub end: usize,
-    /// What it is made of.
+    /// Its kind.
     pub kind: Kind,
 }
 
-/// The calls and results of a list do not match; it is not ours to repair.
+impl Exchange {
+    /// Its messages, out of all of the conversation's.
+    #[must_use]
+    pub fn of<'m, 'a>(&self, messages: &'m [Entry<'a>]) -> &'m [Entry<'a>] {
+        messages.get(self.first..self.end).unwrap_or_default()
+    }
+
+    /// Its results, oldest first, each with its address.
+    pub fn results<'m, 'a>(
+        &self,
+        messages: &'m [Entry<'a>],
+    ) -> impl Iterator<Item = (BlockId, &'m ToolResult<'a>)> + use<'m, 'a> {
+        let first = self.first;
+        self.of(messages)
+            .iter()
+            .enumerate()
+            .flat_map(move |(nth, entry)| {
+                entry
+                    .results()
+                    .map(move |(block, result)| (BlockId::new(first + nth, block), result))
+            })
+    }
+
+    /// The call that a result refers to by its id.
+    #[must_use]
+    pub fn call_of<'m, 'a>(
+        &self,
+        messages: &'m [Entry<'a>],
+        result: &ToolResult<'_>,
+    ) -> Option<&'m Call<'a>> {
+        let id = result.answers.as_deref()?;
+        messages
+            .get(self.first)?
+            .calls()
+            .find(|call| call.legacy.is_none() && call.id == id)
+    }
+
+    /// The name of the tool that gave a result.
+    #[must_use]
+    pub fn tool_of(&self, messages: &[Entry<'_>], result: &ToolResult<'_>) -> Option<String> {
+        let legacy = || {
+            messages
+                .get(self.first)?
+                .calls()
+                .find(|call| call.legacy.is_some() && !call.name.is_empty())
+        };
+        self.call_of(messages, result)
+            .map(|call| call.name.to_string())
+            .or_else(|| result.name.as_deref().map(str::to_owned))
+            .or_else(|| legacy().map(|call| call.name.to_string()))
+    }
+
+    /// The last cache mark in its messages.
+    #[must_use]
+    pub fn cache_mark<'a>(&self, messages: &[Entry<'a>]) -> Option<&'a str> {
+        self.of(messages)
+            .iter()
+            .rev()
+            .find_map(|entry| entry.cache_mark)
+    }
+}
+
+/// The calls and results of a list do not match. Baler does not repair such a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the tool calls and results of message {at} do not match")]
 pub struct BrokenPairing {
@@ -45,37 +106,30 @@ pub struct BrokenPairing {
 /// Ids are matched within one exchange only: weak clients use an id again in a later turn, or twice among parallel calls.
 ///
 /// # Errors
-/// [`BrokenPairing`] when a call lacks a result before the next message of another role, or a result lacks its call.
-pub fn group<'a>(messages: &[impl Borrow<Message<'a>>]) -> Result<Vec<Exchange>, BrokenPairing> {
+/// [`BrokenPairing`] when a call lacks a result before the next message of another party, or a result lacks its call.
+pub fn group<'a>(messages: &[impl Borrow<Entry<'a>>]) -> Result<Vec<Exchange>, BrokenPairing> {
     let mut exchanges = Vec::with_capacity(messages.len());
     let mut rest = messages.iter().map(Borrow::borrow).enumerate();
-    while let Some((first, message)) = rest.next() {
-        let kind = match message.role {
-            Role::System | Role::Developer => Kind::Instruction,
-            Role::User => Kind::User,
-            Role::Other => Kind::Other,
-            Role::Tool | Role::Function => return Err(BrokenPairing { at: first }),
-            Role::Assistant if message.is_call() => Kind::Calls,
-            Role::Assistant => Kind::Assistant,
+    while let Some((first, entry)) = rest.next() {
+        let kind = match entry.speaker {
+            Speaker::Instruction => Kind::Instruction,
+            Speaker::User => Kind::User,
+            Speaker::Other => Kind::Other,
+            Speaker::Tool => return Err(BrokenPairing { at: first }),
+            Speaker::Assistant if entry.is_call() => Kind::Calls,
+            Speaker::Assistant => Kind::Assistant,
         };
         let mut end = first + 1;
         if kind == Kind::Calls {
-            let mut open: Vec<&str> = message.calls.iter().map(|call| call.id.as_ref()).collect();
-            let mut open_functions = usize::from(message.function_call.is_some());
-            while open.len() + open_functions > 0 {
-                let broken = BrokenPairing { at: first };
-                let (at, result) = rest.next().ok_or(broken)?;
-                match result.role {
-                    Role::Tool => {
-                        let id = result.answers.as_deref().ok_or(BrokenPairing { at })?;
-                        let found = open
-                            .iter()
-                            .position(|open| *open == id)
-                            .ok_or(BrokenPairing { at })?;
-                        open.swap_remove(found);
-                    }
-                    Role::Function if open_functions > 0 => open_functions -= 1,
-                    _ => return Err(broken),
+            let broken = BrokenPairing { at: first };
+            let mut open = Open::of(entry);
+            while !open.is_empty() {
+                let (at, entry) = rest.next().ok_or(broken)?;
+                if entry.speaker != Speaker::Tool {
+                    return Err(broken);
+                }
+                for (_, result) in entry.results() {
+                    open.close(result).ok_or(BrokenPairing { at })?;
                 }
                 end = at + 1;
             }
@@ -83,4 +137,43 @@ pub fn group<'a>(messages: &[impl Borrow<Message<'a>>]) -> Result<Vec<Exchange>,
         exchanges.push(Exchange { first, end, kind });
     }
     Ok(exchanges)
+}
+
+/// Calls that have no result yet.
+struct Open<'e> {
+    ids: Vec<&'e str>,
+    legacy: usize,
+}
+
+impl<'e> Open<'e> {
+    fn of(entry: &'e Entry<'_>) -> Self {
+        let mut open = Open {
+            ids: Vec::new(),
+            legacy: 0,
+        };
+        for call in entry.calls() {
+            if call.legacy.is_some() {
+                open.legacy += 1;
+            } else {
+                open.ids.push(&call.id);
+            }
+        }
+        open
+    }
+
+    fn is_empty(&self) -> bool {
+        self.ids.is_empty() && self.legacy == 0
+    }
+
+    /// Takes a result for the call that it answers; `None` when there is no such call.
+    fn close(&mut self, result: &ToolResult<'_>) -> Option<()> {
+        if result.legacy {
+            self.legacy = self.legacy.checked_sub(1)?;
+            return Some(());
+        }
+        let id = result.answers.as_deref()?;
+        let found = self.ids.iter().position(|open| *open == id)?;
+        self.ids.swap_remove(found);
+        Some(())
+    }
 }

@@ -1,18 +1,21 @@
-//! What planning needs to know of a message beyond its bytes.
+//! What planning needs to know of a message besides its blocks.
 
-use super::{Fingerprint, Role};
+use super::entry::Speaker;
+use super::fingerprint::Fingerprint;
 
-/// What thinking needs to know of a message beyond its view: costly to find out, the same for the same bytes, so the
-/// shell keeps it by the digest of the raw message.
+/// The measure of a message. It is costly to take and the same for the same bytes, so the shell caches it by a hash of the
+/// raw message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Measure {
-    /// Who speaks.
-    pub role: Role,
-    /// Digest of the canonical content.
+    /// The party that speaks.
+    pub speaker: Speaker,
+    /// The wire format's own word for the role.
+    pub role: &'static str,
+    /// Fingerprint of the canonical content.
     pub digest: Fingerprint,
     /// Prompt tokens, overhead included.
     pub tokens: u64,
-    /// Whether all of it is text that any upstream counts. What images and other media cost differs by far, and reasoning
-    /// that is sent back is left out of the prompt by some.
+    /// Whether all of it is text that every upstream counts alike. Costs of images and other media differ widely, and some
+    /// upstreams leave reasoning that is sent back out of the prompt.
     pub is_plain: bool,
 }

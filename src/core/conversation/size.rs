@@ -1,7 +1,7 @@
 //! Sizes: how large a request is, and amounts of tokens as operators write them.
 
-use crate::core::conversation::Measure;
-use crate::core::conversation::Role;
+use super::entry::Speaker;
+use super::measure::Measure;
 
 /// `tokens × factor`, rounded down.
 #[must_use]
@@ -83,9 +83,9 @@ impl std::ops::SubAssign for Size {
 
 impl Size {
     /// One more message.
-    pub fn add(&mut self, message: &Measure) {
-        self.tokens += message.tokens;
+    pub fn add(&mut self, measure: &Measure) {
+        self.tokens += measure.tokens;
         self.messages += 1;
-        self.turns += u64::from(message.role == Role::User);
+        self.turns += u64::from(measure.speaker == Speaker::User);
     }
 }

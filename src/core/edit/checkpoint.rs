@@ -1,13 +1,13 @@
 //! A checkpoint: the edits of one compaction, frozen. It stores edits, not the conversation: the client sends the
 //! originals again each time.
 
-use super::{Edit, Replacement};
+use super::edits::{Edit, Replacement};
 use crate::core::conversation::Measure;
 
-/// One compaction, recorded for the exact prefix it was made from. The prefix is the key it is kept under.
+/// One compaction, recorded for the exact prefix it was made from. The prefix is its key in the ledger.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Checkpoint {
-    /// Per message of the prefix, instructions left out; what is missing at the end is [`Edit::Keep`].
+    /// One per message of the prefix, instructions left out; those that are missing at the end are [`Edit::Keep`].
     edits: Box<[Edit]>,
 }
 
@@ -18,7 +18,7 @@ impl Checkpoint {
         let mut kept: Vec<Edit> = measures
             .iter()
             .zip(edits)
-            .filter(|(measure, _)| !measure.role.is_instruction())
+            .filter(|(measure, _)| !measure.speaker.is_instruction())
             .map(|(_, edit)| edit.clone())
             .collect();
         let used = kept
@@ -38,7 +38,7 @@ impl Checkpoint {
         measures
             .iter()
             .map(|measure| {
-                if measure.role.is_instruction() {
+                if measure.speaker.is_instruction() {
                     Edit::Keep
                 } else {
                     frozen.next().cloned().unwrap_or(Edit::Keep)
@@ -47,7 +47,7 @@ impl Checkpoint {
             .collect()
     }
 
-    /// Bytes it takes in memory, roughly.
+    /// Bytes that it takes in memory, roughly.
     #[must_use]
     pub fn weight_bytes(&self) -> usize {
         let new = |edit: &Edit| {

@@ -1,135 +1,46 @@
-//! The list a strategy works on: the messages of one request point, what already became of them, and what may be
-//! touched.
+//! The list that a strategy works on: the messages of one request point, the edits made to them so far, and their zones.
+//!
+//! Strategies read entries and edit by meaning; the draft has the wire format carry the edits out.
 
-use super::measured::size_of;
-use super::{Keep, MeasuredConversation, Pin, Target, Zone, last_user, tokens_of};
-use crate::core::wire::chat::text_of;
+use std::borrow::Cow;
 use std::sync::Arc;
 
-use crate::core::conversation::Size;
-use crate::core::conversation::{Exchange, Kind};
-use crate::core::edit::is_synthetic;
-use crate::core::edit::{Edit, Replacement};
+use super::edits::{Edit, Replacement};
+use super::measured::{MeasuredConversation, size_of, tokens_of};
+use super::synthetic::{Tag, is_synthetic};
+use super::zones::{Keep, Pin, Target, Zone, assign};
+use crate::core::conversation::{Author, BlockId, Entry, Exchange, MediaKind, Size};
+use crate::core::wire::Change;
 
 /// A request's messages on the way to a smaller list.
 #[derive(Debug)]
 pub struct Draft<'a> {
     conversation: MeasuredConversation<'a>,
     edits: Vec<Edit>,
-    standing: Vec<Zone>,
+    zones: Vec<Zone>,
     size: Size,
 }
 
 impl<'a> Draft<'a> {
-    /// Continues from `edits` (one per message). `keep` says what of the newest part stays, but that never takes more
-    /// than a third of what the head leaves of the goal, its newest exchange aside.
+    /// Continues from `edits` (one per message). `keep` asks for a part of the newest messages to stay, which never takes
+    /// more than a third of the target that the head leaves, its newest exchange aside.
     #[must_use]
     pub fn new(
         conversation: MeasuredConversation<'a>,
         edits: Vec<Edit>,
         pin: &Pin,
         keep: &Keep,
-        goal: Target,
+        target: Target,
     ) -> Self {
-        let size = conversation.size_after(&edits);
-        let mut draft = Draft {
+        Draft {
+            size: conversation.size_after(&edits),
+            zones: assign(&conversation, &edits, pin, keep, target),
             conversation,
             edits,
-            standing: vec![Zone::Span; conversation.exchanges.len()],
-            size,
-        };
-        draft.assign(pin, keep, goal);
-        draft
-    }
-
-    fn assign(&mut self, pin: &Pin, keep: &Keep, goal: Target) {
-        let exchanges = self.conversation.exchanges;
-        let first_user = exchanges
-            .iter()
-            .position(|exchange| exchange.kind == Kind::User);
-        let last_user = last_user(self.conversation.messages);
-        let mut standing: Vec<Zone> = exchanges
-            .iter()
-            .enumerate()
-            .map(|(at, exchange)| {
-                let message = self.conversation.messages.get(exchange.first);
-                // The newest of all is what the request is about, whatever it looks like.
-                let newest = exchange.end == self.conversation.messages.len();
-                let synthetic = message.is_some_and(is_synthetic)
-                    && Some(exchange.first) != last_user
-                    && !newest;
-                if synthetic || matches!(self.edit(exchange.first), Edit::Stand(_)) {
-                    return Zone::Condensed;
-                }
-                let head = matches!(exchange.kind, Kind::Instruction | Kind::Other)
-                    || Some(exchange.first) == last_user
-                    || (pin.first_user && Some(at) == first_user)
-                    || self.pinned(exchange, pin);
-                if head { Zone::Head } else { Zone::Span }
-            })
-            .collect();
-
-        // The tail gets a share of what the head leaves.
-        let head: u64 = exchanges
-            .iter()
-            .zip(&standing)
-            .filter(|(_, standing)| **standing == Zone::Head)
-            .map(|(exchange, _)| self.tokens_in(exchange))
-            .sum();
-        let share = goal
-            .target
-            .saturating_sub(head + self.conversation.fixed_tokens)
-            / 3;
-        let (mut tokens, mut messages, mut turns, mut kept) = (0, 0, 0, 0);
-        for (at, exchange) in exchanges.iter().enumerate().rev() {
-            if self.is_gone(exchange) || exchange.kind == Kind::Instruction {
-                continue;
-            }
-            if standing.get(at) == Some(&Zone::Condensed) {
-                break;
-            }
-            // What is head was counted there.
-            let own = if standing.get(at) == Some(&Zone::Head) {
-                0
-            } else {
-                self.tokens_in(exchange)
-            };
-            let more = tokens + own;
-            let more_messages = messages + (exchange.end - exchange.first) as u64;
-            let wanted = more <= keep.tokens || turns < keep.turns || kept < keep.exchanges.max(1);
-            let too_much =
-                more > share || goal.messages.is_some_and(|limit| more_messages > limit / 2);
-            if !wanted || (too_much && kept > 0) {
-                break;
-            }
-            (tokens, messages, kept) = (more, more_messages, kept + 1);
-            turns += u64::from(exchange.kind == Kind::User);
-            if let Some(standing @ Zone::Span) = standing.get_mut(at) {
-                *standing = Zone::Tail;
-            }
         }
-        self.standing = standing;
     }
 
-    fn pinned(&self, exchange: &Exchange, pin: &Pin) -> bool {
-        let messages = self
-            .conversation
-            .messages
-            .get(exchange.first..exchange.end)
-            .unwrap_or_default();
-        pin.tools.as_ref().is_some_and(|globs| {
-            messages
-                .iter()
-                .flat_map(|m| &m.calls)
-                .any(|call| globs.is_match(call.name.as_ref()))
-        }) || pin.text.as_ref().is_some_and(|pattern| {
-            messages
-                .iter()
-                .any(|m| text_of(m).iter().any(|text| pattern.is_match(text)))
-        })
-    }
-
-    /// The request this is a draft of.
+    /// The request that this is a draft of.
     #[must_use]
     pub fn conversation(&self) -> &MeasuredConversation<'a> {
         &self.conversation
@@ -141,19 +52,19 @@ impl<'a> Draft<'a> {
         self.size
     }
 
-    /// What became of each message so far.
+    /// The edits, one per message.
     #[must_use]
     pub fn into_edits(self) -> Vec<Edit> {
         self.edits
     }
 
-    /// What became of message `at` so far.
+    /// The edit of message `at`.
     #[must_use]
     pub fn edit(&self, at: usize) -> &Edit {
         self.edits.get(at).unwrap_or(&Edit::Keep)
     }
 
-    /// Prompt tokens of message `at` as it stands now.
+    /// Prompt tokens of message `at` as it is now.
     #[must_use]
     pub fn tokens_at(&self, at: usize) -> u64 {
         self.conversation
@@ -162,11 +73,18 @@ impl<'a> Draft<'a> {
             .map_or(0, |measure| tokens_of(measure, self.edit(at)))
     }
 
-    /// Prompt tokens of an exchange as it stands now.
+    /// Prompt tokens of an exchange as it is now.
     #[must_use]
     pub fn tokens_in(&self, exchange: &Exchange) -> u64 {
-        (exchange.first..exchange.end)
-            .map(|at| self.tokens_at(at))
+        self.conversation.tokens_in(exchange, &self.edits)
+    }
+
+    /// Prompt tokens of exchanges as they are now.
+    #[must_use]
+    pub fn tokens_of<'e>(&self, exchanges: impl IntoIterator<Item = &'e Exchange>) -> u64 {
+        exchanges
+            .into_iter()
+            .map(|exchange| self.tokens_in(exchange))
             .sum()
     }
 
@@ -176,87 +94,208 @@ impl<'a> Draft<'a> {
         *self.edit(exchange.first) == Edit::Drop
     }
 
-    /// Prompt tokens of what no step may touch: head, tail, and what no message accounts for.
+    /// Prompt tokens that no step may touch: head, tail, and the parts besides the messages.
     #[must_use]
     pub fn untouchable(&self) -> u64 {
-        let fixed = |standing| matches!(standing, Zone::Head | Zone::Tail);
         let messages = self
             .remaining()
-            .filter(|(_, standing)| fixed(*standing))
+            .filter(|(_, zone)| matches!(zone, Zone::Head | Zone::Tail))
             .map(|(exchange, _)| self.tokens_in(&exchange));
         self.conversation.fixed_tokens + messages.sum::<u64>()
     }
 
-    /// The exchanges that are still there and have this standing, oldest first.
+    /// The exchanges of a zone that are still there, oldest first.
     #[must_use]
-    pub fn standing(&self, wanted: Zone) -> Vec<Exchange> {
-        self.conversation
-            .exchanges
-            .iter()
-            .zip(&self.standing)
-            .filter(|(exchange, standing)| **standing == wanted && !self.is_gone(exchange))
-            .map(|(exchange, _)| *exchange)
+    pub fn in_zone(&self, wanted: Zone) -> Vec<Exchange> {
+        self.remaining()
+            .filter(|(_, zone)| *zone == wanted)
+            .map(|(exchange, _)| exchange)
             .collect()
     }
 
-    /// All exchanges that are still there, oldest first, each with its standing.
+    /// All exchanges that are still there, oldest first, each with its zone.
     pub fn remaining(&self) -> impl DoubleEndedIterator<Item = (Exchange, Zone)> + '_ {
         self.conversation
             .exchanges
             .iter()
-            .zip(&self.standing)
+            .zip(&self.zones)
             .filter(|(exchange, _)| !self.is_gone(exchange))
-            .map(|(exchange, standing)| (*exchange, *standing))
+            .map(|(exchange, zone)| (*exchange, *zone))
     }
 
-    /// The raw JSON of message `at` as it stands now; empty when it was dropped.
-    #[must_use]
-    pub fn raw(&self, at: usize) -> &str {
-        match self.edit(at) {
-            Edit::Keep => self
-                .conversation
-                .messages
-                .get(at)
-                .map_or("", |message| message.raw),
-            Edit::Replace(new) => &new.json,
-            Edit::Drop | Edit::Stand(_) => "",
-        }
-    }
-
-    /// The raw JSON of all messages that are sent for message `at` now.
+    /// The JSON of all messages that are sent for message `at` now.
     #[must_use]
     pub fn raws(&self, at: usize) -> Vec<&str> {
         match self.edit(at) {
-            Edit::Keep => self
-                .conversation
-                .messages
-                .get(at)
-                .map(|message| message.raw)
-                .into_iter()
-                .collect(),
+            Edit::Keep => {
+                let original = self.conversation.messages.get(at);
+                original.map(|entry| entry.raw).into_iter().collect()
+            }
             edit => edit.new_messages().iter().map(|new| &*new.json).collect(),
         }
     }
+}
 
-    /// The one place where an edit changes.
-    fn set(&mut self, at: usize, edit: Edit) {
-        if let (Some(measure), Some(slot)) =
-            (self.conversation.measures.get(at), self.edits.get_mut(at))
-        {
-            self.size -= size_of(measure, slot);
-            self.size += size_of(measure, &edit);
-            // What stands for others is no longer what it was made from: no step takes it for an exchange of the span.
-            if let Edit::Stand(_) = edit
-                && let Ok(exchange) = self
-                    .conversation
-                    .exchanges
-                    .binary_search_by_key(&at, |exchange| exchange.first)
-                && let Some(standing) = self.standing.get_mut(exchange)
-            {
-                *standing = Zone::Condensed;
-            }
-            *slot = edit;
+/// Reading entries as they are now.
+impl Draft<'_> {
+    /// The view of message `at` as it is now; `None` when it is gone, or others stand in its place.
+    #[must_use]
+    pub fn entry(&self, at: usize) -> Option<Cow<'_, Entry<'_>>> {
+        match self.edit(at) {
+            Edit::Keep => self.conversation.messages.get(at).map(Cow::Borrowed),
+            Edit::Replace(new) => self.read(&new.json),
+            Edit::Drop | Edit::Stand(_) => None,
         }
+    }
+
+    /// The views of all messages that are sent for message `at` now.
+    #[must_use]
+    pub fn entries(&self, at: usize) -> Vec<Cow<'_, Entry<'_>>> {
+        match self.edit(at) {
+            Edit::Stand(new) => new.iter().filter_map(|new| self.read(&new.json)).collect(),
+            _ => self.entry(at).into_iter().collect(),
+        }
+    }
+
+    /// The tool results of exchanges, in order, each with its exchange.
+    #[must_use]
+    pub fn results(
+        &self,
+        exchanges: impl IntoIterator<Item = Exchange>,
+    ) -> Vec<(Exchange, BlockId)> {
+        let messages = self.conversation.messages;
+        exchanges
+            .into_iter()
+            .flat_map(|exchange| {
+                let results = exchange.results(messages);
+                results.map(move |(id, _)| (exchange, id))
+            })
+            .collect()
+    }
+
+    /// The text of a result as it is now, a line break between its parts.
+    #[must_use]
+    pub fn text_of(&self, result: BlockId) -> Option<String> {
+        let entry = self.entry(result.at())?;
+        let texts: Vec<_> = entry.result(result.block)?.decoded().collect();
+        Some(texts.join("\n"))
+    }
+
+    fn read<'d>(&self, json: &'d str) -> Option<Cow<'d, Entry<'d>>> {
+        self.conversation.dialect.entry(json).ok().map(Cow::Owned)
+    }
+
+    /// The body of a message with this tag that is sent for message `at` now.
+    pub(in crate::core) fn body_of(&self, tag: Tag, at: usize) -> Option<String> {
+        self.entries(at).iter().find_map(|entry| tag.body_of(entry))
+    }
+
+    /// Whether a message that Baler wrote is sent for message `at` now. Only the strategy that wrote it takes it up again.
+    pub(in crate::core) fn is_ours(&self, at: usize) -> bool {
+        self.entries(at).iter().any(|entry| is_synthetic(entry))
+    }
+}
+
+/// Edits by meaning. Each is made only when it saves tokens, and reports whether it was made.
+impl Draft<'_> {
+    /// Puts `text` in the place of all that a result holds.
+    pub fn set_text(&mut self, result: BlockId, text: &str) -> bool {
+        let new = self.with_text(result, text);
+        self.replace(result.at(), new)
+    }
+
+    /// The message of a result with `text` in the place of all that the result holds.
+    #[must_use]
+    pub fn with_text(&self, result: BlockId, text: &str) -> Option<Replacement> {
+        let entry = self.entry(result.at())?;
+        let raw = entry.result(result.block)?.raw?;
+        self.rewritten(&entry, vec![Change::Result(raw, text.to_owned())])
+    }
+
+    /// Puts other texts in the place of those of a result for which `change` returns one.
+    pub fn map_texts(
+        &mut self,
+        result: BlockId,
+        mut change: impl FnMut(&str) -> Option<String>,
+    ) -> bool {
+        let new = self.entry(result.at()).and_then(|entry| {
+            let texts = entry.result(result.block)?.texts.iter();
+            let changes =
+                texts.filter_map(|text| Some(Change::Text(*text, change(&text.decode()?)?)));
+            self.rewritten(&entry, changes.collect())
+        });
+        self.replace(result.at(), new)
+    }
+
+    /// Puts other arguments in the place of those of the calls of message `at` for which `change` returns some.
+    pub fn map_arguments(&mut self, at: usize, change: impl FnMut(&str) -> Option<String>) -> bool {
+        let new = self.with_arguments(at, change);
+        self.replace(at, new)
+    }
+
+    /// Message `at` with other arguments in the place of those of its calls for which `change` returns some.
+    pub fn with_arguments(
+        &self,
+        at: usize,
+        mut change: impl FnMut(&str) -> Option<String>,
+    ) -> Option<Replacement> {
+        let entry = self.entry(at)?;
+        let arguments = entry.calls().filter_map(|call| call.arguments);
+        let changes =
+            arguments.filter_map(|text| Some(Change::Text(text, change(&text.decode()?)?)));
+        self.rewritten(&entry, changes.collect())
+    }
+
+    /// Puts texts in the place of the media of message `at` for which `stub` returns one, and takes its reasoning away if
+    /// that is asked for.
+    pub fn strip(
+        &mut self,
+        at: usize,
+        stub: impl Fn(MediaKind) -> Option<String>,
+        drop_reasoning: bool,
+    ) -> bool {
+        let new = self.entry(at).and_then(|entry| {
+            let stubs = entry
+                .media()
+                .filter_map(|media| Some(Change::Media(media, stub(media.kind)?)));
+            let reasoning = drop_reasoning.then_some(Change::DropReasoning);
+            self.rewritten(&entry, stubs.chain(reasoning).collect())
+        });
+        self.replace(at, new)
+    }
+
+    fn rewritten(&self, entry: &Entry<'_>, changes: Vec<Change<'_>>) -> Option<Replacement> {
+        if changes.is_empty() {
+            return None;
+        }
+        let dialect = self.conversation.dialect;
+        let json = dialect.rewrite(entry, changes)?;
+        Replacement::new(dialect, json, self.conversation.encoding)
+    }
+
+    /// Puts `new` in the place of message `at`, if there is one and it saves tokens. Reports whether it did.
+    pub fn replace(&mut self, at: usize, new: Option<Replacement>) -> bool {
+        let Some(new) = new.filter(|new| new.tokens < self.tokens_at(at)) else {
+            return false;
+        };
+        self.set(at, Edit::Replace(Arc::new(new)));
+        true
+    }
+}
+
+/// New messages.
+impl Draft<'_> {
+    /// A message of Baler's own with this text, and the cache mark of what it stands for.
+    #[must_use]
+    pub fn written(
+        &self,
+        author: Author,
+        text: &str,
+        cache_mark: Option<&str>,
+    ) -> Option<Replacement> {
+        let dialect = self.conversation.dialect;
+        let json = dialect.synthetic(author, text, cache_mark);
+        Replacement::new(dialect, json, self.conversation.encoding)
     }
 
     /// Drops a whole exchange.
@@ -264,35 +303,43 @@ impl<'a> Draft<'a> {
         (exchange.first..exchange.end).for_each(|at| self.set(at, Edit::Drop));
     }
 
-    /// Lets `new` stand where a dropped message was; without any, it stays dropped.
+    /// Puts `new` where a dropped message was; without any, it stays dropped.
     pub fn stand(&mut self, at: usize, new: Vec<Replacement>) {
-        self.set(
-            at,
-            if new.is_empty() {
-                Edit::Drop
-            } else {
-                Edit::Stand(new.into())
-            },
-        );
+        let edit = if new.is_empty() {
+            Edit::Drop
+        } else {
+            Edit::Stand(new.into())
+        };
+        self.set(at, edit);
     }
 
-    /// Drops whole exchanges and lets `new` stand where the first of them was.
+    /// Drops whole exchanges and puts `new` where the first of them was.
     pub fn condense(&mut self, exchanges: &[Exchange], new: Vec<Replacement>) {
-        exchanges
-            .iter()
-            .for_each(|exchange| self.drop_exchange(exchange));
+        for exchange in exchanges {
+            self.drop_exchange(exchange);
+        }
         if let Some(first) = exchanges.first() {
             self.set(first.first, Edit::Stand(new.into()));
         }
     }
 
-    /// Puts `new` in the place of message `at`, if that saves tokens. Says whether it did.
-    pub fn replace(&mut self, at: usize, new: Replacement) -> bool {
-        let before = self.tokens_at(at);
-        if new.tokens >= before {
-            return false;
+    /// The one place where an edit changes.
+    fn set(&mut self, at: usize, edit: Edit) {
+        let exchanges = self.conversation.exchanges;
+        if let (Some(measure), Some(slot)) =
+            (self.conversation.measures.get(at), self.edits.get_mut(at))
+        {
+            self.size -= size_of(measure, slot);
+            self.size += size_of(measure, &edit);
+            // Messages that stand for others are no longer those that the zone was assigned by: no step may take them for
+            // an exchange of the span.
+            if let Edit::Stand(_) = edit
+                && let Ok(exchange) = exchanges.binary_search_by_key(&at, |exchange| exchange.first)
+                && let Some(zone) = self.zones.get_mut(exchange)
+            {
+                *zone = Zone::Condensed;
+            }
+            *slot = edit;
         }
-        self.set(at, Edit::Replace(Arc::new(new)));
-        true
     }
 }

@@ -1,16 +1,12 @@
-//! Edits: what becomes of each original message, and the checkpoint that freezes them.
-//!
-//! A checkpoint stores edits, not the conversation: the client sends the originals again each time.
+//! Edits: the fate of each original message.
 
 use std::sync::Arc;
 
 use crate::core::conversation::Fingerprint;
 use crate::core::tokens::Encoding;
-use crate::core::wire::chat::Message;
-use crate::core::wire::chat::canonical;
-use crate::core::wire::chat::count_message;
+use crate::core::wire::Dialect;
 
-/// What becomes of one original message.
+/// The fate of one original message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Edit {
     /// Sent byte for byte.
@@ -19,7 +15,7 @@ pub enum Edit {
     Drop,
     /// Sent in another form.
     Replace(Arc<Replacement>),
-    /// Not sent, and these new messages stand in its place: what became of it and of the dropped ones behind it.
+    /// Not sent, and these new messages take its place: they stand for it and for the dropped ones after it.
     Stand(Arc<[Replacement]>),
 }
 
@@ -40,22 +36,21 @@ impl Edit {
 pub struct Replacement {
     /// Its JSON.
     pub json: Box<str>,
-    /// Digest of its canonical content.
+    /// Fingerprint of its canonical content.
     pub digest: Fingerprint,
     /// Its prompt tokens.
     pub tokens: u64,
 }
 
 impl Replacement {
-    /// Measures `json`, which must be a message; `None` when it is not.
+    /// Measures `json`, which must be a message of `dialect`; `None` when it is not.
     #[must_use]
-    pub fn new(json: String, encoding: Encoding) -> Option<Self> {
-        let message = Message::parse(&json).ok()?;
-        let (digest, tokens) = (canonical(&json), count_message(&message, encoding));
+    pub fn new(dialect: Dialect, json: String, encoding: Encoding) -> Option<Self> {
+        let measure = dialect.measure(&json, encoding).ok()?;
         Some(Replacement {
             json: json.into_boxed_str(),
-            digest,
-            tokens,
+            digest: measure.digest,
+            tokens: measure.tokens,
         })
     }
 }

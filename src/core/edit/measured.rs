@@ -1,25 +1,28 @@
 //! A conversation with everything that planning knows of it.
 
-use super::{Edit, is_synthetic};
-use crate::core::conversation::{Exchange, Fingerprint, Measure, Role, Size};
+use super::edits::Edit;
+use super::synthetic::is_synthetic;
+use crate::core::conversation::{Entry, Exchange, Fingerprint, Measure, Size, Speaker};
 use crate::core::models::Family;
 use crate::core::tokens::Encoding;
-use crate::core::wire::chat::Message;
+use crate::core::wire::Dialect;
 
-/// What every step of thinking needs to know of a request.
+/// A request as every step of planning sees it.
 #[derive(Debug, Clone, Copy)]
 pub struct MeasuredConversation<'a> {
+    /// The wire format of the messages.
+    pub dialect: Dialect,
     /// The messages.
-    pub messages: &'a [Message<'a>],
+    pub messages: &'a [Entry<'a>],
     /// One measure per message.
     pub measures: &'a [Measure],
     /// The exchanges that the messages form.
     pub exchanges: &'a [Exchange],
-    /// Prompt tokens beside the messages.
+    /// Prompt tokens besides the messages.
     pub fixed_tokens: u64,
-    /// How tokens are counted.
+    /// The way tokens are counted.
     pub encoding: Encoding,
-    /// What the model's family wants.
+    /// The demands of the model's family.
     pub family: Family,
 }
 
@@ -43,9 +46,21 @@ impl<'a> MeasuredConversation<'a> {
             ..*self
         }
     }
+
+    /// Prompt tokens of an exchange under `edits`.
+    pub(super) fn tokens_in(&self, exchange: &Exchange, edits: &[Edit]) -> u64 {
+        let range = exchange.first..exchange.end;
+        self.measures
+            .get(range.clone())
+            .unwrap_or_default()
+            .iter()
+            .zip(edits.get(range).unwrap_or_default())
+            .map(|(measure, edit)| tokens_of(measure, edit))
+            .sum()
+    }
 }
 
-/// Prompt tokens of what is sent for an original message.
+/// Prompt tokens that are sent for an original message.
 #[must_use]
 pub fn tokens_of(measure: &Measure, edit: &Edit) -> u64 {
     match edit {
@@ -54,7 +69,7 @@ pub fn tokens_of(measure: &Measure, edit: &Edit) -> u64 {
     }
 }
 
-/// The size of what is sent for an original message. New messages are no turns: nobody said them.
+/// The size of the messages that are sent for an original one. New messages are not turns: no user wrote them.
 #[must_use]
 pub fn size_of(measure: &Measure, edit: &Edit) -> Size {
     let original = matches!(edit, Edit::Keep | Edit::Replace(_));
@@ -65,7 +80,7 @@ pub fn size_of(measure: &Measure, edit: &Edit) -> Size {
         } else {
             edit.new_messages().len() as u64
         },
-        turns: u64::from(original && measure.role == Role::User),
+        turns: u64::from(original && measure.speaker == Speaker::User),
     }
 }
 
@@ -82,22 +97,22 @@ pub fn size_of_edited(measures: &[Measure], fixed_tokens: u64, edits: &[Edit]) -
     size
 }
 
-/// The last message that a user wrote. What Baler wrote in a user's name is none, unless there is no other: so it is the
-/// same message for as long as the user writes no new one.
+/// The last message that a user wrote. A message that Baler wrote in a user's name does not count, unless there is no other:
+/// so it is the same message for as long as the user writes no new one.
 #[must_use]
-pub fn last_user(messages: &[Message<'_>]) -> Option<usize> {
+pub fn last_user(messages: &[Entry<'_>]) -> Option<usize> {
     let of_user = || {
         messages
             .iter()
             .enumerate()
             .rev()
-            .filter(|(_, message)| message.role == Role::User)
+            .filter(|(_, entry)| entry.speaker == Speaker::User)
     };
-    let written = of_user().find(|(_, message)| !is_synthetic(message));
+    let written = of_user().find(|(_, entry)| !is_synthetic(entry));
     written.or_else(|| of_user().next()).map(|(at, _)| at)
 }
 
-/// Digests of the messages that are sent for an original one.
+/// Fingerprints of the messages that are sent for an original one.
 pub fn fingerprints_of<'e>(
     measure: &'e Measure,
     edit: &'e Edit,

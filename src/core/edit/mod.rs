@@ -1,4 +1,4 @@
-//! Edits: what becomes of each message, the draft that strategies work on, and the bytes that come of it.
+//! Edits: the fate of each message, the draft that strategies work on, and the bytes that come of it.
 
 mod checkpoint;
 mod draft;
@@ -16,6 +16,6 @@ pub use measured::{
     MeasuredConversation, fingerprints_of, last_user, size_of, size_of_edited, tokens_of,
 };
 pub use render::{Piece, assemble, render};
-pub(in crate::core) use synthetic::{Tag, is_ours, is_summary, is_synthetic};
+pub(in crate::core) use synthetic::{FILLER, Tag, is_synthetic};
 pub use validate::{Invalid, validate};
 pub use zones::{Keep, Pin, Target, Zone};

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::Edit;
+use super::edits::Edit;
 use crate::core::json::span_in;
 use crate::core::wire::chat::Outline;
 
@@ -13,11 +13,11 @@ pub enum Piece {
     Client(Range<usize>),
     /// A new message.
     New(Box<str>),
-    /// The comma between two messages that were not neighbours.
+    /// The comma between two messages that were not neighbours before.
     Comma,
 }
 
-/// The body with `edits` (one per message) applied. Neighbouring runs of the client's bytes are one piece.
+/// The body under `edits` (one per message). Neighbouring runs of the client's bytes are one piece.
 #[must_use]
 pub fn render(outline: &Outline<'_>, edits: &[Edit]) -> Vec<Piece> {
     let mut pieces: Vec<Piece> = Vec::new();

@@ -1,13 +1,15 @@
 //! The check that edits leave a valid chat with everything that must stay.
 
-use super::{Edit, is_summary, last_user};
-use crate::core::conversation::{Role, group};
-use crate::core::wire::chat::Message;
+use super::edits::Edit;
+use super::measured::last_user;
+use super::synthetic::is_summary;
+use crate::core::conversation::{Content, Entry, Speaker, group};
+use crate::core::wire::Dialect;
 
-/// Why edits must not be sent. Either is a defect of a strategy.
+/// The reason for which edits must not be sent. Either is a defect of a strategy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Invalid {
-    /// Calls and results do not match, or a replacement is no message.
+    /// Calls and results do not match, or a replacement is not a message.
     #[error("the compacted list is not a valid chat")]
     NotAChat,
     /// A message changed its role, lost its content, or an instruction or the last user message was touched.
@@ -30,28 +32,23 @@ impl Invalid {
 ///
 /// # Errors
 /// [`Invalid`]: the edits must not be used.
-pub fn validate(messages: &[Message<'_>], edits: &[Edit]) -> Result<(), Invalid> {
+pub fn validate(dialect: Dialect, messages: &[Entry<'_>], edits: &[Edit]) -> Result<(), Invalid> {
     if edits.len() != messages.len() {
         return Err(Invalid::NotAChat);
     }
-    // Only what is new needs reading; what is kept was viewed already.
+    // Only new messages need reading; those that are kept were viewed already.
     let new_messages = edits
         .iter()
-        .map(new_messages)
+        .map(|edit| new_messages(dialect, edit))
         .collect::<Result<Vec<_>, _>>()?;
     let last_user = last_user(messages);
-    let mut left: Vec<&Message<'_>> = Vec::with_capacity(messages.len());
+    let mut left: Vec<&Entry<'_>> = Vec::with_capacity(messages.len());
     for (at, ((message, edit), new)) in messages.iter().zip(edits).zip(&new_messages).enumerate() {
-        let fixed =
-            message.role.is_instruction() || message.role == Role::Other || Some(at) == last_user;
+        let fixed = matches!(message.speaker, Speaker::Instruction | Speaker::Other)
+            || Some(at) == last_user;
         let wrong = new.iter().any(|new| match edit {
-            // Whose message a summary is, the policy says.
-            Edit::Stand(_) => {
-                (new.role.is_instruction() && !is_summary(new))
-                    || new.role == Role::Other
-                    || (new.content.is_none() && !new.is_call())
-            }
-            _ => new.role != message.role || (new.content.is_none() && message.content.is_some()),
+            Edit::Stand(_) => !may_stand(new),
+            _ => !may_replace(new, message),
         });
         if wrong || (fixed && *edit != Edit::Keep) {
             return Err(Invalid::Changed);
@@ -67,10 +64,25 @@ pub fn validate(messages: &[Message<'_>], edits: &[Edit]) -> Result<(), Invalid>
     group(&left).map(drop).map_err(|_| Invalid::NotAChat)
 }
 
+/// Whether a new message may stand for dropped ones. The policy chooses in whose name a summary is written.
+fn may_stand(new: &Entry<'_>) -> bool {
+    let speaks = match new.speaker {
+        Speaker::Instruction => is_summary(new),
+        Speaker::Other => false,
+        Speaker::User | Speaker::Assistant | Speaker::Tool => true,
+    };
+    speaks && (new.content != Content::Absent || new.is_call())
+}
+
+/// Whether a new message may take the place of `old`.
+fn may_replace(new: &Entry<'_>, old: &Entry<'_>) -> bool {
+    new.role == old.role && (new.content != Content::Absent || old.content == Content::Absent)
+}
+
 /// The messages that an edit puts in the place of another.
-fn new_messages(edit: &Edit) -> Result<Vec<Message<'_>>, Invalid> {
+fn new_messages(dialect: Dialect, edit: &Edit) -> Result<Vec<Entry<'_>>, Invalid> {
     edit.new_messages()
         .iter()
-        .map(|new| Message::parse(&new.json).map_err(|_| Invalid::NotAChat))
+        .map(|new| dialect.entry(&new.json).map_err(|_| Invalid::NotAChat))
         .collect()
 }

@@ -1,11 +1,14 @@
-//! What of a conversation may be touched: head, span, tail, and what was condensed.
+//! The zones of a conversation: head, span and tail, and the exchanges that were condensed already.
 
 use globset::GlobSet;
 use regex::Regex;
 
-use crate::core::conversation::Size;
+use super::edits::Edit;
+use super::measured::{MeasuredConversation, last_user};
+use super::synthetic::is_synthetic;
+use crate::core::conversation::{Entry, Exchange, Kind, Size};
 
-/// How much of the newest part of the conversation stays as it is: whatever any of these asks for.
+/// The newest part of the conversation that stays as it is: the most that any of these asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Keep {
     /// Exchanges up to this many tokens.
@@ -16,23 +19,40 @@ pub struct Keep {
     pub exchanges: u64,
 }
 
-/// What stays wherever it stands.
+/// Messages that stay, wherever they are.
 #[derive(Debug, Clone, Default)]
 pub struct Pin {
     /// The first user message: the task.
     pub first_user: bool,
-    /// Exchanges that call a tool so named.
+    /// Exchanges that call a tool of such a name.
     pub tools: Option<GlobSet>,
-    /// Messages whose text matches.
+    /// Exchanges with a text that matches.
     pub text: Option<Regex>,
 }
 
-/// Where a compaction is to end. Tokens are prompt tokens, as counted.
+impl Pin {
+    fn holds(&self, messages: &[Entry<'_>]) -> bool {
+        let names_tool = |globs: &GlobSet| {
+            messages
+                .iter()
+                .flat_map(Entry::calls)
+                .any(|call| call.legacy.is_none() && globs.is_match(call.name.as_ref()))
+        };
+        let has_text = |pattern: &Regex| {
+            messages
+                .iter()
+                .any(|entry| entry.texts().iter().any(|text| pattern.is_match(text)))
+        };
+        self.tools.as_ref().is_some_and(names_tool) || self.text.as_ref().is_some_and(has_text)
+    }
+}
+
+/// The size that a compaction is to reach. Tokens are prompt tokens, as counted.
 #[derive(Debug, Clone, Copy)]
 pub struct Target {
     /// Low-water mark: steps run while the draft is over it.
     pub target: u64,
-    /// What the prompt may take at most.
+    /// The most that the prompt may take.
     pub room: u64,
     /// Low-water mark of messages, when their number was the trigger.
     pub messages: Option<u64>,
@@ -50,15 +70,101 @@ impl Target {
     }
 }
 
-/// Whether an exchange may be touched.
+/// The part of the conversation that an exchange belongs to, which decides whether it may be touched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Zone {
-    /// Instructions, pinned exchanges, the last user message: stay where they are.
+    /// Instructions, pinned exchanges, the last user message: stay in their places.
     Head,
     /// Between head and tail: may be edited or dropped.
     Span,
     /// The newest exchanges: stay as they are.
     Tail,
-    /// Gone, with new messages in its place: only what made those takes them up again.
+    /// Gone, with new messages in its place: only the strategy that wrote those takes them up again.
     Condensed,
+}
+
+/// The part of the target that the head leaves which the tail may take: one in so many.
+const TAIL_SHARE: u64 = 3;
+
+/// The zone of each exchange. `keep` asks for a tail, which never takes more than a third of the target that the head leaves,
+/// its newest exchange aside.
+pub(super) fn assign(
+    conversation: &MeasuredConversation<'_>,
+    edits: &[Edit],
+    pin: &Pin,
+    keep: &Keep,
+    target: Target,
+) -> Vec<Zone> {
+    let mut zones = without_tail(conversation, edits, pin);
+    let head: u64 = conversation
+        .exchanges
+        .iter()
+        .zip(&zones)
+        .filter(|(_, zone)| **zone == Zone::Head)
+        .map(|(exchange, _)| conversation.tokens_in(exchange, edits))
+        .sum();
+    let share = target
+        .target
+        .saturating_sub(head + conversation.fixed_tokens)
+        / TAIL_SHARE;
+    let (mut tokens, mut messages, mut turns, mut kept) = (0, 0, 0, 0);
+    for (exchange, zone) in conversation.exchanges.iter().zip(&mut zones).rev() {
+        if edits.get(exchange.first) == Some(&Edit::Drop) || exchange.kind == Kind::Instruction {
+            continue;
+        }
+        if *zone == Zone::Condensed {
+            break;
+        }
+        // Tokens of the head were counted above.
+        let own = if *zone == Zone::Head {
+            0
+        } else {
+            conversation.tokens_in(exchange, edits)
+        };
+        let more = tokens + own;
+        let more_messages = messages + (exchange.end - exchange.first) as u64;
+        let wanted = more <= keep.tokens || turns < keep.turns || kept < keep.exchanges.max(1);
+        let too_much = more > share
+            || target
+                .messages
+                .is_some_and(|limit| more_messages > limit / 2);
+        if !wanted || (too_much && kept > 0) {
+            break;
+        }
+        (tokens, messages, kept) = (more, more_messages, kept + 1);
+        turns += u64::from(exchange.kind == Kind::User);
+        if *zone == Zone::Span {
+            *zone = Zone::Tail;
+        }
+    }
+    zones
+}
+
+/// The zones before a tail is marked off.
+fn without_tail(conversation: &MeasuredConversation<'_>, edits: &[Edit], pin: &Pin) -> Vec<Zone> {
+    let MeasuredConversation {
+        messages,
+        exchanges,
+        ..
+    } = conversation;
+    let first_user = exchanges
+        .iter()
+        .position(|exchange| exchange.kind == Kind::User);
+    let last_user = last_user(messages);
+    let zone_of = |(at, exchange): (usize, &Exchange)| {
+        // The newest exchange of all is the subject of the request, whatever it looks like.
+        let newest = exchange.end == messages.len();
+        let synthetic = messages.get(exchange.first).is_some_and(is_synthetic)
+            && Some(exchange.first) != last_user
+            && !newest;
+        if synthetic || matches!(edits.get(exchange.first), Some(Edit::Stand(_))) {
+            return Zone::Condensed;
+        }
+        let head = matches!(exchange.kind, Kind::Instruction | Kind::Other)
+            || Some(exchange.first) == last_user
+            || (pin.first_user && Some(at) == first_user)
+            || pin.holds(exchange.of(messages));
+        if head { Zone::Head } else { Zone::Span }
+    };
+    exchanges.iter().enumerate().map(zone_of).collect()
 }

@@ -1,4 +1,4 @@
-//! Slices of raw JSON: their text, their presence, their position.
+//! Slices of raw JSON: strings, presence, places.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -6,25 +6,28 @@ use std::ops::Range;
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
-/// The text of a JSON string, borrowed if it has no escapes. `None` if `raw` is not a string or
-/// contains a lone surrogate.
+/// The text of a JSON string, borrowed when it has no escapes. `None` when `raw` is not a string or holds a lone surrogate.
 pub(crate) fn string(raw: &RawValue) -> Option<Cow<'_, str>> {
-    let inner = raw.get().strip_prefix('"')?.strip_suffix('"')?;
+    decoded(raw.get())
+}
+
+/// The same for a slice of JSON that is one value, without white space around it.
+pub(crate) fn decoded(raw: &str) -> Option<Cow<'_, str>> {
+    let inner = raw.strip_prefix('"')?.strip_suffix('"')?;
     if memchr::memchr(b'\\', inner.as_bytes()).is_none() {
         Some(Cow::Borrowed(inner))
     } else {
-        serde_json::from_str(raw.get()).ok().map(Cow::Owned)
+        serde_json::from_str(raw).ok().map(Cow::Owned)
     }
 }
 
-/// The byte range of `part` in `whole`. `part` must be a slice of `whole`.
+/// The place of `part` in `whole`, of which it is a slice (bytes).
 pub(crate) fn span_in(whole: &str, part: &str) -> Range<usize> {
     let start = (part.as_ptr() as usize).saturating_sub(whole.as_ptr() as usize);
     start..start + part.len()
 }
 
-/// Reads a member as raw JSON, for `deserialize_with` (and `default`). A member that is `null`
-/// counts as present.
+/// Reads a member as its raw JSON, for `deserialize_with` (and `default`): a member that is `null` is not taken for absent.
 pub(in crate::core) fn present<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<&'de RawValue>, D::Error> {
@@ -33,7 +36,6 @@ pub(in crate::core) fn present<'de, D: Deserializer<'de>>(
 
 /// Appends `text` as a JSON string.
 pub fn write_string(text: &str, out: &mut String) {
-    // Serialising a string cannot fail. If that ever changed, an empty string would keep the JSON
-    // valid.
+    // Strings always serialise; an empty one keeps the JSON whole if that were ever to change.
     out.push_str(&serde_json::to_string(text).unwrap_or_else(|_| "\"\"".to_owned()));
 }

@@ -3,7 +3,7 @@
 use super::plan::Deferred;
 use super::planner::Planner;
 use crate::core::budget::Budget;
-use crate::core::conversation::{Role, Size, ratio, scale};
+use crate::core::conversation::{Size, Speaker, ratio, scale};
 use crate::core::edit::{Draft, Edit, Keep, MeasuredConversation, Target, tokens_of};
 use crate::core::policy::{Policy, Reason, pays};
 use crate::core::strategy::{ExternalInputs, Report, Stopped, descend};
@@ -64,7 +64,7 @@ pub(super) fn compact(
         let requests = conversation
             .measures
             .iter()
-            .filter(|m| m.role == Role::Assistant)
+            .filter(|m| m.speaker == Speaker::Assistant)
             .count();
         let behind = tokens_behind(conversation, edits, &after);
         if !pays(1 + requests as u64, gain, behind, prices) {

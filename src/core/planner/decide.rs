@@ -12,7 +12,7 @@ use crate::core::conversation::{Fingerprint, scale};
 use crate::core::edit::{Checkpoint, Draft, Edit, Target, size_of_edited, validate};
 use crate::core::policy::{Condition, Reason};
 use crate::core::strategy::{ExternalInputs, Stopped};
-use crate::core::summary::{self, PendingSummary};
+use crate::core::summary::{self, Forecast, PendingSummary};
 
 /// All that a decision is made from besides the request itself.
 pub(super) struct Decision<'d, 'p, 'b> {
@@ -86,6 +86,7 @@ impl Decision<'_, '_, '_> {
             || plan.budget.room < policy.budget(window).room;
         if knows_more || policy.when.as_ref().is_some_and(Condition::reads_headers) {
             let watch = Watch {
+                dialect: self.session.dialect(),
                 planner: self.planner,
                 budget: plan.budget,
                 now: true,
@@ -173,22 +174,19 @@ impl Decision<'_, '_, '_> {
         let now = plan.after.tokens;
         let by_ratio = || scale(room, policy.trigger.ratio.unwrap_or(1.0));
         let high = policy.trigger.tokens.unwrap_or_else(by_ratio);
-        summary::next(
-            &draft,
-            options,
-            step.scope.older_than,
-            plan.budget,
-            now.max(high),
-            high.saturating_sub(now),
-            summaries,
-        )
+        let forecast = Forecast {
+            budget: plan.budget,
+            tokens: now.max(high),
+            growth: high.saturating_sub(now),
+        };
+        summary::next(&draft, options, step.scope.older_than, forecast, summaries)
     }
 
     /// INVARIANT: no list is sent or recorded that is not a valid chat with everything that must stay.
     fn check(&self, edits: &[Edit]) -> Result<(), Stopped> {
         let conversation = self.session.conversation(self.planner.family);
         let messages = conversation.map_err(|_| Stopped::Invalid)?.messages;
-        validate(messages, edits).map_err(|_| Stopped::Invalid)
+        validate(self.session.dialect(), messages, edits).map_err(|_| Stopped::Invalid)
     }
 
     /// The checkpoint of the first `at` messages, with its key.

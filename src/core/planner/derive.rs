@@ -6,10 +6,11 @@ use super::plan::{Compaction, Deferred};
 use super::planner::Planner;
 use super::session::{Session, is_request_point};
 use crate::core::budget::Budget;
-use crate::core::conversation::{Measure, PrefixHash, Role, Size, scale};
+use crate::core::conversation::{Author, Measure, PrefixHash, Size, scale};
 use crate::core::edit::{Edit, fingerprints_of, size_of_edited, tokens_of};
 use crate::core::policy::{ConditionView, Reason, SeenMessage};
 use crate::core::strategy::{ExternalInputs, Stopped};
+use crate::core::wire::Dialect;
 
 /// The trigger of a policy whose expression fails: a share of window − reserve.
 const FALLBACK_RATIO: f64 = 0.8;
@@ -66,6 +67,7 @@ pub(super) fn usage_keys(
 
 /// One request point at which triggers are evaluated.
 pub(super) struct Watch<'w, 'p> {
+    pub dialect: Dialect,
     pub planner: &'w Planner<'p>,
     pub budget: Budget,
     /// Whether it is the request itself, and not one that was made earlier.
@@ -91,7 +93,7 @@ impl Watch<'_, '_> {
         if others.is_some() || (condition.reads_headers() && !self.now) {
             return others;
         }
-        let messages = || seen(measures, edits);
+        let messages = || seen(self.dialect, measures, edits);
         let view = ConditionView {
             total_tokens: size.tokens,
             budget: room,
@@ -110,7 +112,7 @@ impl Watch<'_, '_> {
 }
 
 /// The messages that an expression sees of the list that `edits` leave.
-fn seen(measures: &[Measure], edits: &[Edit]) -> Vec<SeenMessage> {
+fn seen(dialect: Dialect, measures: &[Measure], edits: &[Edit]) -> Vec<SeenMessage> {
     let mut seen = Vec::with_capacity(measures.len());
     for (seq, (measure, edit)) in measures.iter().zip(edits).enumerate() {
         match edit {
@@ -124,7 +126,7 @@ fn seen(measures: &[Measure], edits: &[Edit]) -> Vec<SeenMessage> {
             }
             edit => seen.extend(edit.new_messages().iter().map(|new| SeenMessage {
                 seq,
-                role: Role::User,
+                role: dialect.role_of(Author::User),
                 tokens: new.tokens,
             })),
         }
@@ -189,6 +191,7 @@ impl Walk<'_, '_, '_> {
     /// Decides as the request of the first `point` messages was decided.
     fn visit(&mut self, point: usize, external: &ExternalInputs<'_>) -> Result<(), Stopped> {
         let watch = Watch {
+            dialect: self.session.dialect(),
             planner: self.planner,
             budget: self.budget,
             now: false,

@@ -150,7 +150,8 @@ impl<'p> Planner<'p> {
             external,
         )? {
             Outcome::Made(compacted) => {
-                validate(conversation.messages, &compacted.edits).map_err(|_| Stopped::Invalid)?;
+                validate(session.dialect(), conversation.messages, &compacted.edits)
+                    .map_err(|_| Stopped::Invalid)?;
                 Ok((compacted.edits, compacted.reports))
             }
             Outcome::Deferred(_) => Ok((edits, Vec::new())),

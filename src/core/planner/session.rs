@@ -4,12 +4,13 @@ use std::cell::OnceCell;
 
 use super::input::CheckpointKey;
 use crate::core::conversation::{
-    BrokenPairing, Exchange, Fingerprint, Measure, PrefixHash, Role, group,
+    BrokenPairing, Entry, Exchange, Fingerprint, Measure, PrefixHash, Speaker, group,
 };
 use crate::core::edit::{Edit, MeasuredConversation, Piece, render};
 use crate::core::models::Family;
 use crate::core::tokens::Encoding;
-use crate::core::wire::chat::{Message, Outline, Unreadable, count_fixed, measure};
+use crate::core::wire::chat::Outline;
+use crate::core::wire::{Dialect, Unreadable};
 use crate::core::{Cancel, Cancelled};
 
 /// How messages are measured: afresh, or by a cache of the caller's.
@@ -38,6 +39,7 @@ pub enum NotPlanned {
 /// A request that is being planned.
 #[derive(Debug)]
 pub struct Session<'b> {
+    dialect: Dialect,
     outline: Outline<'b>,
     measures: Vec<Measure>,
     fixed_tokens: u64,
@@ -49,7 +51,7 @@ pub struct Session<'b> {
 /// The messages of a request and the exchanges that they form.
 #[derive(Debug)]
 struct View<'b> {
-    messages: Vec<Message<'b>>,
+    messages: Vec<Entry<'b>>,
     exchanges: Vec<Exchange>,
 }
 
@@ -59,6 +61,7 @@ impl<'b> Session<'b> {
     /// # Errors
     /// [`NotPlanned`]: the body is forwarded as it came.
     pub fn open(
+        dialect: Dialect,
         outline: Outline<'b>,
         counting: &Counting<'_>,
         cancel: &Cancel,
@@ -71,6 +74,7 @@ impl<'b> Session<'b> {
         let fixed_tokens = (counting.fixed)(&outline);
         let encoding = counting.encoding;
         Ok(Session {
+            dialect,
             outline,
             measures,
             fixed_tokens,
@@ -83,15 +87,25 @@ impl<'b> Session<'b> {
     ///
     /// # Errors
     /// [`NotPlanned`], as for [`Session::open`].
-    pub fn open_afresh(outline: Outline<'b>, encoding: Encoding) -> Result<Self, NotPlanned> {
-        let message = |raw: &str| Ok(measure(&Message::parse(raw)?, encoding));
-        let fixed = |outline: &Outline<'_>| count_fixed(outline, encoding);
+    pub fn open_afresh(
+        dialect: Dialect,
+        outline: Outline<'b>,
+        encoding: Encoding,
+    ) -> Result<Self, NotPlanned> {
+        let message = |raw: &str| dialect.measure(raw, encoding);
+        let fixed = |outline: &Outline<'_>| dialect.count_fixed(outline, encoding);
         let counting = Counting {
             encoding,
             message: &message,
             fixed: &fixed,
         };
-        Self::open(outline, &counting, &Cancel::default())
+        Self::open(dialect, outline, &counting, &Cancel::default())
+    }
+
+    /// The wire format of the request.
+    #[must_use]
+    pub fn dialect(&self) -> Dialect {
+        self.dialect
     }
 
     /// The top-level fields of the request, and the raw JSON of its messages.
@@ -131,7 +145,7 @@ impl<'b> Session<'b> {
         let mut hash = PrefixHash::new(seed);
         let mut keys = Vec::with_capacity(self.measures.len() / 2 + 1);
         for (at, measure) in self.measures.iter().enumerate() {
-            if !measure.role.is_instruction() {
+            if !measure.speaker.is_instruction() {
                 hash.push(&measure.digest);
             }
             if is_request_point(&self.measures, at + 1) {
@@ -151,7 +165,7 @@ impl<'b> Session<'b> {
         let mut keys = Vec::with_capacity(self.measures.len() + 1);
         keys.push(hash.digest());
         for measure in &self.measures {
-            if !measure.role.is_instruction() {
+            if !measure.speaker.is_instruction() {
                 hash.push(&measure.digest);
             }
             keys.push(hash.digest());
@@ -170,6 +184,7 @@ impl<'b> Session<'b> {
             .as_ref()
             .map_err(|broken| *broken)?;
         Ok(MeasuredConversation {
+            dialect: self.dialect,
             messages: &view.messages,
             measures: &self.measures,
             exchanges: &view.exchanges,
@@ -183,7 +198,7 @@ impl<'b> Session<'b> {
         let mut messages = Vec::with_capacity(self.outline.messages.len());
         for (at, raw) in self.outline.messages.iter().enumerate() {
             // Every message was read once when it was measured.
-            messages.push(Message::parse(raw).map_err(|_| BrokenPairing { at })?);
+            messages.push(self.dialect.entry(raw).map_err(|_| BrokenPairing { at })?);
         }
         let exchanges = group(&messages)?;
         Ok(View {
@@ -203,5 +218,5 @@ impl<'b> Session<'b> {
 pub(super) fn is_request_point(measures: &[Measure], length: usize) -> bool {
     measures
         .get(length)
-        .is_none_or(|next| next.role == Role::Assistant)
+        .is_none_or(|next| next.speaker == Speaker::Assistant)
 }

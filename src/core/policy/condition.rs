@@ -8,7 +8,6 @@ use std::panic::catch_unwind;
 
 use cel::{Context, Program, Value};
 
-use crate::core::conversation::Role;
 use crate::core::conversation::{as_float, ratio};
 
 /// The longest expression (bytes).
@@ -42,8 +41,8 @@ impl std::fmt::Debug for Condition {
 pub struct SeenMessage {
     /// Its place in the client's list, from 0.
     pub seq: usize,
-    /// Who speaks.
-    pub role: Role,
+    /// The wire format's word for its role.
+    pub role: &'static str,
     /// Its prompt tokens.
     pub tokens: u64,
 }
@@ -110,7 +109,7 @@ impl Condition {
             reads_headers,
         };
         for (tokens, count) in [(0, 0), (1, 1), (90_000, 40), (1_000_000, 200)] {
-            let roles = [Role::System, Role::User, Role::Assistant, Role::Tool];
+            let roles = ["system", "user", "assistant", "tool"];
             let messages = || {
                 (0..count)
                     .zip(roles.into_iter().cycle())
@@ -182,19 +181,10 @@ impl Condition {
 const MISSING: &str = "there is no key";
 
 fn shown(seen: SeenMessage, tokens: Value) -> Value {
-    let role = match seen.role {
-        Role::System => "system",
-        Role::Developer => "developer",
-        Role::User => "user",
-        Role::Assistant => "assistant",
-        Role::Tool => "tool",
-        Role::Function => "function",
-        Role::Other => "other",
-    };
     let seq = Value::Int(i64::try_from(seen.seq).unwrap_or(i64::MAX));
     let members: HashMap<&str, Value> = [
         ("seq", seq),
-        ("role", Value::from(role)),
+        ("role", Value::from(seen.role)),
         ("tokens", tokens),
     ]
     .into_iter()
@@ -233,7 +223,7 @@ mod tests {
             (0..messages)
                 .map(|seq| SeenMessage {
                     seq,
-                    role: Role::User,
+                    role: "user",
                     tokens: 5,
                 })
                 .collect()

@@ -1,12 +1,8 @@
 //! `clear_results`: the oldest tool results become a placeholder until the target is met.
 
-use crate::core::conversation::Exchange;
-use crate::core::edit::Replacement;
-use crate::core::edit::{Draft, Target};
-use crate::core::strategy::scope::{Scope, is_result};
-use crate::core::wire::chat::Message;
-use crate::core::wire::chat::text_of;
-use crate::core::wire::chat::{with_arguments, with_content};
+use super::scope::Scope;
+use crate::core::conversation::{BlockId, Exchange};
+use crate::core::edit::{Draft, Replacement, Target};
 
 /// Its name.
 pub(super) const NAME: &str = "clear_results";
@@ -27,7 +23,7 @@ pub struct ClearResults {
     pub clear_at_least: u64,
 }
 
-/// One change to one message, and what it saves.
+/// One change to one message, and the tokens that it saves.
 struct Clearing {
     at: usize,
     new: Replacement,
@@ -38,25 +34,26 @@ pub(super) fn apply(
     options: &ClearResults,
     scope: &Scope,
     draft: &mut Draft<'_>,
-    goal: Target,
+    target: Target,
 ) -> u64 {
-    let over = draft.size().tokens.saturating_sub(goal.target);
+    let over = draft.size().tokens.saturating_sub(target.target);
     if over == 0 {
         // The ladder runs because of a count, which clearing does not bring down.
         return 0;
     }
     let (mut clearings, mut saved) = (Vec::new(), 0);
-    for (exchange, at) in candidates(options, scope, draft) {
+    for (exchange, id) in candidates(options, scope, draft) {
         if saved >= over.max(options.clear_at_least) {
             break;
         }
-        // A result may be shorter than its placeholder, as that of a file that was written; the input of its call is not.
+        // A result may be shorter than its placeholder, such as that of a file that was written; the input of its call is
+        // not.
         let input = if options.clear_inputs {
-            empty_arguments(scope, draft, &exchange, at)
+            empty_arguments(scope, draft, &exchange, id)
         } else {
             None
         };
-        for clearing in clear(draft, at).into_iter().chain(input) {
+        for clearing in clear(draft, id).into_iter().chain(input) {
             saved += clearing.saves;
             clearings.push(clearing);
         }
@@ -66,48 +63,42 @@ pub(super) fn apply(
     }
     clearings
         .into_iter()
-        .map(|clearing| u64::from(draft.replace(clearing.at, clearing.new)))
+        .map(|clearing| u64::from(draft.replace(clearing.at, Some(clearing.new))))
         .sum()
 }
 
 /// The results that may be cleared, oldest first, each with its exchange.
-fn candidates(options: &ClearResults, scope: &Scope, draft: &Draft<'_>) -> Vec<(Exchange, usize)> {
-    let messages = draft.conversation().messages;
-    let mut results: Vec<usize> = Vec::new();
-    for (exchange, _) in draft.remaining() {
-        results.extend((exchange.first..exchange.end).filter(|at| is_result(messages, *at)));
-    }
+fn candidates(
+    options: &ClearResults,
+    scope: &Scope,
+    draft: &Draft<'_>,
+) -> Vec<(Exchange, BlockId)> {
+    let all = draft.results(draft.remaining().map(|(exchange, _)| exchange));
     let mut tokens = 0;
-    let newest = results.iter().rev().enumerate().take_while(|(nth, at)| {
-        tokens += draft.tokens_at(**at);
+    let newest = all.iter().rev().enumerate().take_while(|(nth, (_, id))| {
+        tokens += draft.tokens_at(id.at());
         *nth < options.keep || tokens <= options.keep_tokens
     });
     let stay = newest.count();
-    results.truncate(results.len() - stay);
-    let end = results.last().map_or(0, |last| last + 1);
-    scope
-        .results(draft)
-        .into_iter()
-        .filter(|(_, at)| *at < end)
-        .collect()
+    let Some((_, last)) = all.iter().rev().nth(stay) else {
+        return Vec::new();
+    };
+    let mut candidates = scope.results(draft);
+    candidates.retain(|(_, id)| id <= last);
+    candidates
 }
 
-fn clear(draft: &Draft<'_>, at: usize) -> Option<Clearing> {
-    let raw = draft.raw(at);
-    let message = Message::parse(raw).ok()?;
-    if text_of(&message)
-        .first()
-        .is_some_and(|text| text.starts_with(MARK))
-    {
+fn clear(draft: &Draft<'_>, id: BlockId) -> Option<Clearing> {
+    let entry = draft.entry(id.at())?;
+    let first = entry.result(id.block)?.decoded().next();
+    if first.is_some_and(|text| text.starts_with(MARK)) {
         return None;
     }
-    let placeholder = format!("{MARK}, {} tokens]", draft.tokens_at(at));
-    let json = with_content(&message, &placeholder)?;
-    saving(draft, at, json)
+    let placeholder = format!("{MARK}, {} tokens]", draft.tokens_at(id.at()));
+    saving(draft, id.at(), draft.with_text(id, &placeholder)?)
 }
 
-fn saving(draft: &Draft<'_>, at: usize, json: String) -> Option<Clearing> {
-    let new = Replacement::new(json, draft.conversation().encoding)?;
+fn saving(draft: &Draft<'_>, at: usize, new: Replacement) -> Option<Clearing> {
     let saves = draft
         .tokens_at(at)
         .checked_sub(new.tokens)
@@ -115,21 +106,21 @@ fn saving(draft: &Draft<'_>, at: usize, json: String) -> Option<Clearing> {
     Some(Clearing { at, new, saves })
 }
 
-/// Empties all arguments of an exchange's calls once the last of its results, all of which may be cleared, has its turn.
+/// Empties all arguments of an exchange's calls when the last of its results is cleared, if all of them may be.
 fn empty_arguments(
     scope: &Scope,
     draft: &Draft<'_>,
     exchange: &Exchange,
-    cleared: usize,
+    cleared: BlockId,
 ) -> Option<Clearing> {
-    if !(exchange.first + 1..exchange.end).all(|at| scope.covers(draft, exchange, at)) {
+    let results = draft.results([*exchange]);
+    let (_, last) = results.last()?;
+    let all_cleared = results
+        .iter()
+        .all(|(_, id)| scope.covers(draft, exchange, *id));
+    if *last != cleared || !all_cleared {
         return None;
     }
-    if cleared + 1 != exchange.end {
-        return None;
-    }
-    let raw = draft.raw(exchange.first);
-    let message = Message::parse(raw).ok()?;
-    let json = with_arguments(&message, |_, _| Some("{}".to_owned()))?;
-    saving(draft, exchange.first, json)
+    let new = draft.with_arguments(exchange.first, |_| Some("{}".to_owned()))?;
+    saving(draft, exchange.first, new)
 }

@@ -1,24 +1,21 @@
-//! `coalesce`: older turns become one user message, a transcript of what was asked, called and answered. Made from the
-//! originals each time, so that it always shows the newest calls and outputs and counts the rest.
+//! `coalesce`: older turns become one user message, a transcript of requests, calls and outputs. It is made from the originals
+//! each time, so that it always shows the newest calls and outputs and counts the rest.
 
-use crate::core::conversation::{Exchange, Kind};
-use crate::core::edit::Tag;
-use crate::core::edit::{Draft, Target, Zone};
-use crate::core::json::Json;
-use crate::core::strategy::Done;
-use crate::core::strategy::collapse_errors;
-use crate::core::strategy::label::{Limits, clipped, of_call};
-use crate::core::strategy::scope::{Scope, is_result, name_of_result};
+use std::borrow::Cow;
+use std::collections::HashSet;
+
+use super::collapse_errors;
+use super::label::{Limits, clipped, of_call};
+use super::report::Done;
+use super::scope::Scope;
+use crate::core::conversation::{Author, BlockId, Entry, Exchange, Kind, Media, ToolResult};
+use crate::core::edit::{Draft, Tag, Target, Zone};
 use crate::core::text::{failure_line, is_failure};
-use crate::core::wire::chat::Message;
-use crate::core::wire::chat::cache_control;
-use crate::core::wire::chat::media_kind;
-use crate::core::wire::chat::text_of;
 
 /// Its name.
 pub(super) const NAME: &str = "coalesce";
 
-/// What its report counts.
+/// The counts in its report.
 pub(super) const DETAILS: [&str; 8] = [
     "turns",
     "calls_total",
@@ -45,9 +42,12 @@ pub struct Coalesce {
     pub chars: usize,
 }
 
+/// A failure that still stands is shown at so many times the length of other outputs.
+const FAILURE_LENGTH: usize = 4;
+
 /// One line or block of the transcript.
 enum Piece {
-    Said(String),
+    Words(String),
     Call {
         line: String,
         output: Option<String>,
@@ -55,23 +55,26 @@ enum Piece {
     },
 }
 
+/// The body of a transcript, and its counts.
+type Transcript = (String, Vec<(&'static str, u64)>);
+
 pub(super) fn apply(
     options: &Coalesce,
     scope: &Scope,
     draft: &mut Draft<'_>,
-    goal: Target,
+    target: Target,
 ) -> Done {
     let messages = draft.conversation().messages;
-    let mut old: Vec<Exchange> = draft.standing(Zone::Condensed);
-    old.retain(|exchange| Tag::Transcript.body_at(draft, exchange.first).is_some());
+    let mut old: Vec<Exchange> = draft.in_zone(Zone::Condensed);
+    old.retain(|exchange| draft.body_of(Tag::Transcript, exchange.first).is_some());
     let span = scope.span(draft);
-    if span.is_empty() || goal.met(draft.size()) {
+    if span.is_empty() || target.met(draft.size()) {
         return Done::default();
     }
     let mut exchanges = [old.as_slice(), &span].concat();
     exchanges.sort_by_key(|exchange| exchange.first);
-    // What an earlier transcript stands for is among the dropped exchanges; it is told again, within the limits. Others
-    // may have dropped more than that: where it gets too long by them, the earlier transcript is extended as it is.
+    // The originals of an earlier transcript are among the dropped exchanges; they are shown again, within the limits. Other
+    // steps may have dropped more: where the transcript gets too long by that, the earlier one is extended as it is.
     let gone: Vec<Exchange> = draft
         .conversation()
         .exchanges
@@ -79,186 +82,195 @@ pub(super) fn apply(
         .filter(|exchange| exchanges.contains(exchange) || draft.is_gone(exchange))
         .copied()
         .collect();
-    let earlier: Vec<String> = old
-        .iter()
-        .filter_map(|exchange| Tag::Transcript.body_at(draft, exchange.first))
-        .collect();
-    let before: u64 = exchanges
-        .iter()
-        .map(|exchange| draft.tokens_in(exchange))
-        .sum();
-    let mark = told_mark(messages, &gone);
-    // Told from the originals; where steps before this one made them shorter than a transcript is, as they stand.
-    for nth in 0..3 {
-        let (body, details) = match nth {
-            0 => transcript(options, messages, Vec::new(), &gone),
-            1 => transcript(options, messages, earlier.clone(), &span),
-            _ => transcript(options, &as_they_stand(draft), earlier.clone(), &span),
-        };
-        if let Some(new) = Tag::Transcript
-            .message(&body, mark, draft.conversation().encoding)
-            .filter(|new| new.tokens < before)
-        {
-            draft.condense(&exchanges, vec![new]);
-            return Done {
-                replaced: 0,
-                details,
-            };
-        }
-    }
-    Done::default()
-}
-
-/// The last cache mark in exchanges.
-fn told_mark<'a>(messages: &[Message<'a>], told: &[Exchange]) -> Option<&'a str> {
-    told.iter().rev().find_map(|exchange| {
-        messages
-            .get(exchange.first..exchange.end)?
+    let earlier = || {
+        let bodies = old
             .iter()
-            .rev()
-            .find_map(cache_control)
-    })
+            .filter_map(|exchange| draft.body_of(Tag::Transcript, exchange.first));
+        bodies.map(Piece::Words).collect()
+    };
+    let before = draft.tokens_of(&exchanges);
+    let mark = gone
+        .iter()
+        .rev()
+        .find_map(|exchange| exchange.cache_mark(messages));
+    // Made from the originals; where earlier steps made them shorter than a transcript is, from what they are now.
+    let from_originals = || transcript(options, messages, Vec::new(), &gone);
+    let extended = || transcript(options, messages, earlier(), &span);
+    let from_edited = || transcript(options, &as_they_are(draft), earlier(), &span);
+    let attempts: [&dyn Fn() -> Transcript; 3] = [&from_originals, &extended, &from_edited];
+    let found = attempts.iter().find_map(|attempt| {
+        let (body, details) = attempt();
+        let new = draft.written(Author::User, &Tag::Transcript.text(&body), mark)?;
+        (new.tokens < before).then_some((new, details))
+    });
+    let Some((new, details)) = found else {
+        return Done::default();
+    };
+    draft.condense(&exchanges, vec![new]);
+    Done {
+        replaced: 0,
+        details,
+    }
 }
 
-/// The messages with what steps before this one made of them.
-fn as_they_stand<'d>(draft: &'d Draft<'_>) -> Vec<Message<'d>> {
+/// The messages under the edits of earlier steps; those that are gone as they were.
+fn as_they_are<'d>(draft: &'d Draft<'_>) -> Vec<Entry<'d>> {
     let originals = draft.conversation().messages.iter().enumerate();
     originals
-        .filter_map(|(at, original)| {
-            Message::parse(draft.raw(at))
-                .or_else(|_| Message::parse(original.raw))
-                .ok()
+        .map(|(at, original)| {
+            draft
+                .entry(at)
+                .map_or_else(|| original.clone(), Cow::into_owned)
         })
         .collect()
 }
 
-/// What a message held beside text, in a word each.
-fn media(message: &Message<'_>) -> String {
-    let parts = message
-        .content
-        .filter(|raw| raw.starts_with('['))
-        .and_then(Json::parse);
-    let Some(Json::List(parts)) = parts else {
-        return String::new();
-    };
-    parts
-        .iter()
-        .filter_map(media_kind)
-        .map(|what| format!(" [{what}]"))
+/// The parts of a message that are not text, in a word each.
+fn words_for<'a>(media: impl Iterator<Item = Media<'a>>) -> String {
+    media
+        .map(|media| format!(" [{}]", media.kind.as_str()))
         .collect()
 }
 
-/// The transcript of `exchanges`, behind earlier ones.
+/// The transcript of `exchanges`, after earlier ones.
 fn transcript(
     options: &Coalesce,
-    messages: &[Message<'_>],
-    earlier: Vec<String>,
+    messages: &[Entry<'_>],
+    earlier: Vec<Piece>,
     exchanges: &[Exchange],
-) -> (String, Vec<(&'static str, u64)>) {
+) -> Transcript {
     let overcome = collapse_errors::overcome(messages, exchanges);
-    let mut pieces: Vec<Piece> = earlier.into_iter().map(Piece::Said).collect();
-    let limits = Limits {
-        items: options.items,
-        chars: options.argument_chars,
-    };
+    let mut pieces = earlier;
     for exchange in exchanges {
         let Some(first) = messages.get(exchange.first) else {
             continue;
         };
-        // A transcript that came back from a client: its originals are not here to be told again.
+        // A transcript that came back from a client: its originals are not here to be shown again.
         if let Some(body) = Tag::Transcript.body_of(first) {
-            pieces.push(Piece::Said(body));
+            pieces.push(Piece::Words(body));
             continue;
         }
-        let said = [
-            clipped(text_of(first).join(" ").trim(), options.chars),
-            media(first),
-        ]
-        .concat();
-        if !said.is_empty() {
-            let who = if exchange.kind == Kind::User {
-                "user"
-            } else {
-                "assistant"
-            };
-            pieces.push(Piece::Said(format!("{who}: {}", said.trim_start())));
-        }
-        for at in (exchange.first..exchange.end).filter(|at| is_result(messages, *at)) {
-            let Some(result) = messages.get(at) else {
-                continue;
-            };
-            let line = match first
-                .calls
-                .iter()
-                .find(|call| Some(&call.id) == result.answers.as_ref())
-            {
-                Some(call) => of_call(&call.name, call.arguments, limits),
-                None => format!(
-                    "{}()",
-                    name_of_result(messages, exchange, at).unwrap_or_default()
-                ),
-            };
-            let (output, media) = (text_of(result).join("\n"), media(result));
-            let collapsed = overcome.contains(&at);
-            let output = match () {
-                () if collapsed => Some(format!(
-                    "failed, overcome later: {}",
-                    clipped(failure_line(&output).trim(), options.argument_chars)
-                )),
-                () if output.trim().is_empty() => {
-                    Some(media.trim_start().to_owned()).filter(|media| !media.is_empty())
-                }
-                // What still fails is what the model must know of in full.
-                () if is_failure(&output) => {
-                    Some(clipped(output.trim(), options.chars.saturating_mul(4)))
-                }
-                () => Some([clipped(output.trim(), options.chars), media].concat()),
-            };
-            pieces.push(Piece::Call {
-                line,
-                output,
-                collapsed,
-            });
+        pieces.extend(words(options, exchange, first));
+        for (id, result) in exchange.results(messages) {
+            pieces.push(called(options, messages, exchange, (id, result), &overcome));
         }
     }
-
-    let calls_total = pieces
+    let turns = exchanges
         .iter()
-        .filter(|piece| matches!(piece, Piece::Call { .. }))
+        .filter(|exchange| exchange.kind == Kind::User)
         .count();
-    let outputs = |from: usize| {
-        let calls = pieces
-            .iter()
-            .filter(|piece| matches!(piece, Piece::Call { .. }))
-            .skip(from);
-        calls
-            .filter(|piece| {
-                matches!(
-                    piece,
-                    Piece::Call {
-                        output: Some(_),
-                        collapsed: false,
-                        ..
-                    }
-                )
-            })
-            .count()
+    shown(options, &pieces, turns, overcome.len())
+}
+
+/// The words of the first message of an exchange, if there are any.
+fn words(options: &Coalesce, exchange: &Exchange, first: &Entry<'_>) -> Option<Piece> {
+    let text = clipped(first.texts().join(" ").trim(), options.chars);
+    let words = [text, words_for(first.media())].concat();
+    let party = if exchange.kind == Kind::User {
+        "user"
+    } else {
+        "assistant"
     };
-    let calls_dropped = calls_total.saturating_sub(options.tool_call_limit);
-    let outputs_total = outputs(0);
-    // An output is shown below its call: that of a call which is not shown is not, whatever the limit.
-    let outputs_shown = outputs(calls_dropped).min(options.output_limit);
-    let outputs_dropped = outputs_total - outputs_shown;
-    let (mut calls, mut outputs, mut lines) = (0, 0, Vec::new());
-    if calls_dropped > 0 {
-        lines.push(format!("({calls_dropped} earlier calls are not shown)"));
+    (!words.is_empty()).then(|| Piece::Words(format!("{party}: {}", words.trim_start())))
+}
+
+/// A call with its output, given its result.
+fn called(
+    options: &Coalesce,
+    messages: &[Entry<'_>],
+    exchange: &Exchange,
+    (id, result): (BlockId, &ToolResult<'_>),
+    overcome: &HashSet<BlockId>,
+) -> Piece {
+    let limits = Limits {
+        items: options.items,
+        chars: options.argument_chars,
+    };
+    let line = match exchange.call_of(messages, result) {
+        Some(call) => of_call(&call.name, call.arguments, limits),
+        None => format!(
+            "{}()",
+            exchange.tool_of(messages, result).unwrap_or_default()
+        ),
+    };
+    let text = result.decoded().collect::<Vec<_>>().join("\n");
+    let media = words_for(result.media.iter().copied());
+    let collapsed = overcome.contains(&id);
+    let output = if collapsed {
+        let failure = clipped(failure_line(&text).trim(), options.argument_chars);
+        Some(format!("failed, overcome later: {failure}"))
+    } else if text.trim().is_empty() {
+        Some(media.trim_start().to_owned()).filter(|media| !media.is_empty())
+    } else if is_failure(&text) {
+        // The model must know a failure that still stands in full.
+        let chars = options.chars.saturating_mul(FAILURE_LENGTH);
+        Some(clipped(text.trim(), chars))
+    } else {
+        Some([clipped(text.trim(), options.chars), media].concat())
+    };
+    Piece::Call {
+        line,
+        output,
+        collapsed,
     }
-    if outputs_dropped > 0 {
-        lines.push(format!("({outputs_dropped} earlier outputs are not shown)"));
+}
+
+/// The calls that are shown of a transcript, and whether the output of each is.
+struct Limited {
+    calls_total: usize,
+    calls_dropped: usize,
+    outputs_total: usize,
+    outputs_shown: usize,
+    outputs_dropped: usize,
+}
+
+impl Limited {
+    fn of(options: &Coalesce, pieces: &[Piece]) -> Self {
+        // For each call, whether it has an output of its own.
+        let calls: Vec<bool> = pieces
+            .iter()
+            .filter_map(|piece| match piece {
+                Piece::Words(_) => None,
+                Piece::Call {
+                    output, collapsed, ..
+                } => Some(output.is_some() && !collapsed),
+            })
+            .collect();
+        let outputs = |from: usize| calls.iter().skip(from).filter(|has| **has).count();
+        let calls_dropped = calls.len().saturating_sub(options.tool_call_limit);
+        let outputs_total = outputs(0);
+        // An output is shown below its call: without the call it is not shown, whatever the limit.
+        let outputs_shown = outputs(calls_dropped).min(options.output_limit);
+        Limited {
+            calls_total: calls.len(),
+            calls_dropped,
+            outputs_total,
+            outputs_shown,
+            outputs_dropped: outputs_total - outputs_shown,
+        }
     }
-    for piece in &pieces {
+}
+
+/// The newest calls and outputs within the limits, and the counts of all.
+fn shown(options: &Coalesce, pieces: &[Piece], turns: usize, overcome: usize) -> Transcript {
+    let limited = Limited::of(options, pieces);
+    let mut lines = Vec::new();
+    if limited.calls_dropped > 0 {
+        lines.push(format!(
+            "({} earlier calls are not shown)",
+            limited.calls_dropped
+        ));
+    }
+    if limited.outputs_dropped > 0 {
+        lines.push(format!(
+            "({} earlier outputs are not shown)",
+            limited.outputs_dropped
+        ));
+    }
+    let (mut calls, mut outputs) = (0, 0);
+    for piece in pieces {
         match piece {
-            Piece::Said(line) => lines.push(line.clone()),
+            Piece::Words(line) => lines.push(line.clone()),
             Piece::Call {
                 line,
                 output,
@@ -266,38 +278,28 @@ fn transcript(
             } => {
                 calls += 1;
                 outputs += usize::from(output.is_some() && !collapsed);
-                if calls <= calls_dropped {
+                if calls <= limited.calls_dropped {
                     continue;
                 }
                 lines.push(format!("→ {line}"));
                 if let Some(output) = output
-                    && (*collapsed || outputs > outputs_dropped)
+                    && (*collapsed || outputs > limited.outputs_dropped)
                 {
                     lines.push(format!(" {output}"));
                 }
             }
         }
     }
-    let turns = exchanges
-        .iter()
-        .filter(|exchange| exchange.kind == Kind::User)
-        .count();
-    let calls_shown = calls_total - calls_dropped;
     let counts = [
         turns,
-        calls_total,
-        calls_shown,
-        calls_dropped,
-        outputs_total,
-        outputs_shown,
-        outputs_dropped,
-        overcome.len(),
+        limited.calls_total,
+        limited.calls_total - limited.calls_dropped,
+        limited.calls_dropped,
+        limited.outputs_total,
+        limited.outputs_shown,
+        limited.outputs_dropped,
+        overcome,
     ];
-    (
-        lines.join("\n"),
-        DETAILS
-            .into_iter()
-            .zip(counts.map(|count| count as u64))
-            .collect(),
-    )
+    let details = DETAILS.into_iter().zip(counts.map(|count| count as u64));
+    (lines.join("\n"), details.collect())
 }

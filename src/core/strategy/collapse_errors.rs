@@ -1,50 +1,39 @@
-//! `collapse_errors`: a failed call that the same tool later did without failing shrinks to a line. The last failure of
-//! a tool that did not succeed since stays in full.
+//! `collapse_errors`: a failed call shrinks to a line once the same tool has succeeded. The last failure of a tool that did
+//! not succeed since stays in full.
 
 use std::collections::HashSet;
 
-use crate::core::conversation::Exchange;
+use super::label::clipped;
+use super::report::Done;
+use super::scope::Scope;
+use crate::core::conversation::{BlockId, Entry, Exchange};
 use crate::core::edit::Draft;
-use crate::core::edit::Replacement;
-use crate::core::strategy::Done;
-use crate::core::strategy::label::clipped;
-use crate::core::strategy::scope::{Scope, is_result, name_of_result};
 use crate::core::text::{failure_line, is_failure};
-use crate::core::wire::chat::Message;
-use crate::core::wire::chat::text_of;
-use crate::core::wire::chat::with_content;
 
 /// Its name.
 pub(super) const NAME: &str = "collapse_errors";
 
-/// What a collapsed failure begins with; such a one is not collapsed again.
+/// The beginning of a collapsed failure, which is not collapsed again.
 const MARK: &str = "[failed, overcome later: ";
-/// Characters shown of what went wrong.
+/// Characters shown of the error.
 const LINE_CHARS: usize = 160;
 
 pub(super) fn apply(scope: &Scope, draft: &mut Draft<'_>) -> Done {
-    let messages = draft.conversation().messages;
     let exchanges: Vec<Exchange> = draft.remaining().map(|(exchange, _)| exchange).collect();
-    let overcome = overcome(messages, &exchanges);
+    let overcome = overcome(draft.conversation().messages, &exchanges);
     let mut collapsed = 0;
-    for (_, at) in scope
-        .results(draft)
-        .into_iter()
-        .filter(|(_, at)| overcome.contains(at))
-    {
-        let Ok(message) = Message::parse(draft.raw(at)) else {
+    for (_, id) in scope.results(draft) {
+        if !overcome.contains(&id) {
+            continue;
+        }
+        let Some(text) = draft.text_of(id) else {
             continue;
         };
-        let text = text_of(&message).join("\n");
         if text.starts_with(MARK) {
             continue;
         }
         let line = format!("{MARK}{}]", clipped(failure_line(&text).trim(), LINE_CHARS));
-        let new = with_content(&message, &line)
-            .and_then(|json| Replacement::new(json, draft.conversation().encoding));
-        if let Some(new) = new {
-            collapsed += u64::from(draft.replace(at, new));
-        }
+        collapsed += u64::from(draft.set_text(id, &line));
     }
     Done {
         replaced: collapsed,
@@ -53,21 +42,21 @@ pub(super) fn apply(scope: &Scope, draft: &mut Draft<'_>) -> Done {
 }
 
 /// The failed results of `exchanges` whose tool succeeded later.
-pub(super) fn overcome(messages: &[Message<'_>], exchanges: &[Exchange]) -> HashSet<usize> {
-    let (mut succeeded, mut overcome): (HashSet<String>, HashSet<usize>) =
-        (HashSet::new(), HashSet::new());
+pub(super) fn overcome(messages: &[Entry<'_>], exchanges: &[Exchange]) -> HashSet<BlockId> {
+    let mut succeeded: HashSet<String> = HashSet::new();
+    let mut overcome = HashSet::new();
     for exchange in exchanges.iter().rev() {
+        // Parallel calls do not overcome each other.
         let mut now = Vec::new();
-        for at in (exchange.first..exchange.end).filter(|at| is_result(messages, *at)) {
-            let (Some(name), Some(result)) =
-                (name_of_result(messages, exchange, at), messages.get(at))
-            else {
+        for (id, result) in exchange.results(messages) {
+            let Some(name) = exchange.tool_of(messages, result) else {
                 continue;
             };
-            if !is_failure(&text_of(result).join("\n")) {
+            let text = result.decoded().collect::<Vec<_>>().join("\n");
+            if !is_failure(&text) {
                 now.push(name);
             } else if succeeded.contains(&name) {
-                overcome.insert(at);
+                overcome.insert(id);
             }
         }
         succeeded.extend(now);

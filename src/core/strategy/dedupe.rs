@@ -1,23 +1,19 @@
-//! `dedupe`: a tool result that stands again later, and a run of lines that does, become a reference to the newest copy.
+//! `dedupe`: a tool result that occurs again later, and a run of lines that does, become a reference to the newest copy.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use crate::core::conversation::Exchange;
+use super::label;
+use super::scope::Scope;
+use crate::core::conversation::BlockId;
 use crate::core::edit::Draft;
-use crate::core::edit::Replacement;
-use crate::core::strategy::label;
-use crate::core::strategy::scope::{Scope, is_result};
-use crate::core::wire::chat::Message;
-use crate::core::wire::chat::text_of;
-use crate::core::wire::chat::{with_content, with_texts};
 
 /// Its name.
 pub(super) const NAME: &str = "dedupe";
 
 /// Lines that must agree before a run of them is looked at.
 const WINDOW: usize = 4;
-/// What a reference to a whole result begins with.
+/// The beginning of a reference to a whole result.
 const REFERENCE: &str = "[the same as the newer result of ";
 /// A run shorter than this is not worth its reference (bytes).
 const LEAST_BYTES: usize = 160;
@@ -29,7 +25,7 @@ pub struct Dedupe {
     pub blocks: bool,
 }
 
-/// Where a copy stands: the text's index and the line.
+/// The place of a copy: the text's index and the line.
 type Place = (usize, usize);
 
 /// The texts that were seen, newest first.
@@ -37,11 +33,11 @@ type Place = (usize, usize);
 struct Seen {
     /// Lines of each text.
     texts: Vec<Vec<String>>,
-    /// What each text is the result of.
+    /// The call that each text is the result of.
     labels: Vec<String>,
     /// Whole texts.
     whole: HashMap<String, usize>,
-    /// Where runs of `WINDOW` lines begin, by their hash; what is found is compared line by line.
+    /// The places where runs of `WINDOW` lines begin, by their hash; a run that is found is compared line by line.
     runs: HashMap<u64, Place>,
 }
 
@@ -56,49 +52,28 @@ fn hashes<S: Hash>(lines: &[S]) -> impl Iterator<Item = u64> + '_ {
 
 pub(super) fn apply(options: Dedupe, scope: &Scope, draft: &mut Draft<'_>) -> u64 {
     let messages = draft.conversation().messages;
-    let editable: HashSet<usize> = scope.results(draft).into_iter().map(|(_, at)| at).collect();
-    let mut results: Vec<(Exchange, usize)> = Vec::new();
-    for (exchange, _) in draft.remaining() {
-        results.extend(
-            (exchange.first..exchange.end)
-                .filter(|at| is_result(messages, *at))
-                .map(|at| (exchange, at)),
-        );
-    }
+    let editable: HashSet<BlockId> = scope.results(draft).into_iter().map(|(_, id)| id).collect();
+    let results = draft.results(draft.remaining().map(|(exchange, _)| exchange));
     let (mut seen, mut replaced) = (Seen::default(), 0);
-    for (exchange, at) in results.into_iter().rev() {
-        let Ok(message) = Message::parse(draft.raw(at)) else {
-            continue;
-        };
-        let new = editable
-            .contains(&at)
-            .then(|| seen.shorter(&message, options))
-            .flatten();
-        if let Some(new) =
-            new.and_then(|json| Replacement::new(json, draft.conversation().encoding))
-        {
-            replaced += u64::from(draft.replace(at, new));
+    for (exchange, id) in results.into_iter().rev() {
+        if editable.contains(&id) {
+            let shorter = match seen.reference(draft, id) {
+                Some(reference) => draft.set_text(id, &reference),
+                None if options.blocks => draft.map_texts(id, |text| seen.without_runs(text)),
+                None => false,
+            };
+            replaced += u64::from(shorter);
         }
-        let Ok(message) = Message::parse(draft.raw(at)) else {
+        let entry = draft.entry(id.at());
+        let Some(result) = entry.as_ref().and_then(|entry| entry.result(id.block)) else {
             continue;
         };
-        // A reference is no copy of anything.
-        for text in text_of(&message)
-            .iter()
-            .filter(|text| !text.starts_with(REFERENCE))
-        {
-            seen.add(text, label::of_result(messages, &exchange, at));
+        // A reference is not a copy of anything.
+        for text in result.decoded().filter(|text| !text.starts_with(REFERENCE)) {
+            seen.add(&text, label::of_result(messages, &exchange, result));
         }
     }
     replaced
-}
-
-/// The parts of a message's content: what stands beside its text may differ where the text does not.
-fn parts(message: &Message<'_>) -> usize {
-    let parts = message.content.filter(|raw| raw.starts_with('['));
-    parts
-        .and_then(|raw| serde_json::from_str::<Vec<serde::de::IgnoredAny>>(raw).ok())
-        .map_or(1, |parts| parts.len())
 }
 
 impl Seen {
@@ -113,28 +88,22 @@ impl Seen {
         self.labels.push(label);
     }
 
-    /// The message with references in the place of what stands again later; `None` when nothing does.
-    fn shorter(&self, message: &Message<'_>, options: Dedupe) -> Option<String> {
-        let all = text_of(message);
-        if let [text] = all.as_slice()
-            && parts(message) <= 1
-            && text.len() >= LEAST_BYTES / 2
-            && let Some(newer) = self.whole.get(text.as_ref())
-        {
-            return with_content(
-                message,
-                &format!("{REFERENCE}{}]", self.labels.get(*newer)?),
-            );
+    /// A reference to a newer copy of a whole result. One of several parts has none: they may differ where the text does
+    /// not.
+    fn reference(&self, draft: &Draft<'_>, id: BlockId) -> Option<String> {
+        let entry = draft.entry(id.at())?;
+        let result = entry.result(id.block)?;
+        let mut texts = result.decoded();
+        let text = texts.next().filter(|_| texts.next().is_none())?;
+        if result.parts > 1 || text.len() < LEAST_BYTES / 2 {
+            return None;
         }
-        if options.blocks {
-            with_texts(message, |text| self.without_runs(text))
-        } else {
-            None
-        }
+        let newer = self.whole.get(text.as_ref())?;
+        Some(format!("{REFERENCE}{}]", self.labels.get(*newer)?))
     }
 
     fn without_runs(&self, text: &str) -> Option<String> {
-        // Line ends are part of the lines: what is no copy stays byte for byte.
+        // Line ends are part of the lines, so that every line without a copy stays byte for byte.
         let lines: Vec<&str> = text.split('\n').collect();
         let hashes: Vec<u64> = hashes(&lines).collect();
         let (mut out, mut at, mut found): (Vec<String>, usize, bool) = (Vec::new(), 0, false);

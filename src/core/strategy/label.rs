@@ -1,12 +1,9 @@
 //! A call in few words: its name and its arguments, shortened.
 
-use std::borrow::Cow;
-
-use crate::core::conversation::Exchange;
+use crate::core::conversation::{Entry, Exchange, Text, ToolResult};
 use crate::core::json::Json;
-use crate::core::wire::chat::Message;
 
-/// How much of the arguments is told.
+/// The part of the arguments that is shown.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Limits {
     /// Members and items at each level.
@@ -35,11 +32,10 @@ pub(super) fn clipped(text: &str, chars: usize) -> String {
 }
 
 /// `read(path=src/main.rs)`
-pub(super) fn of_call(name: &str, arguments: Option<&str>, limits: Limits) -> String {
-    let decoded = arguments
-        .map(|raw| serde_json::from_str::<String>(raw).map_or(Cow::Borrowed(raw), Cow::Owned));
-    let arguments = match decoded.as_deref().map(|text| (text, Json::parse(text))) {
-        Some((_, Some(Json::Object(members)))) => {
+pub(super) fn of_call(name: &str, arguments: Option<Text<'_>>, limits: Limits) -> String {
+    let text = arguments.map(Text::decode_or_raw).unwrap_or_default();
+    let arguments = match Json::parse(&text) {
+        Some(Json::Object(members)) => {
             let shown = members
                 .iter()
                 .take(limits.items)
@@ -47,24 +43,20 @@ pub(super) fn of_call(name: &str, arguments: Option<&str>, limits: Limits) -> St
             let rest = (members.len() > limits.items).then(|| "…".to_owned());
             shown.chain(rest).collect::<Vec<_>>().join(", ")
         }
-        Some((text, _)) => clipped(text, limits.chars),
-        None => String::new(),
+        _ => clipped(&text, limits.chars),
     };
     format!("{name}({arguments})")
 }
 
-/// The call whose result stands at `at`.
-pub(super) fn of_result(messages: &[Message<'_>], exchange: &Exchange, at: usize) -> String {
-    let (Some(call), Some(result)) = (messages.get(exchange.first), messages.get(at)) else {
-        return String::new();
-    };
-    match call
-        .calls
-        .iter()
-        .find(|call| Some(&call.id) == result.answers.as_ref())
-    {
+/// The call that a result answers.
+pub(super) fn of_result(
+    messages: &[Entry<'_>],
+    exchange: &Exchange,
+    result: &ToolResult<'_>,
+) -> String {
+    match exchange.call_of(messages, result) {
         Some(call) => of_call(&call.name, call.arguments, SHORT),
-        None => super::scope::name_of_result(messages, exchange, at).unwrap_or_default(),
+        None => exchange.tool_of(messages, result).unwrap_or_default(),
     }
 }
 

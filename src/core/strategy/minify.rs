@@ -1,14 +1,11 @@
-//! `minify`: tool results and arguments say the same in fewer tokens. JSON loses its white space, lists of like objects
-//! become tables, and what is no JSON loses terminal noise.
+//! `minify`: tool results and arguments in fewer tokens and with nothing lost. JSON loses its white space, lists of like objects
+//! become tables, and other text loses terminal noise.
 
+use super::scope::Scope;
+use crate::core::conversation::Speaker;
 use crate::core::edit::Draft;
-use crate::core::edit::Replacement;
 use crate::core::json::Json;
-use crate::core::strategy::scope::{Scope, is_result};
-use crate::core::text::shortest;
-use crate::core::text::without_noise;
-use crate::core::wire::chat::Message;
-use crate::core::wire::chat::{with_arguments, with_texts};
+use crate::core::text::{shortest, without_noise};
 
 /// Its name.
 pub(super) const NAME: &str = "minify";
@@ -23,31 +20,30 @@ pub struct Minify {
 }
 
 pub(super) fn apply(options: Minify, scope: &Scope, draft: &mut Draft<'_>) -> u64 {
+    let messages = draft.conversation().messages;
     let mut replaced = 0;
     for exchange in scope.span(draft) {
-        for at in exchange.first..exchange.end {
-            let Ok(message) = Message::parse(draft.raw(at)) else {
-                continue;
-            };
-            let new = if is_result(draft.conversation().messages, at) {
-                with_texts(&message, |text| shorter(options, text))
-            } else if options.json {
-                with_arguments(&message, |_, arguments| {
-                    Json::parse(arguments)
-                        .map(|json| json.to_string())
-                        .filter(|shorter| shorter.len() < arguments.len())
-                })
-            } else {
-                None
-            };
-            if let Some(new) =
-                new.and_then(|json| Replacement::new(json, draft.conversation().encoding))
-            {
-                replaced += u64::from(draft.replace(at, new));
+        for (id, _) in exchange.results(messages) {
+            let shorter = draft.map_texts(id, |text| shorter(options, text));
+            replaced += u64::from(shorter);
+        }
+        if !options.json {
+            continue;
+        }
+        for (at, entry) in (exchange.first..).zip(exchange.of(messages)) {
+            if entry.speaker != Speaker::Tool {
+                replaced += u64::from(draft.map_arguments(at, without_space));
             }
         }
     }
     replaced
+}
+
+/// JSON without white space, when that is shorter.
+fn without_space(arguments: &str) -> Option<String> {
+    Json::parse(arguments)
+        .map(|json| json.to_string())
+        .filter(|shorter| shorter.len() < arguments.len())
 }
 
 /// The text in fewer bytes, when there is such a form.

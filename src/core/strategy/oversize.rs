@@ -1,25 +1,21 @@
 //! The rule for newest results that alone are too much: where head and tail exceed the room, tool results in the tail lose
-//! blanks and noise, or are cut with the digest's care: beginning, end and what says most in between; the cut is marked.
+//! blanks and noise, or are cut to their beginning, their end and the lines in between that a digest would keep; the cut is
+//! marked.
 //!
-//! This is no step that a policy names: it is what keeps an agent alive that has just read a huge file.
+//! A policy does not name this step: it keeps an agent alive that has just read a huge file.
 
-use crate::core::conversation::level;
-use crate::core::conversation::{Kind, Role};
-use crate::core::edit::Replacement;
-use crate::core::edit::{Draft, Target, Zone};
+use super::digest::{Context, context_besides, shortened};
+use super::minify::{Minify, shorter};
+use crate::core::conversation::{BlockId, Kind, level};
+use crate::core::edit::{Draft, Replacement, Target, Zone};
 use crate::core::json::Json;
-use crate::core::strategy::digest::{Context, context_beside, shortened};
-use crate::core::strategy::minify::{Minify, shorter};
-use crate::core::wire::chat::Message;
-use crate::core::wire::chat::text_of;
-use crate::core::wire::chat::{with_arguments, with_content};
 
 /// Name in reports and metrics.
 pub const NAME: &str = "oversize";
 
-/// What every cut says.
+/// The words in every cut.
 const MARK: &str = "of this tool result removed to fit the context window";
-/// What every cut in an argument says.
+/// The words in every cut of an argument.
 const ARGUMENT_MARK: &str = "of this argument removed to fit the context window";
 /// Texts in arguments that are longer than this may be cut (bytes): not a path or a query.
 const LONG_ARGUMENT_BYTES: usize = 400;
@@ -27,39 +23,46 @@ const LONG_ARGUMENT_BYTES: usize = 400;
 const HEAD_PERCENT: usize = 60;
 /// A result is not cut below this many tokens: the mark and a few words around it.
 const LEAST_TOKENS: u64 = 64;
-/// Tries to meet a result's share; each takes what the last one was over off again.
+/// Tries to meet a result's share; each takes off the tokens by which the last one was over.
 const TRIES: usize = 4;
-/// Of what the head leaves of the target, the share that a tail gets which is too much (percent), where older messages
-/// need the rest.
+/// The share of the target that the head leaves which an oversize tail gets (percent), where older messages need the rest.
 const TAIL_PERCENT: u64 = 50;
 
-/// Cuts a tail that with the head alone exceeds the room, or leaves older messages less than their share of it, before anything else is
-/// made smaller.
-pub(super) fn apply_first(draft: &mut Draft<'_>, goal: Target) -> u64 {
+/// Cuts a tail that with the head alone exceeds the room, or leaves older messages less than their share of it, before
+/// anything else is made smaller.
+pub(super) fn apply_first(draft: &mut Draft<'_>, target: Target) -> u64 {
     let (mut head, mut tail, mut older) = (draft.conversation().fixed_tokens, 0, 0);
-    for (exchange, standing) in draft.remaining() {
-        match standing {
+    for (exchange, zone) in draft.remaining() {
+        match zone {
             Zone::Head => head += draft.tokens_in(&exchange),
             Zone::Tail => tail += draft.tokens_in(&exchange),
             Zone::Span | Zone::Condensed => older += draft.tokens_in(&exchange),
         }
     }
-    let left = goal.target.saturating_sub(head);
+    let left = target.target.saturating_sub(head);
     let others = older.min(left - left * TAIL_PERCENT / 100);
-    // What the room has above the target is there for the newest; where that is nothing, older messages keep their share.
-    let due = others.saturating_sub(goal.room.saturating_sub(goal.target));
-    if head + tail + due <= goal.room {
+    // The room above the target is there for the newest; where there is none, older messages keep their share.
+    let due = others.saturating_sub(target.room.saturating_sub(target.target));
+    if head + tail + due <= target.room {
         return 0;
     }
-    let (before, over) = (draft.size().tokens, tail.saturating_sub(left - others));
-    let replaced = apply(draft, over);
+    let before = draft.size().tokens;
+    let over = tail.saturating_sub(left - others);
+    let replaced = cut_results(draft, over);
     replaced + cut_arguments(draft, over.saturating_sub(before - draft.size().tokens))
 }
 
-/// Cuts what is left over the room when every step has run.
-pub(super) fn apply_last(draft: &mut Draft<'_>, goal: Target) -> u64 {
-    let replaced = apply(draft, draft.size().tokens.saturating_sub(goal.target));
-    replaced + cut_arguments(draft, draft.size().tokens.saturating_sub(goal.room))
+/// Cuts the tokens that are still over the room when every step has run.
+pub(super) fn apply_last(draft: &mut Draft<'_>, target: Target) -> u64 {
+    let replaced = cut_results(draft, draft.size().tokens.saturating_sub(target.target));
+    replaced + cut_arguments(draft, draft.size().tokens.saturating_sub(target.room))
+}
+
+/// The tokens that each of `sizes` may take for all of them to take about `over` tokens less.
+fn limit_for(sizes: impl Iterator<Item = u64>, over: u64) -> u64 {
+    let sizes: Vec<u64> = sizes.collect();
+    let total: u64 = sizes.iter().sum();
+    level(sizes, total.saturating_sub(over)).max(LEAST_TOKENS)
 }
 
 /// Takes about `over` tokens off the long texts in the arguments of the tail's calls: a file being written, a script.
@@ -68,114 +71,87 @@ fn cut_arguments(draft: &mut Draft<'_>, over: u64) -> u64 {
         return 0;
     }
     let calls: Vec<(u64, usize)> = draft
-        .standing(Zone::Tail)
+        .in_zone(Zone::Tail)
         .iter()
         .filter(|exchange| exchange.kind == Kind::Calls)
         .map(|exchange| (draft.tokens_at(exchange.first), exchange.first))
         .collect();
-    let total: u64 = calls.iter().map(|(tokens, _)| tokens).sum();
-    let limit = level(
-        calls.iter().map(|(tokens, _)| *tokens).collect(),
-        total.saturating_sub(over),
-    )
-    .max(LEAST_TOKENS);
+    let limit = limit_for(calls.iter().map(|(tokens, _)| *tokens), over);
     let mut replaced = 0;
     for (tokens, at) in calls {
-        let Ok(message) = Message::parse(draft.raw(at)) else {
-            continue;
-        };
-        if tokens <= limit
-            || (message.raw.contains(ARGUMENT_MARK) && tokens <= limit.saturating_mul(2))
-        {
-            continue;
-        }
-        let new = with_arguments(&message, |_, arguments| {
-            let Some(Json::Object(mut members)) = Json::parse(arguments) else {
-                return None;
-            };
-            let mut changed = false;
-            for (_, value) in &mut members {
-                if let Json::String(text) = value
-                    && text.len() > LONG_ARGUMENT_BYTES
-                {
-                    let keep = bytes_for(text.len(), limit, tokens);
-                    let (head, tail) = ends(text, keep);
-                    let removed = text.len() - head.len() - tail.len();
-                    *text = format!(
-                        "{head}\n[… {removed} of {} bytes {ARGUMENT_MARK} …]\n{tail}",
-                        text.len()
-                    );
-                    changed = true;
-                }
-            }
-            changed.then(|| Json::Object(members).to_string())
-        });
-        if let Some(new) =
-            new.and_then(|json| Replacement::new(json, draft.conversation().encoding))
-        {
-            replaced += u64::from(draft.replace(at, new));
+        let was_cut = draft
+            .entry(at)
+            .is_some_and(|entry| entry.raw.contains(ARGUMENT_MARK));
+        if tokens > limit && !(was_cut && tokens <= limit.saturating_mul(2)) {
+            let cut = draft.map_arguments(at, |arguments| cut_texts(arguments, limit, tokens));
+            replaced += u64::from(cut);
         }
     }
     replaced
+}
+
+/// Arguments with their long texts cut to `limit` of `tokens`; `None` when there are none.
+fn cut_texts(arguments: &str, limit: u64, tokens: u64) -> Option<String> {
+    let Some(Json::Object(mut members)) = Json::parse(arguments) else {
+        return None;
+    };
+    let mut changed = false;
+    for (_, value) in &mut members {
+        if let Json::String(text) = value
+            && text.len() > LONG_ARGUMENT_BYTES
+        {
+            let (head, tail) = ends(text, bytes_for(text.len(), limit, tokens));
+            let removed = text.len() - head.len() - tail.len();
+            *text = format!(
+                "{head}\n[… {removed} of {} bytes {ARGUMENT_MARK} …]\n{tail}",
+                text.len()
+            );
+            changed = true;
+        }
+    }
+    changed.then(|| Json::Object(members).to_string())
 }
 
 /// Takes about `over` tokens off the results of the tail.
-fn apply(draft: &mut Draft<'_>, over: u64) -> u64 {
-    let mut results: Vec<(u64, usize)> = Vec::new();
-    for exchange in draft.standing(Zone::Tail) {
-        for at in exchange.first..exchange.end {
-            if draft
-                .conversation()
-                .messages
-                .get(at)
-                .is_some_and(|m| matches!(m.role, Role::Tool | Role::Function))
-            {
-                results.push((draft.tokens_at(at), at));
-            }
-        }
-    }
-    let total: u64 = results.iter().map(|(tokens, _)| tokens).sum();
-    let limit = level(
-        results.iter().map(|(tokens, _)| *tokens).collect(),
-        total.saturating_sub(over),
-    )
-    .max(LEAST_TOKENS);
+fn cut_results(draft: &mut Draft<'_>, over: u64) -> u64 {
+    let results: Vec<(u64, BlockId)> = draft
+        .results(draft.in_zone(Zone::Tail))
+        .into_iter()
+        .map(|(_, id)| (draft.tokens_at(id.at()), id))
+        .collect();
+    let limit = limit_for(results.iter().map(|(tokens, _)| *tokens), over);
     if results.iter().all(|(tokens, _)| *tokens <= limit) {
         return 0;
     }
-    let context = context_beside(draft, &draft.standing(Zone::Tail));
+    let context = context_besides(draft, &draft.in_zone(Zone::Tail));
     let mut replaced = 0;
-    for (tokens, at) in results {
-        if tokens > limit
-            && let Some(new) = cut(draft, at, limit, &context)
-        {
-            replaced += u64::from(draft.replace(at, new));
+    for (tokens, id) in results {
+        if tokens > limit {
+            let new = cut(draft, id, limit, &context);
+            replaced += u64::from(draft.replace(id.at(), new));
         }
     }
     replaced
 }
 
-/// The result at `at`, cut to about `limit` tokens; `None` when its content is no text.
-fn cut(draft: &Draft<'_>, at: usize, limit: u64, context: &Context) -> Option<Replacement> {
+/// The message of a result, cut to about `limit` tokens; `None` when the result has no text.
+fn cut(draft: &Draft<'_>, id: BlockId, limit: u64, context: &Context) -> Option<Replacement> {
     let encoding = draft.conversation().encoding;
-    let raw = draft.raw(at);
-    let message = Message::parse(raw).ok()?;
-    let text = text_of(&message).concat();
-    let tokens = draft.tokens_at(at).max(1);
-    // What was cut before came close to its limit then; it is cut again only where much less is left for it.
+    let entry = draft.entry(id.at())?;
+    let text: String = entry.result(id.block)?.decoded().collect();
+    let tokens = draft.tokens_at(id.at()).max(1);
+    // A result that was cut before came close to its limit then; it is cut again only where much less is left for it.
     if text.is_empty() || (text.contains(MARK) && tokens <= limit.saturating_mul(2)) {
         return None;
     }
-    // What says all of it in fewer tokens comes before any cut.
-    if let Some(whole) = shorter(
-        Minify {
-            json: true,
-            text: true,
-        },
-        &text,
-    ) {
+    // All of it in fewer tokens is better than any cut.
+    let minify = Minify {
+        json: true,
+        text: true,
+    };
+    if let Some(whole) = shorter(minify, &text) {
         let whole = format!("[… blanks and noise {MARK}; it had {tokens} tokens …]\n{whole}");
-        let new = Replacement::new(with_content(&message, &whole)?, encoding)?;
+        let new = draft.with_text(id, &whole)?;
         if new.tokens <= limit {
             return Some(new);
         }
@@ -187,19 +163,17 @@ fn cut(draft: &Draft<'_>, at: usize, limit: u64, context: &Context) -> Option<Re
         let Some(short) = shortened(&text, context, room, encoding, mark) else {
             break;
         };
-        let new = Replacement::new(with_content(&message, &short)?, encoding)?;
+        let new = draft.with_text(id, &short)?;
         if new.tokens <= limit {
             return Some(new);
         }
         room = room.saturating_sub(new.tokens - limit);
     }
+    let cut_to = |keep| draft.with_text(id, &head_and_tail(&text, keep, tokens));
     let mut keep = bytes_for(text.len(), limit, tokens);
     let mut best = None;
     for _ in 0..TRIES {
-        let new = Replacement::new(
-            with_content(&message, &head_and_tail(&text, keep, tokens))?,
-            encoding,
-        )?;
+        let new = cut_to(keep)?;
         let fits = new.tokens <= limit;
         let next = bytes_for(keep, limit, new.tokens + new.tokens / 50 + 1);
         best = Some(new);

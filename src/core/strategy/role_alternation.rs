@@ -1,73 +1,61 @@
-//! For model families whose templates insist on turns: where a compaction puts two messages of one side next to each
-//! other, or an answer first, a short synthetic message goes in between. Head and tail stay byte for byte.
+//! For model families whose templates insist on alternating roles: where a compaction puts two messages of one side next to
+//! each other, or an answer first, a short filler message goes in between. Head and tail stay byte for byte.
 
-use crate::core::conversation::Role;
-use crate::core::edit::Draft;
-use crate::core::edit::{Edit, Replacement};
-use crate::core::wire::chat::Message;
+use crate::core::conversation::{Author, Speaker};
+use crate::core::edit::{Draft, Edit, FILLER, Replacement};
 
-/// What stands for an assistant's turn that was removed.
-const ASSISTANT: &str = r#"{"role":"assistant","content":"[earlier messages were condensed]"}"#;
-/// What stands for a user's turn that was removed.
-const USER: &str = r#"{"role":"user","content":"[earlier messages were condensed]"}"#;
-
-/// Takes earlier bridges away; what is left of the list decides anew where any are needed.
-pub(super) fn unbridge(draft: &mut Draft<'_>) {
+/// Takes earlier fillers away; the rest of the list decides anew where any are needed.
+pub(super) fn remove_fillers(draft: &mut Draft<'_>) {
+    let dialect = draft.conversation().dialect;
+    let fillers =
+        [Author::Assistant, Author::User].map(|author| dialect.synthetic(author, FILLER, None));
+    let is_filler = |new: &Replacement| fillers.iter().any(|filler| **filler == *new.json);
     for at in 0..draft.conversation().messages.len() {
         let Edit::Stand(new) = draft.edit(at) else {
             continue;
         };
-        if new.iter().any(|message| is_bridge(&message.json)) {
-            let left: Vec<Replacement> = new
-                .iter()
-                .filter(|message| !is_bridge(&message.json))
-                .cloned()
-                .collect();
+        if new.iter().any(is_filler) {
+            let left = new.iter().filter(|new| !is_filler(new)).cloned().collect();
             draft.stand(at, left);
         }
     }
 }
 
-fn is_bridge(json: &str) -> bool {
-    json == ASSISTANT || json == USER
-}
-
-/// Puts bridges where removed messages leave two of one side next to each other.
-pub(super) fn bridge(draft: &mut Draft<'_>) {
-    let mut before: Option<(usize, Role)> = None;
+/// Puts fillers where removed messages leave two of one side next to each other.
+pub(super) fn insert_fillers(draft: &mut Draft<'_>) {
+    let mut before: Option<(usize, Speaker)> = None;
     for at in 0..draft.conversation().messages.len() {
-        let roles: Vec<Role> = draft
-            .raws(at)
-            .iter()
-            .filter_map(|raw| Some(Message::parse(raw).ok()?.role))
-            .collect();
-        let (Some(first), Some(last)) = (roles.first().copied(), roles.last().copied()) else {
+        let entries = draft.entries(at);
+        let speakers = entries.first().zip(entries.last());
+        let Some((first, last)) = speakers.map(|(first, last)| (first.speaker, last.speaker))
+        else {
             continue;
         };
+        drop(entries);
         if first.is_instruction() {
             continue;
         }
-        if let Some(bridge) = between(before.map(|(_, role)| role), first) {
+        if let Some(author) = between(before.map(|(_, speaker)| speaker), first) {
             let from = before.map_or(0, |(at, _)| at + 1);
-            put(draft, from, at, bridge);
+            insert(draft, from, at, author);
         }
         before = Some((at, last));
     }
 }
 
-/// What has to stand between two neighbours.
-fn between(before: Option<Role>, after: Role) -> Option<&'static str> {
+/// The author of the filler that two neighbours need between them.
+fn between(before: Option<Speaker>, after: Speaker) -> Option<Author> {
     match (before, after) {
-        (None, Role::Assistant) | (Some(Role::Assistant), Role::Assistant) => Some(USER),
-        (Some(Role::User | Role::Tool | Role::Function), Role::User) => Some(ASSISTANT),
+        (None | Some(Speaker::Assistant), Speaker::Assistant) => Some(Author::User),
+        (Some(Speaker::User | Speaker::Tool), Speaker::User) => Some(Author::Assistant),
         _ => None,
     }
 }
 
-/// Puts a bridge before what stands at `at`: in its own place when that is synthetic, in that of a removed message
-/// otherwise. Neighbours that the client put there itself stay as they are.
-fn put(draft: &mut Draft<'_>, from: usize, at: usize, bridge: &str) {
-    let Some(new) = Replacement::new(bridge.to_owned(), draft.conversation().encoding) else {
+/// Puts a filler before the messages at `at`: in their own place when they are synthetic, else in the place of a removed
+/// message. Neighbours that the client put there itself stay as they are.
+fn insert(draft: &mut Draft<'_>, from: usize, at: usize, author: Author) {
+    let Some(new) = draft.written(author, FILLER, None) else {
         return;
     };
     if let Edit::Stand(own) = draft.edit(at) {

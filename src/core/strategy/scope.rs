@@ -1,17 +1,16 @@
-//! What a step is limited to: tools by name, and messages older than the newest n.
+//! The scope of a step: tools by name, and messages older than the newest n.
 
 use globset::GlobSet;
 
-use crate::core::conversation::{Exchange, Role};
+use crate::core::conversation::{BlockId, Entry, Exchange};
 use crate::core::edit::{Draft, Zone};
-use crate::core::wire::chat::Message;
 
 /// Limits that every step has. The default has none.
 #[derive(Debug, Clone, Default)]
 pub struct Scope {
-    /// Only what these tools were called for, when given.
+    /// Only calls of these tools and their results, when given.
     pub tools: Option<GlobSet>,
-    /// Not what these tools were called for.
+    /// No calls of these tools, nor their results.
     pub exclude_tools: Option<GlobSet>,
     /// Not the newest so many messages.
     pub older_than: usize,
@@ -21,19 +20,16 @@ impl Scope {
     /// The exchanges of the span that the step may touch as a whole, oldest first.
     pub(super) fn span(&self, draft: &Draft<'_>) -> Vec<Exchange> {
         let messages = draft.conversation().messages;
-        let mut span = draft.standing(Zone::Span);
+        let mut span = draft.in_zone(Zone::Span);
         span.retain(|exchange| {
-            let calls = messages
-                .get(exchange.first..exchange.end)
-                .unwrap_or_default();
-            let mut names = calls.iter().flat_map(names_called);
+            let mut names = exchange.of(messages).iter().flat_map(names_called);
             self.is_old(draft, exchange.end)
                 && match (&self.tools, &self.exclude_tools) {
                     (None, None) => true,
                     (Some(tools), None) => names.any(|name| tools.is_match(name)),
                     (None, Some(excluded)) => !names.any(|name| excluded.is_match(name)),
                     (Some(tools), Some(excluded)) => {
-                        let names: Vec<String> = names.collect();
+                        let names: Vec<&str> = names.collect();
                         names.iter().any(|name| tools.is_match(name))
                             && !names.iter().any(|name| excluded.is_match(name))
                     }
@@ -43,82 +39,41 @@ impl Scope {
     }
 
     /// The tool results of the span that the step may touch, oldest first, each with its exchange.
-    pub(super) fn results(&self, draft: &Draft<'_>) -> Vec<(Exchange, usize)> {
-        let messages = draft.conversation().messages;
-        let mut results = Vec::new();
-        for exchange in draft.standing(Zone::Span) {
-            results.extend(
-                (exchange.first..exchange.end)
-                    .filter(|at| is_result(messages, *at))
-                    .map(|at| (exchange, at)),
-            );
-        }
-        results.retain(|(exchange, at)| self.covers(draft, exchange, *at));
+    pub(super) fn results(&self, draft: &Draft<'_>) -> Vec<(Exchange, BlockId)> {
+        let mut results = draft.results(draft.in_zone(Zone::Span));
+        results.retain(|(exchange, id)| self.covers(draft, exchange, *id));
         results
     }
 
-    /// Whether the step may touch the result at `at`.
-    pub(super) fn covers(&self, draft: &Draft<'_>, exchange: &Exchange, at: usize) -> bool {
-        if !self.is_old(draft, at + 1) {
+    /// Whether the step may touch a result.
+    pub(super) fn covers(&self, draft: &Draft<'_>, exchange: &Exchange, id: BlockId) -> bool {
+        if !self.is_old(draft, id.at() + 1) {
             return false;
         }
         if self.tools.is_none() && self.exclude_tools.is_none() {
             return true;
         }
-        let Some(name) = name_of_result(draft.conversation().messages, exchange, at) else {
+        let messages = draft.conversation().messages;
+        let result = messages
+            .get(id.at())
+            .and_then(|entry| entry.result(id.block));
+        let Some(name) = result.and_then(|result| exchange.tool_of(messages, result)) else {
             return self.tools.is_none();
         };
-        self.tools
-            .as_ref()
-            .is_none_or(|tools| tools.is_match(&name))
-            && !self
-                .exclude_tools
-                .as_ref()
-                .is_some_and(|tools| tools.is_match(&name))
+        let matches = |tools: &GlobSet| tools.is_match(&name);
+        self.tools.as_ref().is_none_or(matches) && !self.exclude_tools.as_ref().is_some_and(matches)
     }
 
-    /// Whether what ends at `end` is older than the newest messages that are left alone.
-    pub(super) fn is_old(&self, draft: &Draft<'_>, end: usize) -> bool {
+    /// Whether a part that ends before message `end` is older than the newest messages that are left alone.
+    fn is_old(&self, draft: &Draft<'_>, end: usize) -> bool {
         end + self.older_than <= draft.conversation().messages.len()
     }
 }
 
-/// Whether a message is the result of a call.
-pub(super) fn is_result(messages: &[Message<'_>], at: usize) -> bool {
-    messages
-        .get(at)
-        .is_some_and(|message| matches!(message.role, Role::Tool | Role::Function))
-}
-
-/// The name of the tool whose result stands at `at`.
-pub(super) fn name_of_result(
-    messages: &[Message<'_>],
-    exchange: &Exchange,
-    at: usize,
-) -> Option<String> {
-    let (call, result) = (messages.get(exchange.first)?, messages.get(at)?);
-    let called = call
-        .calls
-        .iter()
-        .find(|call| Some(&call.id) == result.answers.as_ref())
-        .map(|call| call.name.as_ref());
-    called
-        .map(str::to_owned)
-        .or_else(|| result.name.as_deref().map(str::to_owned))
-        .or_else(|| legacy_name(call))
-}
-
-fn names_called(message: &Message<'_>) -> Vec<String> {
-    let calls = message.calls.iter().map(|call| call.name.to_string());
-    calls.chain(legacy_name(message)).collect()
-}
-
-fn legacy_name(message: &Message<'_>) -> Option<String> {
-    #[derive(serde::Deserialize)]
-    struct Name {
-        name: String,
-    }
-    serde_json::from_str::<Name>(message.function_call?)
-        .ok()
-        .map(|call| call.name)
+/// The names of the tools that a message calls.
+fn names_called<'e>(entry: &'e Entry<'_>) -> impl Iterator<Item = &'e str> {
+    entry
+        .calls()
+        .filter(|call| call.legacy.is_none() || !call.name.is_empty())
+        .map(|call| call.name.as_ref())
 }

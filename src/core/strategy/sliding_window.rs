@@ -2,9 +2,9 @@
 
 use std::collections::HashSet;
 
+use super::scope::Scope;
 use crate::core::conversation::Kind;
 use crate::core::edit::{Draft, Zone};
-use crate::core::strategy::scope::Scope;
 
 /// Its name.
 pub(super) const NAME: &str = "sliding_window";
@@ -20,7 +20,7 @@ pub enum SlidingWindow {
     Messages(u64),
 }
 
-/// Instructions do not count: they stay and are no part of the conversation.
+/// Instructions do not count: they stay and are not part of the conversation.
 pub(super) fn apply(options: &SlidingWindow, scope: &Scope, draft: &mut Draft<'_>) -> u64 {
     let span: HashSet<usize> = scope
         .span(draft)
@@ -29,8 +29,8 @@ pub(super) fn apply(options: &SlidingWindow, scope: &Scope, draft: &mut Draft<'_
         .collect();
     let (mut turns, mut exchanges, mut messages) = (0_u64, 0_u64, 0_u64);
     let mut old = Vec::new();
-    for (exchange, standing) in draft.remaining().rev() {
-        if exchange.kind == Kind::Instruction || standing == Zone::Condensed {
+    for (exchange, zone) in draft.remaining().rev() {
+        if exchange.kind == Kind::Instruction || zone == Zone::Condensed {
             continue;
         }
         let stays = match *options {

@@ -1,25 +1,11 @@
 //! `strip`: old images, audio and files become a text stub; old reasoning goes where the model family allows it.
 
-use crate::core::conversation::Kind;
-use crate::core::edit::Replacement;
+use super::scope::Scope;
+use crate::core::conversation::{Kind, MediaKind};
 use crate::core::edit::{Draft, last_user};
-use crate::core::json::Json;
-use crate::core::strategy::scope::Scope;
-use crate::core::wire::chat::Message;
-use crate::core::wire::chat::{AUDIO, IMAGE, media_kind};
-use crate::core::wire::chat::{with_parts, without_members};
 
 /// Its name.
 pub(super) const NAME: &str = "strip";
-
-/// Fields that hold what a model thought.
-const REASONING: [&str; 5] = [
-    "reasoning_content",
-    "reasoning",
-    "reasoning_details",
-    "thinking",
-    "thinking_blocks",
-];
 
 /// Options.
 #[derive(Debug, Clone, Copy)]
@@ -35,60 +21,27 @@ pub struct Strip {
 }
 
 pub(super) fn apply(options: Strip, scope: &Scope, draft: &mut Draft<'_>) -> u64 {
-    let messages = draft.conversation().messages;
-    let last_user = last_user(messages).unwrap_or(0);
+    let last_user = last_user(draft.conversation().messages).unwrap_or(0);
+    let wants_reasoning = draft.conversation().family.wants_reasoning;
     let mut replaced = 0;
     for exchange in scope.span(draft) {
         for at in exchange.first..exchange.end {
-            // What was thought in the current turn is still at work, and families that want it back want it with calls.
+            // The model still uses its reasoning of the current turn; families that want reasoning back want it with calls.
             let reasoning = options.reasoning
                 && at < last_user
-                && !(exchange.kind == Kind::Calls && draft.conversation().family.wants_reasoning);
-            let Some(mut json) = Message::parse(draft.raw(at))
-                .ok()
-                .map(|message| message.raw.to_owned())
-            else {
-                continue;
-            };
-            let mut changed = false;
-            if let Some(new) = Message::parse(&json)
-                .ok()
-                .and_then(|message| with_parts(&message, |part| stub(options, part)))
-            {
-                (json, changed) = (new, true);
-            }
-            if reasoning
-                && let Some(new) = Message::parse(&json)
-                    .ok()
-                    .and_then(|message| without_members(&message, &REASONING))
-            {
-                (json, changed) = (new, true);
-            }
-            if changed && let Some(new) = Replacement::new(json, draft.conversation().encoding) {
-                replaced += u64::from(draft.replace(at, new));
-            }
+                && !(exchange.kind == Kind::Calls && wants_reasoning);
+            replaced += u64::from(draft.strip(at, |kind| stub(options, kind), reasoning));
         }
     }
     replaced
 }
 
-/// A text part that says what was there.
-fn stub(options: Strip, part: &str) -> Option<String> {
-    let json = Json::parse(part)?;
-    let what = media_kind(&json)?;
-    let goes = match what {
-        IMAGE => options.images,
-        AUDIO => options.audio,
-        _ => options.files,
+/// The text in the place of media that go.
+fn stub(options: Strip, kind: MediaKind) -> Option<String> {
+    let goes = match kind {
+        MediaKind::Image => options.images,
+        MediaKind::Audio => options.audio,
+        MediaKind::File => options.files,
     };
-    if !goes {
-        return None;
-    }
-    let mark = json
-        .get("cache_control")
-        .map(|mark| format!(r#","cache_control":{mark}"#))
-        .unwrap_or_default();
-    Some(format!(
-        r#"{{"type":"text","text":"[{what} removed to save context]"{mark}}}"#
-    ))
+    goes.then(|| format!("[{} removed to save context]", kind.as_str()))
 }

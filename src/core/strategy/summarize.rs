@@ -1,23 +1,22 @@
-//! `summarize`: old turns become a summary that a model wrote, with what no model may be trusted with added by Baler: the
-//! files that were touched, and values that a digest would keep. The core only looks whether there is a summary, and says
-//! which one is missing; who asks for it is the shell's business.
+//! `summarize`: old turns become a summary that a model wrote. Baler adds the parts that no model can be trusted with: the files
+//! that were touched, and values that a digest would keep. The core only looks whether there is a summary, and reports which
+//! one is missing; the shell asks for it.
 
-use crate::core::wire::chat::cache_control;
 use std::sync::Arc;
 
+use super::digest;
+use super::need::{ExternalInputs, Need, Stopped};
+use super::report::Done;
+use super::scope::Scope;
 use crate::core::budget::Budget;
-use crate::core::conversation::Exchange;
-use crate::core::conversation::scale;
-use crate::core::edit::Tag;
-use crate::core::edit::{Draft, Target, Zone};
-use crate::core::strategy::scope::Scope;
-use crate::core::strategy::{Done, ExternalInputs, Need, Stopped, digest};
-use crate::core::summary::{Options, State, Summary, files, floor, next};
+use crate::core::conversation::{Exchange, scale};
+use crate::core::edit::{Draft, Replacement, Tag, Target, Zone};
+use crate::core::summary::{Forecast, Options, State, Summaries, Summary, files, floor, next};
 
 /// Its name.
 pub(super) const NAME: &str = "summarize";
 
-/// Its counts: of messages, of the summary, of what it took to make it, and how things stood when it was needed.
+/// Its counts: messages, the summary, its cost, and the state it was in when it was needed.
 pub(super) const DETAILS: [&str; 14] = [
     "messages_summarized",
     "messages_kept",
@@ -35,199 +34,226 @@ pub(super) const DETAILS: [&str; 14] = [
     "failed",
 ];
 
-/// Share of the room that a summary must stand for to be worth waiting for.
+/// The least share of the room that a summary must stand for to be worth waiting for.
 const WORTH_ASKING: f64 = 0.05;
-/// Lengths of the lists of files that are tried, the first that fits is taken.
+/// Lengths of the lists of files to try; the first that fits is taken.
 const MOST_FILES: [usize; 4] = [100, 30, 10, 3];
 
+/// Begins the part of a body that Baler extracted.
+const EXTRACT_HEAD: &str = "## Extract of the same messages";
+
+/// A summary that is ready.
+struct Found {
+    /// The number of messages that it covers.
+    end: usize,
+    summary: Arc<Summary>,
+}
+
+#[expect(
+    clippy::too_many_arguments,
+    reason = "those of every strategy, and the window, by which this one chooses its tail"
+)]
 pub(super) fn apply(
     options: &Options,
     scope: &Scope,
     draft: &mut Draft<'_>,
-    goal: Target,
+    target: Target,
     window: u64,
     outside: &ExternalInputs<'_>,
 ) -> Result<Done, Stopped> {
     let Some(summaries) = outside.summaries else {
         return Ok(Done::default());
     };
-    let floor = floor(draft);
-    let tail = draft
-        .standing(Zone::Tail)
-        .first()
-        .map_or(draft.conversation().messages.len(), |exchange| {
-            exchange.first
-        });
-    let ends = draft
-        .conversation()
-        .exchanges
-        .iter()
-        .rev()
-        .map(|exchange| exchange.end);
-    let (mut found, mut stands) = (None, None);
-    for end in ends
-        .filter(|end| *end <= tail)
-        .take_while(|end| *end > floor)
-    {
-        match summaries.of(end) {
-            Some(State::Ready(summary)) => {
-                found = Some((end, Arc::clone(summary)));
-                break;
-            }
-            Some(State::Running) => stands = stands.or(Some("late")),
-            Some(State::Failed) => stands = stands.or(Some("failed")),
-            None => {}
-        }
-    }
-    if let Some((end, summary)) = found
-        && let Some(done) = put(&summary, end, options, scope, draft, goal)
+    let (found, state) = newest(draft, summaries);
+    if let Some(found) = found
+        && let Some(covered) = covered(scope, draft, found.end)
+        && let Some(done) = put(&found, &covered, options, draft, target)
     {
         return Ok(done);
     }
     if summaries.may_ask {
-        let budget = Budget {
-            window,
-            room: goal.room,
-            target: goal.target,
-            min_gain: scale(goal.room, WORTH_ASKING),
+        let forecast = Forecast {
+            budget: Budget {
+                window,
+                room: target.room,
+                target: target.target,
+                min_gain: scale(target.room, WORTH_ASKING),
+            },
+            // A request that waits for a summary wants the one that leaves nothing more to do.
+            tokens: u64::MAX,
+            growth: 0,
         };
-        // Whoever waits for a summary wants the one that leaves nothing more to do.
-        if let Some(due) = next(
-            draft,
-            options,
-            scope.older_than,
-            budget,
-            u64::MAX,
-            0,
-            summaries,
-        ) {
-            return Err(Stopped::Asks(Box::new(Need::Summary(Box::new(due)))));
+        if let Some(pending) = next(draft, options, scope.older_than, forecast, summaries) {
+            return Err(Stopped::Asks(Box::new(Need::Summary(Box::new(pending)))));
         }
     }
     Ok(Done {
         replaced: 0,
-        details: stands.map(|stands| (stands, 1)).into_iter().collect(),
+        details: state.map(|state| (state, 1)).into_iter().collect(),
     })
 }
 
-/// Lets `summary` stand for what it covers; `None` when that would be no smaller.
-fn put(
-    summary: &Arc<Summary>,
-    end: usize,
-    options: &Options,
-    scope: &Scope,
-    draft: &mut Draft<'_>,
-    goal: Target,
-) -> Option<Done> {
-    let messages = draft.conversation().messages;
+/// The summary of most messages that is ready, and the state of the ones of more messages.
+fn newest(draft: &Draft<'_>, summaries: &Summaries) -> (Option<Found>, Option<&'static str>) {
+    let conversation = draft.conversation();
+    let floor = floor(draft);
+    let tail = draft
+        .in_zone(Zone::Tail)
+        .first()
+        .map_or(conversation.messages.len(), |exchange| exchange.first);
+    let ends = conversation
+        .exchanges
+        .iter()
+        .rev()
+        .map(|exchange| exchange.end)
+        .filter(|end| *end <= tail)
+        .take_while(|end| *end > floor);
+    let mut state = None;
+    for end in ends {
+        match summaries.of(end) {
+            Some(State::Ready(summary)) => {
+                let summary = Arc::clone(summary);
+                return (Some(Found { end, summary }), state);
+            }
+            Some(State::Running) => state = state.or(Some("late")),
+            Some(State::Failed) => state = state.or(Some("failed")),
+            None => {}
+        }
+    }
+    (None, state)
+}
+
+/// The exchanges that a summary of the first `end` messages takes the place of; `None` when none of them is of the span.
+fn covered(scope: &Scope, draft: &Draft<'_>, end: usize) -> Option<Vec<Exchange>> {
     let span = scope.span(draft);
-    let mut covered: Vec<Exchange> = draft.standing(Zone::Condensed);
+    let mut covered: Vec<Exchange> = draft.in_zone(Zone::Condensed);
     covered.extend(&span);
     covered.retain(|exchange| exchange.end <= end);
     covered.sort_by_key(|exchange| exchange.first);
-    if !covered.iter().any(|exchange| span.contains(exchange)) {
+    covered
+        .iter()
+        .any(|exchange| span.contains(exchange))
+        .then_some(covered)
+}
+
+/// Puts a summary in the place of the exchanges that it covers; `None` when that would be no smaller.
+fn put(
+    found: &Found,
+    covered: &[Exchange],
+    options: &Options,
+    draft: &mut Draft<'_>,
+    target: Target,
+) -> Option<Done> {
+    let new = message(found, covered, options, draft, target)?;
+    if new.tokens >= draft.tokens_of(covered) {
         return None;
     }
-    let before: u64 = covered
-        .iter()
-        .map(|exchange| draft.tokens_in(exchange))
-        .sum();
-    let rest = draft.size().tokens - before;
-    let mark = covered.iter().rev().find_map(|exchange| {
-        messages
-            .get(exchange.first..exchange.end)?
-            .iter()
-            .rev()
-            .find_map(cache_control)
-    });
-    let encoding = draft.conversation().encoding;
-    let message = |parts: &[&str]| {
-        let body = parts
-            .iter()
-            .filter(|part| !part.is_empty())
-            .copied()
-            .collect::<Vec<_>>()
-            .join("\n");
-        Tag::Summary.message_of(options.role.as_str(), &body, mark, encoding)
-    };
-    let mut new = message(&[&summary.text])?;
-    // What Baler adds must neither make the list miss its target nor outgrow its share of it.
-    let share = scale(goal.target, options.facts);
-    let limit = new.tokens + share.min(goal.room.saturating_sub(rest + new.tokens));
-    let touched = files(messages.get(..end).unwrap_or(messages), &options.artifacts);
-    let lists = MOST_FILES
-        .iter()
-        .map(|most| touched.told(*most))
-        .find_map(|lists| {
-            let with = message(&[&summary.text, &lists])
-                .filter(|with| with.tokens <= limit && with.tokens < before)?;
-            Some((lists, with))
-        });
-    let mut lists_told = String::new();
-    if let Some((lists, with)) = lists {
-        (lists_told, new) = (lists, with);
-    }
-    let room = limit
-        .min(goal.target.saturating_sub(rest))
-        .saturating_sub(new.tokens);
-    let exchanges: Vec<Exchange> = draft
-        .conversation()
-        .exchanges
-        .iter()
-        .filter(|exchange| exchange.end <= end)
-        .copied()
-        .collect();
-    let facts = digest::facts(
-        draft,
-        &exchanges,
-        &covered,
-        &[&summary.text, &lists_told],
-        room,
-    );
-    if !facts.is_empty() {
-        let facts = format!("## Extract of the same messages\n{facts}");
-        if let Some(with) =
-            message(&[&summary.text, &lists_told, &facts]).filter(|with| with.tokens <= limit)
-        {
-            new = with;
-        }
-    }
-    if new.tokens >= before {
-        return None;
-    }
-    let summarized: usize = exchanges
-        .iter()
-        .filter(|exchange| !draft_keeps(draft, exchange, &covered))
-        .map(|e| e.end - e.first)
-        .sum();
-    let details = vec![
-        ("messages_summarized", summarized as u64),
-        ("messages_kept", (messages.len() - summarized) as u64),
-        ("split_turn", u64::from(summary.split)),
-        ("incremental", u64::from(summary.incremental)),
-        ("generation", u64::from(summary.generation)),
-        ("summary_tokens", summary.tokens),
-        ("summary_chars", summary.text.chars().count() as u64),
-        ("summarizer_calls", summary.spent.calls),
-        ("summarizer_prompt_tokens", summary.spent.prompt_tokens),
-        (
-            "summarizer_completion_tokens",
-            summary.spent.completion_tokens,
-        ),
-        (
-            "summarizer_ms",
-            u64::try_from(summary.spent.took.as_millis()).unwrap_or(u64::MAX),
-        ),
-        ("ready", 1),
-    ];
-    draft.condense(&covered, vec![new]);
+    let details = details(found, covered, draft);
+    draft.condense(covered, vec![new]);
     Some(Done {
         replaced: 0,
         details,
     })
 }
 
-/// Whether an exchange that the summary covers stays all the same.
-fn draft_keeps(draft: &Draft<'_>, exchange: &Exchange, covered: &[Exchange]) -> bool {
-    !covered.contains(exchange) && !draft.is_gone(exchange)
+/// The message with a summary, and as much of Baler's own additions as there is room for.
+fn message(
+    found: &Found,
+    covered: &[Exchange],
+    options: &Options,
+    draft: &Draft<'_>,
+    target: Target,
+) -> Option<Replacement> {
+    let conversation = draft.conversation();
+    let before = draft.tokens_of(covered);
+    let rest = draft.size().tokens - before;
+    let mark = covered
+        .iter()
+        .rev()
+        .find_map(|exchange| exchange.cache_mark(conversation.messages));
+    let written = |parts: &[&str]| {
+        let parts: Vec<&str> = parts
+            .iter()
+            .filter(|part| !part.is_empty())
+            .copied()
+            .collect();
+        let text = Tag::Summary.text(&parts.join("\n"));
+        draft.written(options.role.author(), &text, mark)
+    };
+    let text: &str = &found.summary.text;
+    let mut new = written(&[text])?;
+    // Baler's additions must neither make the list miss its target nor outgrow their share of it.
+    let share = scale(target.target, options.facts);
+    let limit = new.tokens + share.min(target.room.saturating_sub(rest + new.tokens));
+    let touched = files(
+        conversation
+            .messages
+            .get(..found.end)
+            .unwrap_or(conversation.messages),
+        &options.artifacts,
+    );
+    let listed = MOST_FILES.iter().find_map(|most| {
+        let lists = touched.listed(*most);
+        let with = written(&[text, &lists])?;
+        (with.tokens <= limit && with.tokens < before).then_some((lists, with))
+    });
+    let mut lists = String::new();
+    if let Some((most, with)) = listed {
+        (lists, new) = (most, with);
+    }
+    let room = limit
+        .min(target.target.saturating_sub(rest))
+        .saturating_sub(new.tokens);
+    let extract = digest::extract_besides(
+        draft,
+        &summarized(found, draft),
+        covered,
+        &[text, &lists],
+        room,
+    );
+    if !extract.is_empty() {
+        let extract = format!("{EXTRACT_HEAD}\n{extract}");
+        new = written(&[text, &lists, &extract])
+            .filter(|with| with.tokens <= limit)
+            .unwrap_or(new);
+    }
+    Some(new)
+}
+
+/// The exchanges that a summary was made from.
+fn summarized(found: &Found, draft: &Draft<'_>) -> Vec<Exchange> {
+    draft
+        .conversation()
+        .exchanges
+        .iter()
+        .filter(|exchange| exchange.end <= found.end)
+        .copied()
+        .collect()
+}
+
+fn details(found: &Found, covered: &[Exchange], draft: &Draft<'_>) -> Vec<(&'static str, u64)> {
+    let Found { summary, .. } = found;
+    // Some of the exchanges in a summary stay all the same.
+    let gone: usize = summarized(found, draft)
+        .iter()
+        .filter(|exchange| covered.contains(exchange) || draft.is_gone(exchange))
+        .map(|exchange| exchange.end - exchange.first)
+        .sum();
+    let messages = draft.conversation().messages.len();
+    let spent = &summary.spent;
+    let milliseconds = u64::try_from(spent.took.as_millis()).unwrap_or(u64::MAX);
+    vec![
+        ("messages_summarized", gone as u64),
+        ("messages_kept", (messages - gone) as u64),
+        ("split_turn", u64::from(summary.split)),
+        ("incremental", u64::from(summary.incremental)),
+        ("generation", u64::from(summary.generation)),
+        ("summary_tokens", summary.tokens),
+        ("summary_chars", summary.text.chars().count() as u64),
+        ("summarizer_calls", spent.calls),
+        ("summarizer_prompt_tokens", spent.prompt_tokens),
+        ("summarizer_completion_tokens", spent.completion_tokens),
+        ("summarizer_ms", milliseconds),
+        ("ready", 1),
+    ]
 }

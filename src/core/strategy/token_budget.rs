@@ -1,10 +1,10 @@
-//! `token_budget`: the oldest exchanges of the span go until the rest fits. What else the list must keep (head and
-//! tail) always stays, so at least one exchange does.
+//! `token_budget`: the oldest exchanges of the span go until the rest fits. Head and tail always stay, so at least one
+//! exchange does.
 
+use super::scope::Scope;
 use crate::core::budget::Amount;
 use crate::core::conversation::scale;
 use crate::core::edit::{Draft, Target, Zone};
-use crate::core::strategy::scope::Scope;
 
 /// Its name.
 pub(super) const NAME: &str = "token_budget";
@@ -14,8 +14,8 @@ pub(super) const NAME: &str = "token_budget";
 pub struct TokenBudget {
     /// Down to here: tokens, or a share of window − reserve; the policy's target when not given.
     pub budget: Option<Amount>,
-    /// Share of the budget above which exchanges go. Below 1 they go down to that share, else what was above it would be
-    /// under the budget and nothing would ever go; above 1 down to the budget.
+    /// Share of the budget above which exchanges go. Below 1 they go down to that share: a list above it would be under the
+    /// budget otherwise, and nothing would ever go. Above 1 they go down to the budget.
     pub threshold: f64,
 }
 
@@ -23,36 +23,33 @@ pub(super) fn apply(
     options: &TokenBudget,
     scope: &Scope,
     draft: &mut Draft<'_>,
-    goal: Target,
+    target: Target,
 ) -> u64 {
     let budget = options
         .budget
-        .map_or(goal.target, |budget| budget.of(goal.room));
-    let goal = Target {
+        .map_or(target.target, |budget| budget.of(target.room));
+    let target = Target {
         target: scale(budget, options.threshold.min(1.0)),
-        ..goal
+        ..target
     };
-    let by_count = goal.messages.is_some() || goal.turns.is_some();
+    let by_count = target.messages.is_some() || target.turns.is_some();
     if !by_count && draft.size().tokens <= scale(budget, options.threshold) {
         return 0;
     }
     for exchange in scope.span(draft) {
-        if goal.met(draft.size()) {
+        if target.met(draft.size()) {
             break;
         }
         draft.drop_exchange(&exchange);
     }
-    // What stands for older messages goes only where the request fits without it.
-    let condensed = draft.standing(Zone::Condensed);
-    let standing_in: u64 = condensed
-        .iter()
-        .map(|exchange| draft.tokens_in(exchange))
-        .sum();
-    if draft.size().tokens.saturating_sub(standing_in) > goal.room {
+    // Messages that stand for older ones go only where the request fits without them.
+    let condensed = draft.in_zone(Zone::Condensed);
+    let condensed_tokens = draft.tokens_of(&condensed);
+    if draft.size().tokens.saturating_sub(condensed_tokens) > target.room {
         return 0;
     }
     for exchange in condensed {
-        if draft.size().tokens <= goal.room {
+        if draft.size().tokens <= target.room {
             break;
         }
         draft.drop_exchange(&exchange);

@@ -1,18 +1,15 @@
 //! `trim_results`: large tool results become smaller: a text keeps its head and tail, a list some of its items, and JSON
 //! may become an outline. Error results are left alone.
 //!
-//! The options do not put each other out of action: an outline shows the items that `sample` picks, and what is still
-//! large after either, or cannot be sampled, is truncated. JSON stays JSON.
+//! The options work together: an outline shows the items that `sample` picks, and a result that is still large after
+//! either, or cannot be sampled, is truncated. JSON stays JSON.
 
+use super::scope::Scope;
+use super::truncate::{MARK, MARK_KEY, Truncate};
 use crate::core::edit::Draft;
-use crate::core::edit::Replacement;
 use crate::core::json::Json;
-use crate::core::strategy::scope::Scope;
-use crate::core::strategy::truncate::{MARK, MARK_KEY, Truncate};
 use crate::core::text::is_failure;
 use crate::core::tokens::Encoding;
-use crate::core::wire::chat::Message;
-use crate::core::wire::chat::with_texts;
 
 /// Its name.
 pub(super) const NAME: &str = "trim_results";
@@ -22,7 +19,7 @@ pub(super) const NAME: &str = "trim_results";
 pub struct TrimResults {
     /// Leave results alone that are not large.
     pub skip_small: bool,
-    /// What is large, and what stays of it.
+    /// The size above which a result is large, and the part of it that stays.
     pub truncate: Truncate,
     /// Make an outline of large JSON.
     pub outline: Option<Outline>,
@@ -74,15 +71,9 @@ impl Pick {
 pub(super) fn apply(options: &TrimResults, scope: &Scope, draft: &mut Draft<'_>) -> u64 {
     let encoding = draft.conversation().encoding;
     let mut replaced = 0;
-    for (_, at) in scope.results(draft) {
-        let Ok(message) = Message::parse(draft.raw(at)) else {
-            continue;
-        };
-        let new = with_texts(&message, |text| trimmed(options, text, encoding))
-            .and_then(|json| Replacement::new(json, encoding));
-        if let Some(new) = new {
-            replaced += u64::from(draft.replace(at, new));
-        }
+    for (_, id) in scope.results(draft) {
+        let trimmed = draft.map_texts(id, |text| trimmed(options, text, encoding));
+        replaced += u64::from(trimmed);
     }
     replaced
 }
@@ -107,7 +98,7 @@ fn trimmed(options: &TrimResults, text: &str, encoding: Encoding) -> Option<Stri
         (None, None) if large => json.clone(),
         (None, None) => return None,
     };
-    // What has no list to sample, or says less than its outline would, is truncated like any other.
+    // JSON that has no list to sample, or is shorter than its outline, is truncated like any other.
     let shaped = if shaped.to_string().len() < text.len() {
         shaped
     } else {
@@ -242,7 +233,7 @@ impl Outline {
     }
 }
 
-/// A value below the last level: what it is, and no more.
+/// A value below the last level: its kind and size only.
 fn shallow(value: &Json) -> Json {
     match value {
         Json::List(items) => word(&format!("list of {}", items.len())),

@@ -1,83 +1,44 @@
 //! `webhook`: the span goes to a service of the operator's; its answer takes the span's place when it is valid and
-//! smaller. The core only asks and takes the answer; who posts and waits is the shell's business.
+//! smaller. The core only asks and takes the answer; the shell posts the question and waits.
 
-use crate::core::conversation::{Role, group};
-use crate::core::edit::Replacement;
-use crate::core::edit::is_ours;
-use crate::core::edit::{Draft, Target, Zone};
-use crate::core::strategy::scope::Scope;
-use crate::core::strategy::{Done, Need, Stopped};
-use crate::core::wire::chat::Message;
+use super::need::{Need, Stopped, WebhookAnswer, WebhookRequest};
+use super::report::Done;
+use super::scope::Scope;
+use crate::core::conversation::{Content, Entry, Exchange, Speaker, group};
+use crate::core::edit::{Draft, Replacement, Target, Zone};
 
 /// Its name.
 pub(super) const NAME: &str = "webhook";
-
-/// What is asked.
-#[derive(Debug)]
-pub struct WebhookRequest {
-    /// Which of the policy's webhooks.
-    pub webhook: usize,
-    /// The messages as they stand now, raw JSON.
-    pub messages: Vec<String>,
-    /// Prompt tokens that they may take.
-    pub target_tokens: u64,
-    /// Prompt tokens that they take now.
-    pub tokens: u64,
-}
-
-/// What is known of the answer.
-#[derive(Debug, Clone, Default)]
-pub enum WebhookAnswer {
-    /// Nobody was asked, and nobody can be: the step is passed over.
-    #[default]
-    Unavailable,
-    /// Nobody was asked yet.
-    Unasked,
-    /// There is no answer, or none that can be used.
-    Failed,
-    /// The messages that are to stand for the span, raw JSON.
-    Messages(Vec<String>),
-}
 
 pub(super) fn apply(
     webhook: usize,
     scope: &Scope,
     draft: &mut Draft<'_>,
-    goal: Target,
+    target: Target,
     answers: &[WebhookAnswer],
 ) -> Result<Done, Stopped> {
     let mut span = scope.span(draft);
     if span.is_empty() {
         return Ok(Done::default());
     }
-    // What an earlier answer stands for is condensed further together with what has aged since.
-    span.extend(
-        draft
-            .standing(Zone::Condensed)
-            .into_iter()
-            .filter(|exchange| !is_ours(draft, exchange.first)),
-    );
+    // Messages of an earlier answer are condensed further, together with the exchanges that have aged since.
+    let condensed = draft.in_zone(Zone::Condensed).into_iter();
+    span.extend(condensed.filter(|exchange| !draft.is_ours(exchange.first)));
     span.sort_by_key(|exchange| exchange.first);
-    let tokens: u64 = span.iter().map(|exchange| draft.tokens_in(exchange)).sum();
-    let target_tokens = goal.target.saturating_sub(draft.size().tokens - tokens);
+    let tokens = draft.tokens_of(&span);
     match answers.get(webhook).unwrap_or(&WebhookAnswer::Unavailable) {
         WebhookAnswer::Unasked => {
-            let all = span
-                .iter()
-                .flat_map(|exchange| exchange.first..exchange.end);
-            let messages = all
-                .flat_map(|at| draft.raws(at))
-                .map(str::to_owned)
-                .collect();
-            Err(Stopped::Asks(Box::new(Need::Webhook(WebhookRequest {
+            let rest = draft.size().tokens - tokens;
+            let request = WebhookRequest {
                 webhook,
-                messages,
-                target_tokens,
+                messages: messages_of(draft, &span),
+                target_tokens: target.target.saturating_sub(rest),
                 tokens,
-            }))))
+            };
+            Err(Stopped::Asks(Box::new(Need::Webhook(request))))
         }
         WebhookAnswer::Messages(new) => {
-            let new = taken(new, draft)
+            let new = accepted(new, draft)
                 .filter(|new| new.iter().map(|new| new.tokens).sum::<u64>() < tokens);
             let Some(new) = new else {
                 return Ok(Done {
@@ -92,23 +53,30 @@ pub(super) fn apply(
     }
 }
 
+/// The JSON of all messages that are sent for `span` now.
+fn messages_of(draft: &Draft<'_>, span: &[Exchange]) -> Vec<String> {
+    span.iter()
+        .flat_map(|exchange| exchange.first..exchange.end)
+        .flat_map(|at| draft.raws(at))
+        .map(str::to_owned)
+        .collect()
+}
+
 /// The answer as messages, when they are a valid chat of their own without instructions.
-fn taken(new: &[String], draft: &Draft<'_>) -> Option<Vec<Replacement>> {
-    let messages = new
+fn accepted(new: &[String], draft: &Draft<'_>) -> Option<Vec<Replacement>> {
+    let conversation = draft.conversation();
+    let entries = new
         .iter()
-        .map(|raw| Message::parse(raw).ok())
+        .map(|raw| conversation.dialect.entry(raw).ok())
         .collect::<Option<Vec<_>>>()?;
-    let fine = |message: &Message<'_>| {
-        let says = message
-            .content
-            .is_some_and(|content| !matches!(content, r#""""# | "[]"))
-            || message.is_call();
-        says && !message.role.is_instruction() && message.role != Role::Other
+    let fine = |entry: &Entry<'_>| {
+        (entry.content == Content::Present || entry.is_call())
+            && !matches!(entry.speaker, Speaker::Instruction | Speaker::Other)
     };
-    if messages.is_empty() || !messages.iter().all(fine) || group(&messages).is_err() {
+    if entries.is_empty() || !entries.iter().all(fine) || group(&entries).is_err() {
         return None;
     }
     new.iter()
-        .map(|raw| Replacement::new(raw.clone(), draft.conversation().encoding))
+        .map(|raw| Replacement::new(conversation.dialect, raw.clone(), conversation.encoding))
         .collect()
 }

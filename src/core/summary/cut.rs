@@ -1,40 +1,50 @@
-//! How much of a conversation is to be summarised: all but its recent part, at the boundary of an exchange.
+//! The part of a conversation to summarise: all but its recent part, up to a boundary between exchanges.
 
 use std::sync::Arc;
 
+use super::options::{Options, Recent};
+use super::state::{State, Summaries, Summary};
 use crate::core::budget::Budget;
-use crate::core::conversation::Fingerprint;
-use crate::core::conversation::{Exchange, Kind};
-use crate::core::edit::Edit;
-use crate::core::edit::{Draft, Zone};
-use crate::core::summary::{Options, Recent, State, Summaries, Summary};
+use crate::core::conversation::{Exchange, Fingerprint, Kind};
+use crate::core::edit::{Draft, Edit, Zone};
 
 /// A summary that is worth making.
 #[derive(Debug, Clone)]
 pub struct PendingSummary {
-    /// What it will be kept under: the digest of the messages it covers.
+    /// Its key: the fingerprint of the messages that it covers.
     pub key: Fingerprint,
-    /// Messages it covers, from the first.
+    /// The number of messages that it covers, from the first.
     pub covered: usize,
-    /// The summary that it builds on, and the messages that one covers.
+    /// The summary that it builds on, and the number of messages that one covers.
     pub earlier: Option<(usize, Arc<Summary>)>,
     /// The keys of all shorter prefixes: while one of them is being summarised, this one waits.
     pub prefixes: Vec<Fingerprint>,
-    /// What becomes of the covered messages as long as there is no summary.
+    /// The edits of the covered messages as long as there is no summary.
     pub edits: Vec<Edit>,
     /// Tokens that it stands for.
     pub tokens: u64,
-    /// The longest it may be, tokens.
+    /// The longest that it may be, tokens.
     pub max_tokens: u64,
 }
 
-/// The number of messages in front of the part of `draft` that stays: a boundary between exchanges, behind all that
+/// The time at which a summary will be used.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::core) struct Forecast {
+    /// The numbers that will decide then.
+    pub budget: Budget,
+    /// Tokens that the list will take.
+    pub tokens: u64,
+    /// Tokens by which the list will have grown.
+    pub growth: u64,
+}
+
+/// The number of messages before the part of `draft` that stays: a boundary between exchanges, after everything that
 /// earlier compactions took away and before the tail, which no step may touch. `None` when that leaves nothing new.
 fn cut(draft: &Draft<'_>, recent: &Recent, keep_tokens: u64, older_than: usize) -> Option<usize> {
     let floor = floor(draft);
     let messages = draft.conversation().messages.len();
     let tail = draft
-        .standing(Zone::Tail)
+        .in_zone(Zone::Tail)
         .first()
         .map_or(messages, |exchange| exchange.first);
     let (turns, least) = (recent.turns.unwrap_or(0), recent.messages.unwrap_or(0));
@@ -58,7 +68,7 @@ fn cut(draft: &Draft<'_>, recent: &Recent, keep_tokens: u64, older_than: usize) 
     (cut > floor && cut < messages).then_some(cut)
 }
 
-/// The end of what earlier compactions took away, or put something else in the place of.
+/// The end of the part that earlier compactions took away, or replaced by new messages.
 pub(in crate::core) fn floor(draft: &Draft<'_>) -> usize {
     let taken =
         |exchange: &&Exchange| matches!(draft.edit(exchange.first), Edit::Drop | Edit::Stand(_));
@@ -71,65 +81,30 @@ pub(in crate::core) fn floor(draft: &Draft<'_>) -> usize {
         .map_or(0, |exchange| exchange.end)
 }
 
-/// The summary that is worth making for `draft` now, for a time when the list will have grown by `growth` and take `tokens`;
-/// `None` as long as there is one that will do, one is on its way, or it just failed.
+/// The summary that is worth making for `draft` now, to be used at the time of the forecast; `None` as long as there is one
+/// that will do, one is on its way, or it just failed.
 pub(in crate::core) fn next(
     draft: &Draft<'_>,
     options: &Options,
     older_than: usize,
-    budget: Budget,
-    tokens: u64,
-    growth: u64,
+    forecast: Forecast,
     summaries: &Summaries,
 ) -> Option<PendingSummary> {
-    // What will stay then is partly still to come.
+    let Budget {
+        window,
+        target,
+        min_gain,
+        ..
+    } = forecast.budget;
+    // A part of the messages that will stay then is still to come.
     let keep = options
-        .keep_tokens(budget.window, budget.target)
-        .saturating_sub(growth);
+        .keep_tokens(window, target)
+        .saturating_sub(forecast.growth);
     let covered = cut(draft, &options.keep, keep, older_than)?;
-    let floor = floor(draft);
-    // Tokens that a summary of these messages would stand for.
-    let worth = |from: usize, to: usize| -> u64 {
-        let within = draft
-            .remaining()
-            .filter(|(exchange, _)| exchange.first >= from && exchange.end <= to);
-        within
-            .filter(|(_, standing)| *standing != Zone::Head)
-            .map(|(exchange, _)| draft.tokens_in(&exchange))
-            .sum()
-    };
-    let least = budget.min_gain.max(1);
-    let mut earlier = None;
-    for end in draft
-        .conversation()
-        .exchanges
-        .iter()
-        .rev()
-        .map(|exchange| exchange.end)
-    {
-        match summaries.of(end) {
-            None => {}
-            Some(State::Running) => return None,
-            // A little more of the same would fail as well.
-            Some(State::Failed) if worth(end, covered) < least => return None,
-            Some(State::Failed) => {}
-            Some(State::Ready(ready)) => {
-                let saves = if end > floor {
-                    worth(0, end).saturating_sub(ready.tokens)
-                } else {
-                    0
-                };
-                let will_do = saves > 0 && tokens.saturating_sub(saves) <= budget.target;
-                if end >= covered || will_do || worth(end, covered) < least {
-                    return None;
-                }
-                earlier = Some((end, Arc::clone(ready)));
-                break;
-            }
-        }
-    }
-    let stands_for = worth(0, covered);
-    if stands_for < least {
+    let least = min_gain.max(1);
+    let earlier = earlier(draft, covered, least, forecast, summaries)?;
+    let tokens = stands_for(draft, 0, covered);
+    if tokens < least {
         return None;
     }
     Some(PendingSummary {
@@ -138,7 +113,55 @@ pub(in crate::core) fn next(
         earlier,
         prefixes: summaries.keys().get(..covered)?.to_vec(),
         edits: (0..covered).map(|at| draft.edit(at).clone()).collect(),
-        tokens: stands_for,
-        max_tokens: options.summary_tokens(budget.target),
+        tokens,
+        max_tokens: options.summary_tokens(target),
     })
+}
+
+/// Tokens that a summary of messages `from..to` would stand for.
+fn stands_for(draft: &Draft<'_>, from: usize, to: usize) -> u64 {
+    draft
+        .remaining()
+        .filter(|(exchange, _)| exchange.first >= from && exchange.end <= to)
+        .filter(|(_, zone)| *zone != Zone::Head)
+        .map(|(exchange, _)| draft.tokens_in(&exchange))
+        .sum()
+}
+
+/// A summary to build on, with the number of messages that it covers.
+type Earlier = Option<(usize, Arc<Summary>)>;
+
+/// The summary to build on, which may be none; `None` when no other is to be made now.
+fn earlier(
+    draft: &Draft<'_>,
+    covered: usize,
+    least: u64,
+    forecast: Forecast,
+    summaries: &Summaries,
+) -> Option<Earlier> {
+    let floor = floor(draft);
+    for exchange in draft.conversation().exchanges.iter().rev() {
+        let end = exchange.end;
+        match summaries.of(end) {
+            None => {}
+            Some(State::Running) => return None,
+            // A little more of the same would fail as well.
+            Some(State::Failed) if stands_for(draft, end, covered) < least => return None,
+            Some(State::Failed) => {}
+            Some(State::Ready(ready)) => {
+                let saves = if end > floor {
+                    stands_for(draft, 0, end).saturating_sub(ready.tokens)
+                } else {
+                    0
+                };
+                let will_do =
+                    saves > 0 && forecast.tokens.saturating_sub(saves) <= forecast.budget.target;
+                if end >= covered || will_do || stands_for(draft, end, covered) < least {
+                    return None;
+                }
+                return Some(Some((end, Arc::clone(ready))));
+            }
+        }
+    }
+    Some(None)
 }

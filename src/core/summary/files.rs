@@ -4,15 +4,15 @@ use std::collections::BTreeMap;
 
 use globset::GlobMatcher;
 
+use crate::core::conversation::Entry;
 use crate::core::json::Json;
-use crate::core::wire::chat::Message;
 
-/// What a call does with a file.
+/// The access of a call to a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum FileAccess {
-    /// It looks at it.
+    /// The call reads it.
     Read,
-    /// It makes, changes or removes it.
+    /// The call makes, changes or removes it.
     Write,
 }
 
@@ -23,9 +23,9 @@ pub struct FileRule {
     pub tool: GlobMatcher,
     /// Arguments that name a file or a list of files, each as a path of keys (`input.path`).
     pub arguments: Vec<String>,
-    /// Arguments, and the values that they must have.
+    /// Further arguments, and the values that they must have.
     pub when: Vec<(String, String)>,
-    /// What they do.
+    /// Their access to the files.
     pub touch: FileAccess,
 }
 
@@ -35,37 +35,34 @@ pub(in crate::core) struct Files(BTreeMap<String, (FileAccess, usize)>);
 
 /// The longest name of a file, bytes; longer values are no names.
 const LONGEST_NAME: usize = 512;
-/// Files of each kind that are told, the ones touched last.
+/// The most files of each kind that are listed: the ones touched last.
 const MOST_FILES: usize = 100;
 
 /// The files that the calls of `messages` touched.
 #[must_use]
-pub(in crate::core) fn files(messages: &[Message<'_>], artifacts: &[FileRule]) -> Files {
+pub(in crate::core) fn files(messages: &[Entry<'_>], rules: &[FileRule]) -> Files {
     let mut files = Files::default();
-    for (at, message) in messages.iter().enumerate() {
-        for call in &message.calls {
-            let rules: Vec<&FileRule> = artifacts
+    for (at, entry) in messages.iter().enumerate() {
+        for call in entry.calls().filter(|call| call.legacy.is_none()) {
+            let rules: Vec<&FileRule> = rules
                 .iter()
                 .filter(|rule| rule.tool.is_match(call.name.as_ref()))
                 .collect();
-            let Some(raw) = call.arguments.filter(|_| !rules.is_empty()) else {
+            let Some(text) = call.arguments.filter(|_| !rules.is_empty()) else {
                 continue;
             };
-            let Some(json) = serde_json::from_str::<String>(raw)
-                .ok()
-                .and_then(|text| Json::parse(&text))
-            else {
+            let Some(json) = text.decode().and_then(|text| Json::parse(&text)) else {
                 continue;
             };
-            // The first rule that finds a file has the word.
-            if let Some((rule, found)) = rules
+            // The first rule that finds a file decides.
+            let found = rules
                 .into_iter()
                 .map(|rule| (rule, touched(rule, &json)))
-                .find(|(_, found)| !found.is_empty())
-            {
-                found
-                    .into_iter()
-                    .for_each(|name| files.touch(name, rule.touch, at));
+                .find(|(_, found)| !found.is_empty());
+            if let Some((rule, found)) = found {
+                for name in found {
+                    files.touch(name, rule.touch, at);
+                }
             }
         }
     }
@@ -135,7 +132,7 @@ fn one(text: &str) -> Option<String> {
 impl Files {
     fn touch(&mut self, name: String, touch: FileAccess, at: usize) {
         let entry = self.0.entry(name).or_insert((touch, at));
-        // What was changed stays changed, however often it is read.
+        // A file that was changed stays changed, however often it is read.
         *entry = (entry.0.max(touch), at);
     }
 
@@ -156,7 +153,7 @@ impl Files {
 
     /// The lists as text, a file a line, with at most about `most` files of each kind; empty when there are none.
     #[must_use]
-    pub(in crate::core) fn told(&self, most: usize) -> String {
+    pub(in crate::core) fn listed(&self, most: usize) -> String {
         let most = most.min(MOST_FILES);
         let list = |touch, head: &str| {
             let names = self.of(touch, most);
@@ -185,7 +182,7 @@ mod tests {
     use crate::core::wire::chat::Chat;
 
     /// The lists that a conversation with these calls leads to, by the usual rules.
-    fn told(calls: &[(&str, serde_json::Value)], most: usize) -> String {
+    fn listed(calls: &[(&str, serde_json::Value)], most: usize) -> String {
         let sources = Sources {
             ladder: Some(vec!["summarize".to_owned()]),
             ..Sources::default()
@@ -201,7 +198,7 @@ mod tests {
             .collect();
         let body = json!({"messages": calls}).to_string();
         let chat = Chat::parse(body.as_bytes()).unwrap();
-        files(&chat.messages, &options.artifacts).told(most)
+        files(&chat.messages, &options.artifacts).listed(most)
     }
 
     #[test]
@@ -227,15 +224,15 @@ mod tests {
             ("search", json!({"query": "q"})),
         ];
         assert_eq!(
-            told(&calls, 100),
+            listed(&calls, 100),
             "## Files read\n/a.rs\nc.rs\ng.rs\nh.rs\n## Files changed\nb.rs\ne.md\nf.rs\nsrc/d.rs",
-            "what was changed is not told as read"
+            "a file that was changed is not listed as read"
         );
         assert_eq!(
-            told(&calls, 1),
+            listed(&calls, 1),
             "## Files read\ng.rs\n(3 more)\n## Files changed\nf.rs\n(3 more)",
             "the ones touched last"
         );
-        assert_eq!(told(&calls[8..], 100), "");
+        assert_eq!(listed(&calls[8..], 100), "");
     }
 }

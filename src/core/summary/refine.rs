@@ -1,22 +1,23 @@
-//! What a summary is made from, in pieces that the summariser's window holds: cut between exchanges, each piece updating
-//! the summary of those before it.
+//! The source of a summary, in chunks that the summariser's window holds: cut between exchanges, each chunk updating the
+//! summary of those before it.
 
-use crate::core::conversation::scale;
-use crate::core::conversation::{Exchange, Kind, Role};
+use super::cut::PendingSummary;
+use super::options::Options;
+use super::transcript::{Part, parts, shortened, words};
+use crate::core::conversation::{Entry, Exchange, Kind, Speaker, scale};
 use crate::core::edit::is_synthetic;
-use crate::core::summary::transcript::{Part, parts, said, shortened};
-use crate::core::summary::{Options, PendingSummary};
 use crate::core::tokens::Encoding;
-use crate::core::wire::chat::Message;
 
-/// The least room for a piece, tokens: with less a model cannot be asked.
+/// The least room for a chunk, tokens: with less a model cannot be asked.
 const LEAST_ROOM: u64 = 128;
-/// Of a window, what is kept free because others count otherwise.
+/// The share of a window that is kept free because other tokenizers count otherwise.
 const MARGIN: f64 = 0.03;
-/// Characters of the task that are told.
+/// Characters of the task that are quoted.
 const TASK_CHARS: usize = 8_000;
+/// Tokens of the tags and the closing words of a request.
+const FRAME_TOKENS: u64 = 200;
 
-/// All that a summary is made from.
+/// The source of one summary, and how far it was read.
 #[derive(Debug)]
 pub struct ChunkPlan {
     parts: Vec<Part>,
@@ -27,105 +28,110 @@ pub struct ChunkPlan {
     pub task: Option<String>,
     /// The summary so far.
     pub previous: Option<String>,
-    /// All that was said in the messages it covers, in lower case: what it may speak of.
+    /// All texts of the messages that the summary covers, in lower case. Its identifiers must be found here.
     pub source: String,
     /// Whether it starts from an earlier summary.
     pub incremental: bool,
     /// The summary's generation.
     pub generation: u32,
     encoding: Encoding,
-    /// Prompt tokens beside the transcript and the summary so far.
-    beside: u64,
+    /// Prompt tokens besides the transcript and the summary so far.
+    overhead: u64,
     max_tokens: u64,
 }
 
-/// What is asked about at once.
+/// The part of the source that one request is about.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Chunk {
     /// Exchanges of turns that are over.
     pub conversation: String,
-    /// Exchanges of the turn that goes on behind the summary.
+    /// Exchanges of the turn that goes on after the summary.
     pub turn: String,
     /// Whether it is the last.
     pub last: bool,
 }
 
+/// The model that writes a summary.
+#[derive(Debug, Clone, Copy)]
+pub struct SummaryModel<'s> {
+    /// Its instructions.
+    pub instructions: &'s str,
+    /// Its context length, tokens.
+    pub window: u64,
+    /// The way its tokens are counted.
+    pub encoding: Encoding,
+}
+
 impl ChunkPlan {
-    /// What `due` is made from, for a summariser that holds `window` tokens and is instructed by `instructions`: what is
-    /// new since the earlier summary, or everything, when that is due and fits.
+    /// The source of `pending` for a summariser: the messages since the earlier summary, or all of them, when a summary
+    /// from the originals is due and they fit.
     #[must_use]
     pub fn new(
-        messages: &[Message<'_>],
+        messages: &[Entry<'_>],
         exchanges: &[Exchange],
-        due: &PendingSummary,
+        pending: &PendingSummary,
         options: &Options,
-        instructions: &str,
-        window: u64,
-        encoding: Encoding,
+        summarizer: SummaryModel<'_>,
     ) -> Self {
-        let covered: Vec<Exchange> = exchanges
+        let encoding = summarizer.encoding;
+        let covered = messages.get(..pending.covered).unwrap_or(messages);
+        let task = covered
             .iter()
-            .filter(|exchange| exchange.end <= due.covered)
-            .copied()
-            .collect();
-        let written = |message: &&Message<'_>| message.role == Role::User && !is_synthetic(message);
-        let task = messages
-            .get(..due.covered)
-            .and_then(|messages| messages.iter().position(|message| written(&message)));
+            .position(|entry| entry.speaker == Speaker::User && !is_synthetic(entry));
         let parts_from = |from: usize| {
-            let new: Vec<Exchange> = covered
+            let new: Vec<Exchange> = exchanges
                 .iter()
-                .filter(|exchange| exchange.first >= from && Some(exchange.first) != task)
+                .filter(|exchange| exchange.first >= from && exchange.end <= pending.covered)
+                .filter(|exchange| Some(exchange.first) != task)
                 .copied()
                 .collect();
             parts(messages, &new, options.result_limit, encoding)
         };
         let task_text = task
             .and_then(|at| messages.get(at))
-            .map(|message| shortened(&said(message), TASK_CHARS));
-        let beside = encoding.count(instructions)
+            .map(|entry| shortened(&words(entry), TASK_CHARS));
+        let overhead = encoding.count(summarizer.instructions)
             + task_text.as_deref().map_or(0, |text| encoding.count(text))
             + FRAME_TOKENS;
-        let mut material = ChunkPlan {
+        let mut plan = ChunkPlan {
             parts: Vec::new(),
             next: 0,
-            turn: turn_of(messages, exchanges, due.covered),
+            turn: turn_of(messages, exchanges, pending.covered),
             task: task_text,
             previous: None,
-            source: source(messages.get(..due.covered).unwrap_or(messages)),
+            source: source(covered),
             incremental: false,
             generation: 1,
             encoding,
-            beside,
-            max_tokens: due.max_tokens,
+            overhead,
+            max_tokens: pending.max_tokens,
         };
-        if let Some((from, earlier)) = &due.earlier {
-            if earlier.generation >= options.refresh_every.max(1) {
-                let all = parts_from(0);
-                if all.iter().map(|part| part.tokens).sum::<u64>() <= material.room(window) {
-                    return ChunkPlan {
-                        parts: all,
-                        ..material
-                    };
-                }
+        let Some((from, earlier)) = &pending.earlier else {
+            plan.parts = parts_from(0);
+            return plan;
+        };
+        if earlier.generation >= options.refresh_every.max(1) {
+            let all = parts_from(0);
+            let tokens: u64 = all.iter().map(|part| part.tokens).sum();
+            if tokens <= plan.room(summarizer.window) {
+                plan.parts = all;
+                return plan;
             }
-            material.parts = parts_from(*from);
-            material.previous = Some(earlier.text.to_string());
-            material.incremental = true;
-            material.generation = earlier.generation.saturating_add(1);
-        } else {
-            material.parts = parts_from(0);
         }
-        material
+        plan.parts = parts_from(*from);
+        plan.previous = Some(earlier.text.to_string());
+        plan.incremental = true;
+        plan.generation = earlier.generation.saturating_add(1);
+        plan
     }
 
-    /// Tokens of transcript that a window of `window` tokens holds beside everything else.
+    /// Tokens of transcript that a window of `window` tokens holds besides everything else.
     fn room(&self, window: u64) -> u64 {
         let previous = self
             .previous
             .as_deref()
             .map_or(0, |text| self.encoding.count(text));
-        window.saturating_sub(scale(window, MARGIN) + self.max_tokens + self.beside + previous)
+        window.saturating_sub(scale(window, MARGIN) + self.max_tokens + self.overhead + previous)
     }
 
     /// Whether the summary ends inside a turn.
@@ -134,8 +140,8 @@ impl ChunkPlan {
         self.turn.is_some()
     }
 
-    /// The next piece for a window of `window` tokens; `None` when that is too narrow for any. It is the next one until
-    /// [`Material::taken`] says otherwise.
+    /// The next chunk for a window of `window` tokens, and the number of its exchanges; `None` when the window is too narrow
+    /// for any. It stays the next one until [`ChunkPlan::taken`] is called.
     #[must_use]
     pub fn piece(&self, window: u64) -> Option<(Chunk, usize)> {
         let room = self.room(window);
@@ -170,22 +176,19 @@ impl ChunkPlan {
         ))
     }
 
-    /// The summary of everything up to and with the next `count` parts.
+    /// Takes the summary of everything up to the end of the next `count` exchanges.
     pub fn taken(&mut self, count: usize, summary: String) {
         self.next += count;
         self.previous = Some(summary);
     }
 }
 
-/// Tokens of the tags and the closing words of a request.
-const FRAME_TOKENS: u64 = 200;
-
 /// A text of at most `room` tokens, given that it has `tokens`.
 fn fitted(text: &str, tokens: u64, room: u64) -> String {
     if tokens <= room {
         return text.to_owned();
     }
-    // Characters tell about tokens on the average; a tenth less makes up for where they do not.
+    // Characters follow tokens only on the average; a tenth less makes up for the difference.
     let chars = text.chars().count() as u64;
     shortened(
         text,
@@ -194,44 +197,38 @@ fn fitted(text: &str, tokens: u64, room: u64) -> String {
 }
 
 /// The first message of the turn that the cut falls into.
-fn turn_of(messages: &[Message<'_>], exchanges: &[Exchange], cut: usize) -> Option<usize> {
-    let behind = exchanges
+fn turn_of(messages: &[Entry<'_>], exchanges: &[Exchange], cut: usize) -> Option<usize> {
+    let after = exchanges
         .iter()
         .filter(|exchange| exchange.first >= cut)
         .find(|exchange| exchange.kind != Kind::Instruction)?;
-    let inside = behind.kind != Kind::User;
-    let start = exchanges
+    if after.kind == Kind::User {
+        return None;
+    }
+    exchanges
         .iter()
         .rev()
-        .filter(|exchange| exchange.end <= cut && exchange.kind == Kind::User);
-    inside.then(|| {
-        start.map(|exchange| exchange.first).find(|at| {
-            messages
-                .get(*at)
-                .is_some_and(|message| !is_synthetic(message))
-        })
-    })?
+        .filter(|exchange| exchange.end <= cut && exchange.kind == Kind::User)
+        .map(|exchange| exchange.first)
+        .find(|at| messages.get(*at).is_some_and(|entry| !is_synthetic(entry)))
 }
 
-fn source(messages: &[Message<'_>]) -> String {
+/// All texts, calls and names of messages, in lower case.
+fn source(messages: &[Entry<'_>]) -> String {
     let mut source = String::new();
-    for message in messages {
-        for text in crate::core::wire::chat::text_of(message) {
-            source.push_str(&text);
-            source.push('\n');
+    for entry in messages {
+        for text in entry.texts() {
+            source.extend([text.as_ref(), "\n"]);
         }
-        for call in &message.calls {
-            source.push_str(&call.name);
-            source.push('\n');
-            let arguments = call
-                .arguments
-                .map(|raw| serde_json::from_str::<String>(raw).unwrap_or_else(|_| raw.to_owned()));
-            source.push_str(&arguments.unwrap_or_default());
-            source.push('\n');
+        for call in entry.calls().filter(|call| call.legacy.is_none()) {
+            let arguments = call.arguments.map(|text| text.decode_or_raw());
+            let arguments = arguments.as_deref().unwrap_or_default();
+            source.extend([call.name.as_ref(), "\n", arguments, "\n"]);
         }
-        source.push_str(message.function_call.unwrap_or_default());
-        source.push_str(message.name.as_deref().unwrap_or_default());
-        source.push('\n');
+        for raw in entry.calls().filter_map(|call| call.legacy) {
+            source.push_str(raw);
+        }
+        source.extend([entry.name.as_deref().unwrap_or_default(), "\n"]);
     }
     // Escapes of JSON inside texts would hide paths and quotes.
     source.to_lowercase().replace("\\/", "/")
@@ -242,12 +239,18 @@ mod tests {
     use proptest::prelude::*;
     use serde_json::json;
 
-    use super::super::Recent;
-    use super::super::SummaryRole;
     use super::*;
-    use crate::core::conversation::Fingerprint;
-    use crate::core::conversation::group;
+    use crate::core::conversation::{Fingerprint, group};
+    use crate::core::summary::{Recent, Spent, Summary, SummaryRole};
     use crate::core::wire::chat::Chat;
+
+    fn summarizer(window: u64) -> SummaryModel<'static> {
+        SummaryModel {
+            instructions: "Summarise.",
+            window,
+            encoding: Encoding::O200K,
+        }
+    }
 
     fn options() -> Options {
         Options {
@@ -303,12 +306,12 @@ mod tests {
             let chat = Chat::parse(body.as_bytes()).unwrap();
             let exchanges = group(&chat.messages).unwrap();
             let encoding = Encoding::O200K;
-            let mut material = ChunkPlan::new(&chat.messages, &exchanges, &due(chat.messages.len() - 1), &options(), "Summarise.", window, encoding);
-            prop_assert_eq!(material.task.as_deref(), Some("The task."));
+            let mut plan = ChunkPlan::new(&chat.messages, &exchanges, &due(chat.messages.len() - 1), &options(), summarizer(window));
+            prop_assert_eq!(plan.task.as_deref(), Some("The task."));
             let (mut begun, mut pieces) = (0, 0);
             loop {
-                let room = material.room(window);
-                let Some((piece, count)) = material.piece(window) else {
+                let room = plan.room(window);
+                let Some((piece, count)) = plan.piece(window) else {
                     prop_assert!(room < LEAST_ROOM);
                     return Ok(());
                 };
@@ -325,7 +328,7 @@ mod tests {
                 if piece.last {
                     break;
                 }
-                material.taken(count, format!("Summary {pieces}."));
+                plan.taken(count, format!("Summary {pieces}."));
             }
             prop_assert_eq!(begun, sizes.len(), "all of it was told");
         }
@@ -337,8 +340,8 @@ mod tests {
         let chat = Chat::parse(body.as_bytes()).unwrap();
         let exchanges = group(&chat.messages).unwrap();
         let earlier = |generation| {
-            let spent = super::super::Spent::default();
-            let summary = super::super::Summary {
+            let spent = Spent::default();
+            let summary = Summary {
                 text: "Earlier.".into(),
                 tokens: 2,
                 generation,
@@ -357,49 +360,35 @@ mod tests {
                 &exchanges,
                 due,
                 &options(),
-                "Summarise.",
-                window,
-                Encoding::O200K,
+                summarizer(window),
             )
         };
-        let material = new(&earlier(3), 10_000);
+        let plan = new(&earlier(3), 10_000);
         assert_eq!(
-            (
-                material.previous.as_deref(),
-                material.incremental,
-                material.generation
-            ),
+            (plan.previous.as_deref(), plan.incremental, plan.generation),
             (Some("Earlier."), true, 4)
         );
         assert!(
-            !material
+            !plan
                 .piece(10_000)
                 .unwrap()
                 .0
                 .conversation
                 .contains("part 0 begins")
         );
-        let material = new(&earlier(4), 10_000);
+        let plan = new(&earlier(4), 10_000);
         assert_eq!(
-            (
-                material.previous.as_deref(),
-                material.incremental,
-                material.generation
-            ),
+            (plan.previous.as_deref(), plan.incremental, plan.generation),
             (None, false, 1)
         );
         assert!(
-            material
-                .piece(10_000)
+            plan.piece(10_000)
                 .unwrap()
                 .0
                 .conversation
                 .contains("part 0 begins")
         );
-        let material = new(&earlier(4), 700);
-        assert!(
-            material.incremental,
-            "what does not fit is extended once more"
-        );
+        let plan = new(&earlier(4), 700);
+        assert!(plan.incremental, "what does not fit is extended once more");
     }
 }

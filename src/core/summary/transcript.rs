@@ -1,15 +1,14 @@
-//! Exchanges as text that a model reads as data: who said what, what was called with what, what came out.
+//! Exchanges as text that a model reads as data: the words of each party, each call with its arguments, each result.
 //!
-//! Every line of a content stands indented, so that nothing in it can pass for a line of the transcript's own.
+//! Every line of a content is indented, so that nothing in it can pass for a line of the transcript's own.
 
 use std::fmt::Write as _;
 
-use crate::core::conversation::{Exchange, Role};
-use crate::core::json::Json;
+use crate::core::conversation::{Entry, Exchange, Speaker};
 use crate::core::tokens::Encoding;
-use crate::core::wire::chat::Message;
-use crate::core::wire::chat::media_kind;
-use crate::core::wire::chat::text_of;
+
+/// Characters of a participant's name that are shown.
+const NAME_CHARS: usize = 64;
 
 /// One exchange as text.
 #[derive(Debug, Clone)]
@@ -21,9 +20,9 @@ pub(super) struct Part {
 }
 
 /// The transcripts of exchanges; results and arguments show at most `limit` characters. Instructions are left out: they
-/// stay where they are.
+/// stay in their places.
 pub(super) fn parts(
-    messages: &[Message<'_>],
+    messages: &[Entry<'_>],
     exchanges: &[Exchange],
     limit: usize,
     encoding: Encoding,
@@ -31,11 +30,12 @@ pub(super) fn parts(
     let mut parts = Vec::with_capacity(exchanges.len());
     for exchange in exchanges {
         let mut text = String::new();
-        for message in messages
-            .get(exchange.first..exchange.end)
-            .unwrap_or_default()
-        {
-            quote(message, messages.get(exchange.first), limit, &mut text);
+        for entry in exchange.of(messages) {
+            match entry.speaker {
+                Speaker::Instruction => {}
+                Speaker::Tool => quote_results(messages, exchange, entry, limit, &mut text),
+                _ => quote(entry, limit, &mut text),
+            }
         }
         if !text.is_empty() {
             let tokens = encoding.count(&text);
@@ -49,52 +49,54 @@ pub(super) fn parts(
     parts
 }
 
-fn quote(message: &Message<'_>, call: Option<&Message<'_>>, limit: usize, out: &mut String) {
-    let said = said(message);
-    match message.role {
-        Role::System | Role::Developer => {}
-        Role::Tool | Role::Function => {
-            let calls = call.map(|call| call.calls.as_slice()).unwrap_or_default();
-            let called = calls
-                .iter()
-                .find(|call| Some(&call.id) == message.answers.as_ref())
-                .map(|call| call.name.as_ref());
-            let name = called.or(message.name.as_deref()).unwrap_or("the call");
-            entry(&format!("result of {name}"), &shortened(&said, limit), out);
-        }
-        role => {
-            let who = match role {
-                Role::User => "user",
-                Role::Assistant => "assistant",
-                _ => "other",
-            };
-            // Names are written by clients as well.
-            let who = message.name.as_deref().map_or(who.to_owned(), |name| {
-                format!("{who} {}", shortened(name, 64).replace('\n', " "))
-            });
-            if !said.trim().is_empty()
-                || message.calls.is_empty() && message.function_call.is_none()
-            {
-                entry(&who, &said, out);
-            }
-            for call in &message.calls {
-                let arguments = call.arguments.map(|raw| {
-                    serde_json::from_str::<String>(raw).unwrap_or_else(|_| raw.to_owned())
-                });
-                entry(
-                    &format!("call {}", call.name),
-                    &shortened(arguments.as_deref().unwrap_or_default(), limit),
-                    out,
-                );
-            }
-            if let Some(raw) = message.function_call {
-                entry("call", &shortened(raw, limit), out);
-            }
-        }
+fn quote_results(
+    messages: &[Entry<'_>],
+    exchange: &Exchange,
+    entry: &Entry<'_>,
+    limit: usize,
+    out: &mut String,
+) {
+    for (_, result) in entry.results() {
+        let called = exchange.call_of(messages, result);
+        let name = called
+            .map(|call| call.name.as_ref())
+            .or(result.name.as_deref())
+            .unwrap_or("the call");
+        let mut text = result.decoded().collect::<Vec<_>>().join("\n");
+        name_media(
+            result.media.iter().map(|media| media.kind.as_str()),
+            &mut text,
+        );
+        section(&format!("result of {name}"), &shortened(&text, limit), out);
     }
 }
 
-fn entry(head: &str, text: &str, out: &mut String) {
+fn quote(entry: &Entry<'_>, limit: usize, out: &mut String) {
+    let party = match entry.speaker {
+        Speaker::User => "user",
+        Speaker::Assistant => "assistant",
+        _ => "other",
+    };
+    // Names are written by clients as well.
+    let party = entry.name.as_deref().map_or(party.to_owned(), |name| {
+        format!("{party} {}", shortened(name, NAME_CHARS).replace('\n', " "))
+    });
+    let words = words(entry);
+    if !words.trim().is_empty() || !entry.is_call() {
+        section(&party, &words, out);
+    }
+    for call in entry.calls() {
+        if let Some(raw) = call.legacy {
+            section("call", &shortened(raw, limit), out);
+            continue;
+        }
+        let arguments = call.arguments.map(|text| text.decode_or_raw());
+        let arguments = shortened(arguments.as_deref().unwrap_or_default(), limit);
+        section(&format!("call {}", call.name), &arguments, out);
+    }
+}
+
+fn section(head: &str, text: &str, out: &mut String) {
     let text = text.trim_end();
     let _ = if text.contains('\n') {
         writeln!(out, "{head}:\n  {}", text.replace('\n', "\n  "))
@@ -103,22 +105,20 @@ fn entry(head: &str, text: &str, out: &mut String) {
     };
 }
 
-/// What a message says, with a word for each part that is no text.
-pub(super) fn said(message: &Message<'_>) -> String {
-    let mut text = text_of(message).join("\n");
-    if let Some(Json::List(parts)) = message
-        .content
-        .filter(|raw| raw.starts_with('['))
-        .and_then(Json::parse)
-    {
-        for what in parts.iter().filter_map(media_kind) {
-            let _ = write!(text, "{}[{what}]", if text.is_empty() { "" } else { " " });
-        }
-    }
+/// The texts of a message, with a word for each part that is not text.
+pub(super) fn words(entry: &Entry<'_>) -> String {
+    let mut text = entry.texts().join("\n");
+    name_media(entry.media().map(|media| media.kind.as_str()), &mut text);
     text
 }
 
-/// A text of at most about `limit` characters: two thirds of that from its beginning, the rest from its end.
+fn name_media<'k>(kinds: impl Iterator<Item = &'k str>, out: &mut String) {
+    for kind in kinds {
+        let _ = write!(out, "{}[{kind}]", if out.is_empty() { "" } else { " " });
+    }
+}
+
+/// A text of at most about `limit` characters: two thirds of them from its beginning, the rest from its end.
 pub(super) fn shortened(text: &str, limit: usize) -> String {
     let total = text.chars().count();
     if total <= limit {
@@ -130,10 +130,8 @@ pub(super) fn shortened(text: &str, limit: usize) -> String {
             .nth(nth)
             .map_or(text.len(), |(at, _)| at)
     };
-    let (beginning, end) = (
-        text.get(..at(head)).unwrap_or(text),
-        text.get(at(total - tail)..).unwrap_or_default(),
-    );
+    let beginning = text.get(..at(head)).unwrap_or(text);
+    let end = text.get(at(total - tail)..).unwrap_or_default();
     format!(
         "{beginning}\n[… {} characters left out …]\n{end}",
         total - head - tail

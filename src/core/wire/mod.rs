@@ -1,7 +1,96 @@
 //! The wire formats: the only room that spells the JSON of an API.
 
+pub mod change;
 pub mod chat;
 pub mod decode;
 pub mod model_list;
 pub mod overflow;
 pub mod sse;
+mod unreadable;
+
+use crate::core::conversation::{Author, Entry, Fingerprint, Measure};
+use crate::core::tokens::Encoding;
+
+pub use change::Change;
+pub use unreadable::Unreadable;
+
+/// A wire format. A closed set: each verb is a `match` that leads to the folder of one format.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Dialect {
+    /// OpenAI's chat completions, and all that is compatible with them.
+    #[default]
+    ChatCompletions,
+}
+
+/// The request, read and rewritten.
+impl Dialect {
+    /// Finds the parts of a request's body. Linear in its length, whatever it holds.
+    ///
+    /// # Errors
+    /// [`Unreadable`] when the body is not a request that can be compacted safely.
+    pub fn outline(self, body: &[u8]) -> Result<chat::Outline<'_>, Unreadable> {
+        match self {
+            Dialect::ChatCompletions => chat::Outline::parse(body),
+        }
+    }
+
+    /// The view of one message, given its exact JSON.
+    ///
+    /// # Errors
+    /// [`Unreadable::Unusual`] when it is not a plain message.
+    pub fn entry(self, raw: &str) -> Result<Entry<'_>, Unreadable> {
+        match self {
+            Dialect::ChatCompletions => chat::entry(raw),
+        }
+    }
+
+    /// Measures one message, given its exact JSON.
+    ///
+    /// # Errors
+    /// As for [`Dialect::entry`].
+    pub fn measure(self, raw: &str, encoding: Encoding) -> Result<Measure, Unreadable> {
+        match self {
+            Dialect::ChatCompletions => chat::measure(raw, encoding),
+        }
+    }
+
+    /// Prompt tokens that no message accounts for.
+    #[must_use]
+    pub fn count_fixed(self, outline: &chat::Outline<'_>, encoding: Encoding) -> u64 {
+        match self {
+            Dialect::ChatCompletions => chat::count_fixed(outline, encoding),
+        }
+    }
+
+    /// The fingerprint of what a message means, whatever its spelling: key order, nulls and volatile annotations aside.
+    #[must_use]
+    pub fn fingerprint(self, raw: &str) -> Fingerprint {
+        match self {
+            Dialect::ChatCompletions => chat::canonical(raw),
+        }
+    }
+
+    /// The JSON of a message with `changes`, all else byte for byte; `None` when nothing of it changes.
+    #[must_use]
+    pub fn rewrite(self, entry: &Entry<'_>, changes: Vec<Change<'_>>) -> Option<String> {
+        match self {
+            Dialect::ChatCompletions => chat::rewrite(entry, changes),
+        }
+    }
+
+    /// The JSON of a new message, with the cache mark of what it stands for.
+    #[must_use]
+    pub fn synthetic(self, author: Author, text: &str, cache_mark: Option<&str>) -> String {
+        match self {
+            Dialect::ChatCompletions => chat::synthetic(author, text, cache_mark),
+        }
+    }
+
+    /// The word of the wire format for the role of an author.
+    #[must_use]
+    pub fn role_of(self, author: Author) -> &'static str {
+        match self {
+            Dialect::ChatCompletions => chat::role_of(author),
+        }
+    }
+}

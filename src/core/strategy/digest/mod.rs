@@ -1,94 +1,61 @@
 //! `digest`: older exchanges become an extract that keeps what later calls are likely to need.
 //!
-//! The next compaction extends a digest: its lines stay candidates as they are, with the newly aged exchanges behind them.
+//! The next compaction extends a digest: its lines stay candidates as they are, followed by those of the newly aged
+//! exchanges.
 
 mod extract;
+mod line;
 mod rank;
 mod result;
 mod weigh;
 
-use crate::core::wire::chat::cache_control;
 use std::borrow::Cow;
 
-use self::extract::DigestLine;
-use self::rank::Choice;
-use self::rank::choose_within;
-use self::result::Said;
-use self::result::result_lines;
+use self::line::DigestLine;
+use self::rank::{Choice, choose_within};
+use self::result::{Known, result_lines};
 pub(super) use self::weigh::Context;
-use crate::core::conversation::Exchange;
-use crate::core::edit::Replacement;
-use crate::core::edit::Tag;
-use crate::core::edit::{Draft, Target, Zone};
-use crate::core::strategy::Done;
-use crate::core::strategy::scope::Scope;
+use super::report::Done;
+use super::scope::Scope;
+use crate::core::conversation::{Author, Exchange};
+use crate::core::edit::{Draft, Replacement, Tag, Target, Zone};
 use crate::core::tokens::Encoding;
-use crate::core::wire::chat::Message;
-use crate::core::wire::chat::text_of;
 
 /// Its name.
 pub(super) const NAME: &str = "digest";
 
-/// Below this many tokens a digest says nothing.
+/// The least tokens of a digest that is of any use.
 const LEAST_TOKENS: u64 = 48;
-/// The share of the target that a digest may take where nothing is left of it: one in so many.
+/// The share of the target that a digest may take where the rest of the list leaves nothing of it: one in so many.
 const LEAST_SHARE: u64 = 8;
-/// Exchanges whose texts say what the conversation is about now.
+/// The newest exchanges, whose texts show the present topic of the conversation.
 const RECENT: usize = 3;
-/// Lines from which on there is something to choose.
+/// The least lines among which there is something to choose.
 const LEAST_LINES: usize = 8;
-/// The same for lines of JSON, of which each is a value with its key: what is no line of its own is cut off amidst.
+/// The same for lines of JSON, each of which is a value with its key: a value in a longer line would be cut in its midst.
 const LEAST_MEMBERS: usize = 3;
-/// What may stay unused of the target.
+/// The tokens of the target that may stay unused.
 const SLACK_TOKENS: u64 = 4;
 /// Tries to meet the target.
 const TRIES: usize = 4;
 
-pub(super) fn apply(scope: &Scope, draft: &mut Draft<'_>, goal: Target) -> Done {
+pub(super) fn apply(scope: &Scope, draft: &mut Draft<'_>, target: Target) -> Done {
     let messages = draft.conversation().messages;
-    let mut old = draft.standing(Zone::Condensed);
-    old.retain(|exchange| Tag::Digest.body_at(draft, exchange.first).is_some());
+    let mut old = draft.in_zone(Zone::Condensed);
+    old.retain(|exchange| draft.body_of(Tag::Digest, exchange.first).is_some());
     let span = scope.span(draft);
-    let tokens_in = |exchanges: &[Exchange]| {
-        exchanges
-            .iter()
-            .map(|exchange| draft.tokens_in(exchange))
-            .sum::<u64>()
-    };
-    let (aged, digested) = (tokens_in(&span), tokens_in(&old));
-    let rest = draft.size().tokens - aged - digested;
-    // Where what stays leaves next to nothing of the target, a small digest is still worth its room.
-    let least = match goal.room.checked_sub(rest) {
-        Some(left) if left > 0 => (goal.target / LEAST_SHARE).min(left),
-        _ => goal.target / LEAST_SHARE,
-    };
-    let budget = goal
-        .target
-        .saturating_sub(rest)
-        .max(least)
-        .min(aged + digested);
+    let aged = draft.tokens_of(&span);
+    let before = aged + draft.tokens_of(&old);
+    let budget = budget_of(draft.size().tokens - before, target).min(before);
     if span.is_empty() || budget < LEAST_TOKENS {
         return Done::default();
     }
 
-    let mut said = (aged > budget + budget / 2).then(|| noted(draft));
-    let (mut entries, mut mark): (Vec<(usize, Vec<DigestLine>)>, Option<&str>) = (Vec::new(), None);
-    // Newest first: what is said last is told in full, and not again where it was said before.
-    for exchange in span.iter().rev() {
-        let mut lines = Vec::new();
-        extract::lines_of(messages, exchange, &mut said, &mut lines);
-        entries.push((exchange.first, lines));
-        mark = mark.or_else(|| {
-            messages
-                .get(exchange.first..exchange.end)?
-                .iter()
-                .rev()
-                .find_map(cache_control)
-        });
-    }
+    let known = (aged > budget + budget / 2).then(|| known(draft));
+    let mut entries = lines_by_exchange(draft, &span, known);
     for exchange in &old {
-        let body = Tag::Digest
-            .body_at(draft, exchange.first)
+        let body = draft
+            .body_of(Tag::Digest, exchange.first)
             .unwrap_or_default();
         entries.push((exchange.first, DigestLine::read_back(&body)));
     }
@@ -102,66 +69,86 @@ pub(super) fn apply(scope: &Scope, draft: &mut Draft<'_>, goal: Target) -> Done 
         .filter(|exchange| span.contains(exchange) || old.contains(exchange))
         .copied()
         .collect();
-    match filled(
-        &lines,
-        &context_beside(draft, &condensed),
-        budget,
-        mark,
-        draft,
-    ) {
-        Some((new, shown)) if new.tokens < aged + digested => {
-            let details = vec![("lines", lines.len() as u64), ("lines_shown", shown as u64)];
+    let mark = span
+        .iter()
+        .rev()
+        .find_map(|exchange| exchange.cache_mark(messages));
+    let context = context_besides(draft, &condensed);
+    match filled(&lines, &context, budget, mark, draft) {
+        Some((new, shown)) if new.tokens < before => {
             draft.condense(&condensed, vec![new]);
             Done {
                 replaced: 0,
-                details,
+                details: vec![("lines", lines.len() as u64), ("lines_shown", shown as u64)],
             }
         }
         _ => Done::default(),
     }
 }
 
-/// What a digest of `exchanges`, which something else stands for that says `said`, would keep beside that: at most about
-/// `budget` tokens of lines. `condensed` are the exchanges that go.
-pub(super) fn facts(
+/// Tokens that a digest may take where the rest of the list takes `rest`. Where that leaves next to nothing of the target, a
+/// small digest is still worth its room.
+fn budget_of(rest: u64, target: Target) -> u64 {
+    let share = target.target / LEAST_SHARE;
+    let least = match target.room.checked_sub(rest) {
+        Some(left) if left > 0 => share.min(left),
+        _ => share,
+    };
+    target.target.saturating_sub(rest).max(least)
+}
+
+/// The lines of exchanges, newest first, each with the index of its first message. The newest mention of a value is shown in
+/// full; where `known` is given, older ones are left out.
+fn lines_by_exchange(
+    draft: &Draft<'_>,
+    exchanges: &[Exchange],
+    mut known: Option<Known>,
+) -> Vec<(usize, Vec<DigestLine>)> {
+    let messages = draft.conversation().messages;
+    let lines_of = |exchange: &Exchange| {
+        let mut lines = Vec::new();
+        extract::lines_of(messages, exchange, &mut known, &mut lines);
+        (exchange.first, lines)
+    };
+    exchanges.iter().rev().map(lines_of).collect()
+}
+
+/// The lines that a digest of `exchanges` would keep besides `texts`, which stand for them: at most about `budget` tokens.
+/// `condensed` are the exchanges that go.
+pub(super) fn extract_besides(
     draft: &Draft<'_>,
     exchanges: &[Exchange],
     condensed: &[Exchange],
-    said: &[&str],
+    texts: &[&str],
     budget: u64,
 ) -> String {
     if budget < LEAST_TOKENS {
         return String::new();
     }
-    let messages = draft.conversation().messages;
-    let mut noted = Some(noted(draft));
-    let mut entries: Vec<Vec<DigestLine>> = Vec::new();
-    for exchange in exchanges.iter().rev() {
-        let mut lines = Vec::new();
-        extract::lines_of(messages, exchange, &mut noted, &mut lines);
-        entries.push(lines);
-    }
-    let lines: Vec<DigestLine> = entries.into_iter().rev().flatten().collect();
-    let mut context = context_beside(draft, condensed);
+    let entries = lines_by_exchange(draft, exchanges, Some(known(draft)));
+    let lines: Vec<DigestLine> = entries
+        .into_iter()
+        .rev()
+        .flat_map(|(_, lines)| lines)
+        .collect();
+    let mut context = context_besides(draft, condensed);
     context
-        .said
-        .extend(said.iter().map(|text| (*text).to_owned()));
+        .texts
+        .extend(texts.iter().map(|text| (*text).to_owned()));
     Choice::of(&lines, &context, budget, draft.conversation().encoding)
-        .told()
+        .lines()
         .join("\n")
 }
 
-/// What the results that stay say already.
-fn noted(draft: &Draft<'_>) -> Said {
-    let mut said = Said::default();
-    for exchange in draft.standing(Zone::Tail) {
-        for message in
-            (exchange.first..exchange.end).filter_map(|at| Message::parse(draft.raw(at)).ok())
-        {
-            text_of(&message).iter().for_each(|text| said.note(text));
+/// The values in the tail, which stays.
+fn known(draft: &Draft<'_>) -> Known {
+    let mut known = Known::default();
+    for exchange in draft.in_zone(Zone::Tail) {
+        for entry in (exchange.first..exchange.end).filter_map(|at| draft.entry(at)) {
+            entry.texts().iter().for_each(|text| known.note(text));
         }
     }
-    said
+    known
 }
 
 /// The digest of `lines` that fills `budget`, and the number of its lines.
@@ -173,17 +160,18 @@ fn filled(
     draft: &Draft<'_>,
 ) -> Option<(Replacement, usize)> {
     let encoding = draft.conversation().encoding;
-    let mut room = budget.checked_sub(Tag::Digest.message("", mark, encoding)?.tokens)?;
+    let written = |body: &str| draft.written(Author::User, &Tag::Digest.text(body), mark);
+    let mut room = budget.checked_sub(written("")?.tokens)?;
     let mut choice = Choice::of(lines, context, room, encoding);
     let mut best = None;
     for _ in 0..TRIES {
-        let body = choice.told();
+        let body = choice.lines();
         if body.is_empty() {
             break;
         }
-        let new = Tag::Digest.message(&body.join("\n"), mark, encoding)?;
+        let new = written(&body.join("\n"))?;
         let tokens = new.tokens;
-        // Lines take less together than the sum of what they take alone, as a rule.
+        // As a rule, lines take less together than the sum of their own tokens.
         if tokens <= budget {
             best = Some((new, body.len()));
             if budget - tokens < SLACK_TOKENS || !choice.extend(budget - tokens) {
@@ -200,7 +188,7 @@ fn filled(
 }
 
 /// The texts that stay when `condensed` go.
-pub(super) fn context_beside(draft: &Draft<'_>, condensed: &[Exchange]) -> Context {
+pub(super) fn context_besides(draft: &Draft<'_>, condensed: &[Exchange]) -> Context {
     let mut context = Context::default();
     let stay: Vec<Exchange> = draft
         .remaining()
@@ -208,32 +196,25 @@ pub(super) fn context_beside(draft: &Draft<'_>, condensed: &[Exchange]) -> Conte
         .filter(|exchange| !condensed.contains(exchange))
         .collect();
     for (age, exchange) in stay.iter().rev().enumerate() {
-        let raws = (exchange.first..exchange.end).flat_map(|at| draft.raws(at));
-        for message in raws.filter_map(|raw| Message::parse(raw).ok()) {
-            let arguments = message
-                .calls
-                .iter()
-                .filter_map(|call| serde_json::from_str::<String>(call.arguments?).ok());
-            let (arguments, texts): (Vec<String>, Vec<Cow<'_, str>>) =
-                (arguments.collect(), text_of(&message));
+        for entry in (exchange.first..exchange.end).flat_map(|at| draft.entries(at)) {
+            let texts = entry.texts().into_iter().map(Cow::into_owned);
+            let calls = entry.calls().filter(|call| call.legacy.is_none());
+            let arguments = calls.filter_map(|call| call.arguments?.decode());
+            let (texts, arguments): (Vec<String>, Vec<String>) =
+                (texts.collect(), arguments.map(Cow::into_owned).collect());
             if age < RECENT {
-                context.recent.extend(
-                    texts
-                        .iter()
-                        .map(|text| text.clone().into_owned())
-                        .chain(arguments.iter().cloned()),
-                );
+                let recent = texts.iter().chain(&arguments);
+                context.recent.extend(recent.cloned());
             }
-            context.said.extend(texts.into_iter().map(Cow::into_owned));
+            context.texts.extend(texts);
             context.calls.extend(arguments);
         }
     }
     context
 }
 
-/// A text cut to about `budget` tokens by the same care: its beginning, its end, and in between what says most. `mark`,
-/// given the number of lines left out and of all, stands at the first gap. `None` where there are too few lines to choose
-/// from.
+/// A text cut to about `budget` tokens: its beginning, its end, and the lines in between that a digest would keep. `mark`,
+/// given the number of lines left out and of all, fills the first gap. `None` where there are too few lines to choose from.
 pub(super) fn shortened(
     text: &str,
     context: &Context,

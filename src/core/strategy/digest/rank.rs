@@ -1,54 +1,55 @@
-//! Which lines of a digest stay when not all can: those that say most of what is likely to be needed, per token.
+//! The choice of a digest's lines when not all can stay: those with the most that is likely to be needed, per token.
 //!
-//! Lines are taken best first; what a taken line says makes other lines that say the same worth less. Part of the room is
-//! for names of lines that have none.
+//! Lines are taken best first; the words of a taken line lower the score of other lines that have them. Part of the room is
+//! for names out of lines that were not taken.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BinaryHeap, HashMap, HashSet};
 
+use super::line::DigestLine;
+use super::weigh::{Context, Line, LineKind, Weighed, Word, weigh};
 use crate::core::conversation::scale;
-use crate::core::strategy::digest::extract::{ALSO, DigestLine};
-use crate::core::strategy::digest::weigh::{Context, Line, LineKind, Weighed, Word, weigh};
-use crate::core::text::is_name;
-use crate::core::text::tells_of_failure;
+use crate::core::text::{is_name, tells_of_failure};
 use crate::core::tokens::Encoding;
 
-/// What a word is worth that is said elsewhere.
-const SAID_AGAIN: f32 = 0.03;
-/// Times worth more: a name that the model wrote itself, in a script or a file. It is likely to write it again.
+/// Begins the line that lists the names of lines that were left out.
+const ALSO: &str = "also:";
+
+/// The share of its score that a word keeps which a taken line covers.
+const COVERED: f32 = 0.03;
+/// Factor for a name that the model wrote itself, in a script or a file. It is likely to write it again.
 const WRITTEN: f32 = 2.0;
-/// What the line of a call is worth beside its words: it says what was done.
+/// The score of a call's line besides its words: it shows what was done.
 const CALL: f32 = 0.7;
 /// The same for a short command: it is likely to be run again as it is.
 const COMMAND: f32 = 2.0;
 /// The longest line of a call that is such a command (bytes).
 const COMMAND_BYTES: usize = 90;
-/// What a line is worth beside its words.
+/// The score of any other line besides its words.
 const LINE: f32 = 0.02;
-/// What a line costs beside its text, in tokens: its blanks, its end, and the eye's way to one line more.
+/// The cost of a line besides its text, in tokens: its blanks, its end, and one line more to read.
 const LINE_COST: f32 = 2.0;
-/// What it adds to a line's worth that the newest messages speak of its words.
+/// Factor by which a line's score grows with the part of its words that the newest messages contain.
 const ON_TOPIC: f32 = 0.08;
-/// Share of the budget that the user's words have before anything else.
+/// Share of the budget that goes to the user's words before anything else.
 const USER: f64 = 0.05;
-/// Share of the budget that names may take which no line says.
+/// Share of the budget that names may take which no taken line has.
 const NAMES: f64 = 0.45;
-/// The same for a name that stands alone.
+/// The same factor for a name on its own.
 const NAME_ON_TOPIC: f32 = 0.3;
-/// What the line of names costs beside them.
+/// The cost of the line of names besides them.
 const ALSO_TOKENS: u64 = 3;
-/// A name costs so much at least.
+/// The least cost of a name.
 const LEAST_NAME_TOKENS: u64 = 4;
-/// Bytes that are a token, about.
+/// Bytes of a token, about.
 const BYTES_PER_TOKEN: f32 = 3.5;
-/// One in so many of the budget is the most that a line may cost before there are others.
+/// The share of the budget that a line may cost at most before there are others: one in so many.
 const MOST_SHARE: u64 = 3;
 /// Share of the budget that each end of a shortened text gets.
 const EDGE: f64 = 0.2;
 
-/// Of the lines of one text, of which the beginning and the end stay whatever they say, those that stay within about
-/// `budget` tokens.
+/// The lines of one text that stay within about `budget` tokens. Its beginning and its end stay in any case.
 pub(super) fn choose_within(
     lines: &[DigestLine],
     context: &Context,
@@ -75,12 +76,12 @@ pub(super) fn choose_within(
     choice.taken
 }
 
-/// What is chosen of the lines of a full digest.
+/// The choice out of the lines of a full digest.
 pub(super) struct Choice<'t> {
     of: Weighed<'t>,
     encoding: Encoding,
     taken: Vec<bool>,
-    /// Words told by name alone, by the line that opens their entry.
+    /// Words that are listed by name alone, by the line that opens their entry.
     names: BTreeMap<usize, Vec<u32>>,
     /// Name and columns of the tables that were taken.
     headings: HashSet<(&'t str, &'t str)>,
@@ -124,19 +125,19 @@ impl<'t> Choice<'t> {
         encoding: Encoding,
     ) -> Self {
         let mut choice = Choice::new(lines, context, encoding);
-        // What the user said is short as a rule, and cannot be looked up again.
+        // The user's words are short as a rule, and cannot be looked up again.
         let for_user = scale(budget, USER);
         let budget = budget - for_user + choice.fill(for_user, true, Some(LineKind::User));
         choice.spend(budget);
         choice
     }
 
-    /// Chooses more, in at most about so many tokens; whether there was something.
+    /// Chooses more, in at most about so many tokens. Returns whether there was any.
     pub(super) fn extend(&mut self, budget: u64) -> bool {
         self.spend(budget) < budget
     }
 
-    /// Spends about so many tokens on lines and on names; what is left of them.
+    /// Spends about so many tokens on lines and on names. Returns the tokens that are left.
     fn spend(&mut self, budget: u64) -> u64 {
         let for_names = scale(budget, NAMES);
         let left = self.fill(budget - for_names, false, None);
@@ -155,12 +156,12 @@ impl<'t> Choice<'t> {
         }
     }
 
-    /// What taking a line would add.
+    /// The score that taking a line would add.
     fn gain(&self, at: usize) -> f32 {
         let Some(line) = self.of.lines.get(at) else {
             return 0.0;
         };
-        let own = match line.voice {
+        let own = match line.kind {
             LineKind::Call if is_command(line.text) => COMMAND,
             LineKind::Call => CALL,
             _ => LINE,
@@ -171,21 +172,21 @@ impl<'t> Choice<'t> {
             .iter()
             .filter_map(|id| self.of.words.get(*id as usize))
         {
-            value += if word.said {
-                word.value * SAID_AGAIN
+            value += if word.covered {
+                word.value * COVERED
             } else {
                 word.value
             };
             topic += word.topic;
         }
-        let voice = match line.voice {
+        let factor = match line.kind {
             LineKind::User => 1.5,
             LineKind::Assistant => 0.7,
             LineKind::Call | LineKind::Argument => 1.0,
             LineKind::Result if tells_of_failure(line.text) => 1.3,
             LineKind::Result => 1.0,
         };
-        value * voice * line.length_prior * (1.0 + topic.min(12.0) * ON_TOPIC)
+        value * factor * line.length_prior * (1.0 + topic.min(12.0) * ON_TOPIC)
     }
 
     /// The line and those it needs that were not taken yet.
@@ -205,8 +206,8 @@ impl<'t> Choice<'t> {
         gain / cost.max(1.0)
     }
 
-    /// Spends about `budget` tokens on lines, best first, of one voice if `only` says which; what is left of it. To the brim
-    /// means that dearer lines are passed over for cheaper ones at the end.
+    /// Spends about `budget` tokens on lines, best first, of one kind if `only` is given. Returns the tokens that are left. To
+    /// the brim means that dearer lines are passed over for cheaper ones at the end.
     fn fill(&mut self, budget: u64, to_the_brim: bool, only: Option<LineKind>) -> u64 {
         let mut left = budget;
         let mut heap: BinaryHeap<Candidate> = (0..self.of.lines.len())
@@ -214,7 +215,7 @@ impl<'t> Choice<'t> {
                 self.of
                     .lines
                     .get(*at)
-                    .is_some_and(|line| !line.bare && only.is_none_or(|voice| line.voice == voice))
+                    .is_some_and(|line| !line.bare && only.is_none_or(|kind| line.kind == kind))
             })
             .map(|line| Candidate {
                 density: self.density(line),
@@ -239,12 +240,12 @@ impl<'t> Choice<'t> {
                 .filter_map(|at| self.of.lines.get(*at))
                 .map(|line| self.encoding.count(&self.shown(line)) + 1)
                 .sum();
-            // One line of prose or code alone is no digest.
+            // One line of prose or code alone does not make a digest.
             let plain = self
                 .of
                 .lines
                 .get(best.line)
-                .is_some_and(|line| line.plain && line.voice != LineKind::Call);
+                .is_some_and(|line| line.plain && line.kind != LineKind::Call);
             if plain && cost * MOST_SHARE > budget && !to_the_brim {
                 continue;
             }
@@ -262,18 +263,20 @@ impl<'t> Choice<'t> {
         left
     }
 
-    /// Names that no line says, best first, each with the line that opens its entry.
+    /// Names that no taken line has, best first, each with the line that opens its entry.
     fn nameable(&self) -> Vec<(usize, u32)> {
         let mut best: Vec<(f32, usize, u32)> = Vec::new();
         let mut seen = HashSet::new();
-        for line in self.of.lines.iter().filter(|line| {
-            line.plain && matches!(line.voice, LineKind::Argument | LineKind::Result)
-        }) {
+        for line in
+            self.of.lines.iter().filter(|line| {
+                line.plain && matches!(line.kind, LineKind::Argument | LineKind::Result)
+            })
+        {
             for id in &line.words {
                 if let (Some(word), Some(text)) = (
                     self.of.words.get(*id as usize),
                     self.of.spelled.get(*id as usize),
-                ) && !word.said
+                ) && !word.covered
                     && is_name(text)
                     && seen.insert(*id)
                 {
@@ -297,7 +300,7 @@ impl<'t> Choice<'t> {
         best.into_iter().map(|(_, entry, id)| (entry, id)).collect()
     }
 
-    /// Spends about `budget` tokens on names that no line says; what is left of it.
+    /// Spends about `budget` tokens on names that no taken line has. Returns the tokens that are left.
     fn name(&mut self, budget: u64) -> u64 {
         let (mut left, mut named) = (budget, HashSet::new());
         for (entry, id) in self.nameable() {
@@ -305,7 +308,7 @@ impl<'t> Choice<'t> {
                 self.of
                     .words
                     .get(id as usize)
-                    .is_some_and(|word| !word.said)
+                    .is_some_and(|word| !word.covered)
             }) else {
                 continue;
             };
@@ -330,14 +333,14 @@ impl<'t> Choice<'t> {
             }
             left -= cost;
             self.take(entry);
-            say(id, &mut self.of.words, &self.of.within);
+            cover(id, &mut self.of.words, &self.of.within);
             let inside = self
                 .of
                 .within
                 .get(id as usize)
                 .map_or(&[][..], Vec::as_slice);
             let names = self.names.entry(entry).or_default();
-            // What a longer name contains it tells as well.
+            // A longer name covers the names inside it.
             if inside.iter().any(|part| named.contains(part)) {
                 for part in names.extract_if(.., |name| inside.contains(name)) {
                     left += self
@@ -353,7 +356,7 @@ impl<'t> Choice<'t> {
         left
     }
 
-    /// A line as it will be told, as far as can be said now.
+    /// A line as it will be shown, as far as is known now.
     fn shown(&self, line: &Line<'t>) -> Cow<'t, str> {
         match &line.heading {
             Some(heading) if self.headings.contains(&(heading.name, heading.columns)) => {
@@ -369,21 +372,21 @@ impl<'t> Choice<'t> {
             self.headings
                 .extend(line.heading.map(|heading| (heading.name, heading.columns)));
             for id in &line.words {
-                say(*id, &mut self.of.words, &self.of.within);
+                cover(*id, &mut self.of.words, &self.of.within);
             }
         }
     }
 
-    /// What was chosen, in the order of the lines.
-    pub(super) fn told(&self) -> Vec<String> {
-        let mut told: Vec<String> = Vec::new();
+    /// The chosen lines, in their order.
+    pub(super) fn lines(&self) -> Vec<String> {
+        let mut shown: Vec<String> = Vec::new();
         let mut above: HashMap<&str, &str> = HashMap::new();
         for (at, (line, taken)) in self.of.lines.iter().zip(&self.taken).enumerate() {
             if *taken {
                 let again = line.heading.filter(|heading| {
                     above.insert(heading.name, heading.columns) == Some(heading.columns)
                 });
-                told.push(again.map_or_else(|| line.text.to_owned(), |heading| heading.again()));
+                shown.push(again.map_or_else(|| line.text.to_owned(), |heading| heading.again()));
             }
             let last = self
                 .of
@@ -395,19 +398,19 @@ impl<'t> Choice<'t> {
                     .iter()
                     .filter_map(|id| self.of.spelled.get(*id as usize).copied())
                     .collect();
-                told.push(format!(" {ALSO} {}", names.join(" ")));
+                shown.push(format!(" {ALSO} {}", names.join(" ")));
             }
         }
-        told
+        shown
     }
 }
 
-/// Takes note that a word is said, and what it contains.
-fn say(id: u32, words: &mut [Word], within: &[Vec<u32>]) {
+/// Marks a word, and the words inside it, as covered.
+fn cover(id: u32, words: &mut [Word], within: &[Vec<u32>]) {
     let inside = within.get(id as usize).into_iter().flatten();
     for id in std::iter::once(&id).chain(inside) {
         if let Some(word) = words.get_mut(*id as usize) {
-            word.said = true;
+            word.covered = true;
         }
     }
 }
@@ -416,6 +419,6 @@ fn say(id: u32, words: &mut [Word], within: &[Vec<u32>]) {
 fn is_command(head: &str) -> bool {
     let first = head
         .split_once('(')
-        .and_then(|(_, said)| said.split_once(' '));
+        .and_then(|(_, rest)| rest.split_once(' '));
     head.len() <= COMMAND_BYTES && first.is_some_and(|(first, _)| !first.contains('='))
 }

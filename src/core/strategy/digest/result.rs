@@ -1,49 +1,47 @@
-//! The lines of a tool result: of JSON the values that say something, with their keys; lists of like objects as tables;
-//! anything else line by line.
+//! The lines of a tool result: of JSON the informative values with their keys; lists of like objects as tables; anything else
+//! line by line.
 
 use std::collections::{HashMap, HashSet};
 
+use super::line::{DigestLine, LINE_BYTES, for_each_line};
+use crate::core::conversation::ToolResult;
 use crate::core::json::Json;
-use crate::core::strategy::digest::extract::{DigestLine, LINE_BYTES, for_each_line};
-use crate::core::text::{INFORMATIVE, shape, words_of};
-use crate::core::text::{Table, write_cell};
-use crate::core::wire::chat::Message;
-use crate::core::wire::chat::text_of;
+use crate::core::text::{INFORMATIVE, Table, shape, words_of, write_cell};
 
 /// A text from this length on is more than a label (bytes).
 const PROSE_BYTES: usize = 32;
 /// An object or list up to this length is one line (bytes).
 const INLINE_BYTES: usize = 120;
 
-/// Appends the lines of a message with the result of a call with these arguments.
+/// Appends the lines of the result of a call with these arguments.
 pub(super) fn answered(
-    result: &Message<'_>,
+    result: &ToolResult<'_>,
     arguments: Option<&str>,
-    said: &mut Option<Said>,
+    known: &mut Option<Known>,
     out: &mut Vec<DigestLine>,
 ) {
     let asked = match arguments.and_then(Json::parse) {
         Some(Json::Object(members)) => members,
         _ => Vec::new(),
     };
-    text_of(result)
-        .iter()
-        .for_each(|text| result_lines(text, &asked, said, out));
+    for text in result.decoded() {
+        result_lines(&text, &asked, known, out);
+    }
 }
 
 /// Appends the lines of a tool result to a call with these arguments.
 pub(super) fn result_lines(
     text: &str,
     asked: &[(String, Json)],
-    said: &mut Option<Said>,
+    known: &mut Option<Known>,
     out: &mut Vec<DigestLine>,
 ) {
     match Json::parse(text) {
         Some(json) if is_empty(&json) => json_lines("", &json, out),
         Some(mut json) => {
             without_echo(&mut json, asked);
-            let json = match said.as_mut() {
-                Some(said) => essence("", json, said),
+            let json = match known.as_mut() {
+                Some(known) => essence("", json, known),
                 None => json,
             };
             if !is_empty(&json) {
@@ -56,7 +54,8 @@ pub(super) fn result_lines(
     }
 }
 
-/// Takes away what only repeats the call's arguments, or the key above it; from a list of objects, what does so in all of them.
+/// Takes away values that only repeat the call's arguments or the key above them; from a list of objects, those that do so in
+/// all of them.
 fn without_echo(value: &mut Json, asked: &[(String, Json)]) {
     let echoes = |(key, value): &(String, Json)| {
         value.is_scalar() && asked.iter().any(|(k, v)| k == key && v == value)
@@ -73,7 +72,10 @@ fn without_echo(value: &mut Json, asked: &[(String, Json)]) {
             }
         }
         Json::List(items) => {
-            let has = |item: &Json, wanted: &(String, Json)| matches!(item, Json::Object(members) if members.contains(wanted));
+            let has = |item: &Json, wanted: &(String, Json)| match item {
+                Json::Object(members) => members.contains(wanted),
+                _ => false,
+            };
             let in_all: Vec<(String, Json)> = asked
                 .iter()
                 .filter(|member| items.iter().all(|item| has(item, member)))
@@ -87,17 +89,17 @@ fn without_echo(value: &mut Json, asked: &[(String, Json)]) {
     }
 }
 
-/// Values that were said with their key: newer ones first, so that what is told last is told in full.
+/// Values that are known with their key. Newer ones are noted first, so that the newest mention is shown in full.
 #[derive(Debug, Default)]
-pub(super) struct Said(HashSet<String>);
+pub(super) struct Known(HashSet<String>);
 
-impl Said {
-    /// Whether this is said for the first time.
+impl Known {
+    /// Whether this is the first mention.
     fn first(&mut self, key: &str, value: &Json) -> bool {
         self.0.insert(format!("{key}\0{value}"))
     }
 
-    /// Takes note of all that a text says that stays as it is.
+    /// Takes note of the values in a text that stays as it is.
     pub(super) fn note(&mut self, text: &str) {
         if let Some(json) = Json::parse(text) {
             essence("", json, self);
@@ -105,17 +107,18 @@ impl Said {
     }
 }
 
-/// A value without the members that say little (small numbers, times of day, plain words) or were said before.
-fn essence(key: &str, value: Json, said: &mut Said) -> Json {
+/// A value without the members that say little (small numbers, times of day, plain words) or are known.
+fn essence(key: &str, value: Json, known: &mut Known) -> Json {
     match value {
         Json::Object(members) => Json::Object(
             members
                 .into_iter()
                 .filter_map(|(key, value)| {
                     if value.is_scalar() {
-                        return (worth(&value) && said.first(&key, &value)).then_some((key, value));
+                        return (is_informative(&value) && known.first(&key, &value))
+                            .then_some((key, value));
                     }
-                    let value = essence(&key, value, said);
+                    let value = essence(&key, value, known);
                     (!is_empty(&value)).then_some((key, value))
                 })
                 .collect(),
@@ -123,7 +126,7 @@ fn essence(key: &str, value: Json, said: &mut Said) -> Json {
         Json::List(items) => Json::List(columns(
             items
                 .into_iter()
-                .filter(|item| said.first(key, item))
+                .filter(|item| known.first(key, item))
                 .collect(),
         )),
         scalar => scalar,
@@ -133,32 +136,36 @@ fn essence(key: &str, value: Json, said: &mut Said) -> Json {
 /// The same for a list: of its objects, members go or stay in all of them together, so that rows stay alike.
 fn columns(items: Vec<Json>) -> Vec<Json> {
     let mut tally = Tally::new();
-    items.iter().for_each(|item| look("", item, &mut tally));
+    items
+        .iter()
+        .for_each(|item| tally_members("", item, &mut tally));
     items
         .into_iter()
         .map(|item| strip("", item, &tally))
         .collect()
 }
 
-/// Per path of a member: in how many objects its value says something, and in how many it stands.
+/// Per path of a member: the number of objects in which its value is informative, and of those that have it.
 type Tally = HashMap<String, (usize, usize)>;
 
-fn look(prefix: &str, item: &Json, tally: &mut Tally) {
+/// Counts the members of one object of a list.
+fn tally_members(prefix: &str, item: &Json, tally: &mut Tally) {
     let Json::Object(members) = item else { return };
     for (key, value) in members {
         let path = format!("{prefix}.{key}");
         match value {
-            Json::Object(_) => look(&path, value, tally),
+            Json::Object(_) => tally_members(&path, value, tally),
             Json::List(_) => {}
             scalar => {
-                let (telling, all) = tally.entry(path).or_default();
-                *telling += usize::from(worth(scalar));
+                let (informative, all) = tally.entry(path).or_default();
+                *informative += usize::from(is_informative(scalar));
                 *all += 1;
             }
         }
     }
 }
 
+/// One object of a list without the members that are informative in less than half of them.
 fn strip(prefix: &str, item: Json, tally: &Tally) -> Json {
     match item {
         Json::Object(members) => {
@@ -166,7 +173,7 @@ fn strip(prefix: &str, item: Json, tally: &Tally) -> Json {
                 let path = format!("{prefix}.{key}");
                 if tally
                     .get(&path)
-                    .is_some_and(|(telling, all)| telling * 2 < *all)
+                    .is_some_and(|(informative, all)| informative * 2 < *all)
                 {
                     return None;
                 }
@@ -188,7 +195,8 @@ fn is_empty(value: &Json) -> bool {
     }
 }
 
-fn worth(scalar: &Json) -> bool {
+/// Whether a value is likely to be needed later.
+fn is_informative(scalar: &Json) -> bool {
     match scalar {
         Json::Null | Json::Bool(_) => false,
         // Prose is ranked by its lines.
@@ -201,7 +209,7 @@ fn worth(scalar: &Json) -> bool {
     }
 }
 
-/// A value on one line, with as few marks as can be read.
+/// A value on one line, with as few marks as stay readable.
 pub(super) fn inline(value: &Json, out: &mut String) {
     let separated = |at: usize, out: &mut String| {
         if at > 0 {
@@ -240,7 +248,7 @@ pub(super) fn inline(value: &Json, out: &mut String) {
     }
 }
 
-/// A lower bound of the bytes that [`inline`] takes, which stops counting at `limit`.
+/// A lower bound of the bytes that [`inline`] takes. Counting stops at `limit`.
 fn inline_bytes(value: &Json, limit: usize) -> usize {
     let mut sum = 2;
     match value {
@@ -270,10 +278,11 @@ fn inline_bytes(value: &Json, limit: usize) -> usize {
 
 /// Whether a list may be a table: its rows are objects of more than one member.
 fn has_rows(value: &Json) -> bool {
-    matches!(value, Json::List(items) if !items.is_empty() && items.iter().all(|item| matches!(item, Json::Object(members) if members.len() > 1)))
+    let is_row = |item: &Json| matches!(item, Json::Object(members) if members.len() > 1);
+    matches!(value, Json::List(items) if !items.is_empty() && items.iter().all(is_row))
 }
 
-/// Appends the lines of a JSON value that stands at `path` of a result.
+/// Appends the lines of the JSON value at `path` of a result.
 fn json_lines(path: &str, value: &Json, out: &mut Vec<DigestLine>) {
     let named = |text: &str| {
         if path.is_empty() {

@@ -1,34 +1,34 @@
-//! What the lines of a full digest are worth, before any of them is chosen.
+//! The scores of a full digest's lines, before any of them is chosen.
 //!
-//! A line is worth the words in it: identifiers, numbers, dates and paths above all, the more so when they are recent, were
-//! used in calls, stand under a key whose values calls take, come from a short result, or belong to what the newest
-//! messages speak of.
+//! The score of a line is that of its words: identifiers, numbers, dates and paths above all, the more so when they are
+//! recent, were used in calls, are under a key whose values calls take, come from a short result, or belong to the topic of
+//! the newest messages.
 
 use std::collections::{HashMap, HashSet};
 
-use crate::core::strategy::digest::extract::{DigestLine, Heading};
+use super::line::{DigestLine, Heading};
 use crate::core::text::{INFORMATIVE, parts_of, shape, words_of};
 
-/// What a word of the oldest entry is worth, compared to one of the newest.
+/// The score of a word of the oldest entry, compared to one of the newest.
 const OLDEST: f32 = 0.4;
-/// What each further mention adds to a word's worth, and each call that says it once more.
+/// The growth of a word's score by each further mention, and by each further call with it.
 const USED: f32 = 0.3;
-/// Times worth more: a value under a key that calls take values of.
+/// Factor for a value under a key whose values calls take.
 const ASKED: f32 = 4.0;
-/// What a key is worth: its value counts.
+/// The score of a key: its value counts.
 const KEY: f32 = 0.1;
-/// What the first word of a line is worth at most: its capital is grammar.
+/// The highest score of a line's first word with a capital, which is grammar.
 const FIRST: f32 = 0.25;
-/// A key with so many digits is an id (`address1` is none).
+/// A key with so many digits is an id (`address1` is not).
 const ID_DIGITS: usize = 3;
 /// A result of this length is no reason to expect more or less of its lines (bytes).
 const USUAL_BYTES: f32 = 400.0;
-/// Lengths between which it makes a difference (bytes).
+/// The lengths between which the length makes a difference (bytes).
 const SHORT_AND_LONG_BYTES: (f32, f32) = (40.0, 20_000.0);
-/// How much it matters that a value is one of many: the power of the length.
+/// The weight of the length: the power to which it is raised.
 const ONE_OF_MANY: f32 = 0.3;
 
-/// Who speaks in a line.
+/// The origin of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum LineKind {
     User,
@@ -44,52 +44,96 @@ pub(super) struct Line<'t> {
     pub text: &'t str,
     /// The line without which this one would not be understood.
     pub needs: Option<usize>,
-    pub voice: LineKind,
+    pub kind: LineKind,
     /// Its distinct words, as indices.
     pub words: Vec<u32>,
     /// The line that opens its entry.
     pub entry: usize,
-    /// Whether names may stand for it.
+    /// Whether names may be listed in its place.
     pub plain: bool,
-    /// What it says as the head of a table.
+    /// Its parts, where it is the head of a table.
     pub heading: Option<Heading<'t>>,
-    /// Says nothing without the lines below it.
+    /// Has no meaning without the lines below it.
     pub bare: bool,
-    /// What its worth is multiplied by: above 1 in the entry of a short result, below in that of a long one.
+    /// Factor of its score: above 1 in the entry of a short result, below in that of a long one.
     pub length_prior: f32,
 }
 
 /// A word of the digest.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Word {
-    /// What saying it once is worth.
+    /// The score of one mention.
     pub value: f32,
-    /// Lines that say it.
+    /// Lines that have it.
     lines: u32,
-    /// Calls that say it.
+    /// Calls that have it.
     calls: u32,
-    /// Entries that say it.
+    /// Entries that have it.
     entries: u32,
-    /// The last entry that says it, counted from 1.
+    /// The last entry that has it, counted from 1.
     entry: usize,
-    /// The last line that says it.
+    /// The last line that has it.
     pub last: usize,
-    /// Said in the lines of an argument: the model wrote it itself.
+    /// In the lines of an argument: the model wrote it itself.
     pub written: bool,
-    /// Said by what stays anyway, or by a line that was taken.
-    pub said: bool,
-    /// How much the newest messages speak of it.
+    /// In a text that stays anyway, or in a line that was taken.
+    pub covered: bool,
+    /// Its weight in the newest messages.
     pub topic: f32,
 }
 
-/// The text that stays beside the digest.
+impl Word {
+    /// Takes note of a line that has the word, in the last of `entries`.
+    fn note(&mut self, line: &Current<'_>, entries: usize) {
+        self.lines += 1;
+        self.calls += u32::from(matches!(line.kind, LineKind::Call | LineKind::Argument));
+        self.written |= line.kind == LineKind::Argument;
+        self.last = line.at;
+        if self.entry != entries {
+            self.entry = entries;
+            self.entries += 1;
+        }
+    }
+}
+
+impl Current<'_> {
+    /// The part of `word`, a slice of the line's text.
+    fn part_of(&self, word: &str) -> Part {
+        let bytes = self.text.as_bytes();
+        let offset = word.as_ptr() as usize - self.text.as_ptr() as usize;
+        let after = bytes.get(offset + word.len());
+        let before = offset.checked_sub(1).and_then(|at| bytes.get(at));
+        let assigned = before == Some(&b'=');
+        let numbering = self.plain
+            && self.text.trim_start().as_ptr() == word.as_ptr()
+            && word.bytes().all(|b| b.is_ascii_digit());
+        let names_value = match after {
+            Some(b':') => !self.plain,
+            Some(b'=') => !self.plain || self.kind == LineKind::Call,
+            _ => false,
+        };
+        // A map from ids: an id as a key is needed like a value.
+        let id_as_key =
+            after == Some(&b':') && word.bytes().filter(u8::is_ascii_digit).count() >= ID_DIGITS;
+        let in_heading = self.heading.is_some() && !assigned;
+        Part {
+            offset,
+            assigned,
+            names_value,
+            id_as_key,
+            key: numbering || ((names_value || in_heading) && !id_as_key),
+        }
+    }
+}
+
+/// The text that stays besides the digest.
 #[derive(Debug, Default)]
 pub(in crate::core::strategy) struct Context {
-    /// What its messages say.
-    pub said: Vec<String>,
-    /// The arguments of its calls.
+    /// Texts of messages.
+    pub texts: Vec<String>,
+    /// Arguments of calls.
     pub calls: Vec<String>,
-    /// The newest of both: what the conversation is about now.
+    /// The newest of both: the present topic of the conversation.
     pub recent: Vec<String>,
 }
 
@@ -98,7 +142,7 @@ pub(super) struct Weighed<'t> {
     pub lines: Vec<Line<'t>>,
     pub words: Vec<Word>,
     pub spelled: Vec<&'t str>,
-    /// The words that each word contains whole: who says the one says the others.
+    /// The words that each word contains whole.
     pub within: Vec<Vec<u32>>,
 }
 
@@ -121,113 +165,76 @@ struct Reader<'t> {
     lines: Vec<Line<'t>>,
     words: Vec<Word>,
     spelled: Vec<&'t str>,
-    /// The line that opened the entry at hand, and the last section in it.
+    /// The line that opened the present entry, and the last section in it.
     entry: Option<usize>,
     section: Option<usize>,
-    voice: Option<LineKind>,
+    kind: Option<LineKind>,
     entries: usize,
-    /// The keys of the table at hand, by column.
+    /// The keys of the present table, by column.
     columns: Vec<Option<u32>>,
-    /// Values in results, each with the key it stands under.
+    /// Values in results, each with its key.
     values: Vec<(u32, u32)>,
     /// Keys whose values calls take.
     asked: HashSet<u32>,
 }
 
+/// The line that is being read.
+struct Current<'t> {
+    at: usize,
+    text: &'t str,
+    plain: bool,
+    kind: LineKind,
+    heading: Option<Heading<'t>>,
+    /// The ends of its cells, where it is the row of a table.
+    cells: Vec<usize>,
+    /// Its distinct words so far.
+    words: Vec<u32>,
+    /// The last key in it.
+    key: Option<u32>,
+}
+
+/// The part of a word in its line.
+struct Part {
+    /// Bytes before it.
+    offset: usize,
+    /// It is assigned to the name before it, as in `key=value`.
+    assigned: bool,
+    /// It names a value.
+    names_value: bool,
+    /// It names a value, but is an id itself: a map from ids.
+    id_as_key: bool,
+    /// Its score is that of a key.
+    key: bool,
+}
+
 impl<'t> Reader<'t> {
-    fn read(
-        &mut self,
-        at: usize,
-        DigestLine {
-            text,
-            plain,
-            argument,
-        }: &'t DigestLine,
-    ) {
+    fn read(&mut self, at: usize, line: &'t DigestLine) {
+        let text = line.text.as_str();
         let blanks = text.len() - text.trim_start_matches(' ').len();
-        let needs = match blanks {
-            0 => {
-                (self.entry, self.section, self.voice) = (Some(at), None, Some(voice_of(text)));
-                self.entries += 1;
-                None
-            }
-            1 => {
-                self.section = text.ends_with(':').then_some(at);
-                self.entry
-            }
-            _ => self.section.or(self.entry),
-        };
-        let voice = match self.voice {
-            Some(LineKind::Call) if *argument => LineKind::Argument,
+        let needs = self.place(at, text, blanks);
+        let kind = match self.kind {
+            Some(LineKind::Call) if line.argument => LineKind::Argument,
             Some(LineKind::Call) if blanks > 0 => LineKind::Result,
-            voice => voice.unwrap_or(LineKind::Result),
+            kind => kind.unwrap_or(LineKind::Result),
         };
-        let heading = if *plain { None } else { Heading::of(text) };
         if blanks < 2 {
             self.columns.clear();
         }
-        let cells = if *plain || self.columns.is_empty() {
-            Vec::new()
-        } else {
-            commas(text)
+        let is_row = !line.plain && !self.columns.is_empty();
+        let mut current = Current {
+            at,
+            text,
+            plain: line.plain,
+            kind,
+            heading: if line.plain { None } else { Heading::of(text) },
+            cells: if is_row { commas(text) } else { Vec::new() },
+            words: Vec::new(),
+            key: None,
         };
-        let (mut own, mut under): (Vec<u32>, Option<u32>) = (Vec::new(), None);
         for word in words_of(text) {
-            let offset = word.as_ptr() as usize - text.as_ptr() as usize;
-            let behind = text.as_bytes().get(offset + word.len());
-            let assigned =
-                offset.checked_sub(1).and_then(|at| text.as_bytes().get(at)) == Some(&b'=');
-            let numbering = *plain
-                && text.trim_start().as_ptr() == word.as_ptr()
-                && word.bytes().all(|b| b.is_ascii_digit());
-            let names_value = match behind {
-                Some(b':') => !plain,
-                Some(b'=') => !plain || voice == LineKind::Call,
-                _ => false,
-            };
-            // A map from ids: what stands there as a key is needed like a value.
-            let id_as_key = behind == Some(&b':')
-                && word.bytes().filter(u8::is_ascii_digit).count() >= ID_DIGITS;
-            let key =
-                numbering || ((names_value || (heading.is_some() && !assigned)) && !id_as_key);
-            let id = self.id_of(word);
-            match voice {
-                LineKind::Call if names_value => _ = self.asked.insert(id),
-                LineKind::Result if names_value && !id_as_key => under = Some(id),
-                LineKind::Result if heading.is_none() || assigned => {
-                    let column = self
-                        .columns
-                        .get(cells.partition_point(|comma| *comma < offset))
-                        .copied()
-                        .flatten();
-                    self.values.extend(column.or(under).map(|key| (id, key)));
-                }
-                _ => {}
-            }
-            let first = own.is_empty();
-            let again = own.contains(&id);
-            if let Some(known) = self.words.get_mut(id as usize) {
-                known.value = known.value.max(match shape(word) {
-                    _ if key => KEY,
-                    worth if *plain && first && only_begins_large(word) => worth.min(FIRST),
-                    worth => worth,
-                });
-                if !again {
-                    known.lines += 1;
-                    known.calls += u32::from(matches!(voice, LineKind::Call | LineKind::Argument));
-                    known.written |= voice == LineKind::Argument;
-                    known.last = at;
-                    if known.entry != self.entries {
-                        known.entry = self.entries;
-                        known.entries += 1;
-                    }
-                }
-            }
-            if !again {
-                own.push(id);
-            }
+            self.read_word(word, &mut current);
         }
-        if let Some(heading) = &heading {
+        if let Some(heading) = &current.heading {
             self.columns = heading
                 .cells()
                 .map(|name| self.index.get(name).copied())
@@ -236,14 +243,63 @@ impl<'t> Reader<'t> {
         self.lines.push(Line {
             text,
             needs,
-            voice,
-            words: own,
+            kind,
+            words: current.words,
             entry: self.entry.unwrap_or_default(),
-            plain: *plain,
-            heading,
-            bare: blanks == 1 && !plain && text.ends_with(':'),
+            plain: line.plain,
+            heading: current.heading,
+            bare: blanks == 1 && !line.plain && text.ends_with(':'),
             length_prior: 1.0,
         });
+    }
+
+    /// Finds the place of a line among the others: the line without which it would not be understood.
+    fn place(&mut self, at: usize, text: &str, blanks: usize) -> Option<usize> {
+        match blanks {
+            0 => {
+                (self.entry, self.section) = (Some(at), None);
+                self.kind = Some(kind_of(text));
+                self.entries += 1;
+                None
+            }
+            1 => {
+                self.section = text.ends_with(':').then_some(at);
+                self.entry
+            }
+            _ => self.section.or(self.entry),
+        }
+    }
+
+    fn read_word(&mut self, word: &'t str, line: &mut Current<'t>) {
+        let part = line.part_of(word);
+        let id = self.id_of(word);
+        match line.kind {
+            LineKind::Call if part.names_value => _ = self.asked.insert(id),
+            LineKind::Result if part.names_value && !part.id_as_key => line.key = Some(id),
+            LineKind::Result if line.heading.is_none() || part.assigned => {
+                let column = line.cells.partition_point(|comma| *comma < part.offset);
+                let column = self.columns.get(column).copied().flatten();
+                self.values.extend(column.or(line.key).map(|key| (id, key)));
+            }
+            _ => {}
+        }
+        let first = line.words.is_empty();
+        let again = line.words.contains(&id);
+        let entries = self.entries;
+        if let Some(known) = self.words.get_mut(id as usize) {
+            let score = match shape(word) {
+                _ if part.key => KEY,
+                score if line.plain && first && only_begins_large(word) => score.min(FIRST),
+                score => score,
+            };
+            known.value = known.value.max(score);
+            if !again {
+                known.note(line, entries);
+            }
+        }
+        if !again {
+            line.words.push(id);
+        }
     }
 
     fn id_of(&mut self, word: &'t str) -> u32 {
@@ -265,8 +321,8 @@ impl<'t> Reader<'t> {
     }
 
     fn weighed(mut self, context: &Context) -> Weighed<'t> {
-        for text in context.said.iter().chain(&context.calls) {
-            self.for_known(text, |_, word| word.said = true);
+        for text in context.texts.iter().chain(&context.calls) {
+            self.for_known(text, |_, word| word.covered = true);
         }
         let mut asked = std::mem::take(&mut self.asked);
         for text in &context.calls {
@@ -281,7 +337,7 @@ impl<'t> Reader<'t> {
                 word.topic = (total / word.lines as f32).ln().max(0.0)
             });
         }
-        // Where a call took a value from, it may take another.
+        // A call may take another value under the key whose value an earlier call took.
         let taken = |id: &u32| {
             self.words
                 .get(*id as usize)
@@ -327,7 +383,7 @@ impl<'t> Reader<'t> {
         for line in self
             .lines
             .iter()
-            .filter(|line| line.voice == LineKind::Result)
+            .filter(|line| line.kind == LineKind::Result)
         {
             *bytes.entry(line.entry).or_default() += line.text.len();
         }
@@ -341,7 +397,7 @@ impl<'t> Reader<'t> {
     }
 }
 
-/// Where the cells of a row end.
+/// The ends of a row's cells.
 fn commas(row: &str) -> Vec<usize> {
     let mut quoted = false;
     row.bytes()
@@ -358,7 +414,7 @@ fn only_begins_large(word: &str) -> bool {
     word.chars().skip(1).all(char::is_lowercase)
 }
 
-fn voice_of(head: &str) -> LineKind {
+fn kind_of(head: &str) -> LineKind {
     match head.split_once(' ').map_or(head, |(first, _)| first) {
         "user:" => LineKind::User,
         "assistant:" => LineKind::Assistant,

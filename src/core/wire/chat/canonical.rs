@@ -1,4 +1,4 @@
-//! What a message says, whatever its spelling: the fingerprint of its canonical content.
+//! The fingerprint of a message's canonical content, which is the same whatever its spelling.
 
 use std::fmt;
 
@@ -6,13 +6,12 @@ use serde::de::{Deserializer as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
 use crate::core::conversation::Fingerprint;
 
-/// Object keys that clients add, drop or move between turns without meaning another message.
+/// Object keys that clients add, drop or move between turns without a change of meaning.
 const VOLATILE: [&str; 2] = ["annotations", "cache_control"];
 
-/// The digest of a message's canonical content. Falls back to the exact bytes for JSON that cannot be canonicalised
+/// The fingerprint of a message's canonical content. Falls back to the exact bytes for JSON that cannot be canonicalised
 /// (nested deeper than the parser's limit, lone surrogates): such a message is then known by its spelling.
-#[must_use]
-pub fn canonical(raw: &str) -> Fingerprint {
+pub(in crate::core) fn canonical(raw: &str) -> Fingerprint {
     let mut json = serde_json::Deserializer::from_str(raw);
     match json.deserialize_any(Canonical) {
         Ok(content) => content.digest,
@@ -20,12 +19,12 @@ pub fn canonical(raw: &str) -> Fingerprint {
     }
 }
 
-/// What one JSON value amounts to.
+/// The content of one JSON value.
 struct Content {
     digest: Fingerprint,
     /// An object or list with nothing in it, or null: as good as absent.
     nothing: bool,
-    /// `Some` for an object whose only fields are `type: "text"` and `text`: the digest of that text.
+    /// `Some` for an object whose only fields are `type: "text"` and `text`: the fingerprint of that text.
     text: Option<Fingerprint>,
 }
 
@@ -95,7 +94,7 @@ impl<'de> Visitor<'de> for Canonical {
             length += 1;
             last = Some(item);
         }
-        // A single text part says what the plain string says.
+        // A single text part means the same as the plain string.
         if let (
             1,
             Some(Content {

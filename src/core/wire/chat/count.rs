@@ -1,15 +1,20 @@
 //! How many prompt tokens a message costs, by OpenAI's rules and encodings.
 //!
-//! Text is counted exactly; what is no text (images, audio, files) by the rules that vendors document.
+//! Text is counted exactly; images, audio and files by the rules that vendors document.
 
-use super::{HARMONY_TOKENS, canonical, reasoning, schemas};
-use crate::core::conversation::Measure;
-use crate::core::tokens::{Encoding, media};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use super::canonical::canonical;
+use super::entry::speaker;
+use super::message::Message;
+use super::outline::Outline;
+use super::schemas::HARMONY_TOKENS;
+use super::{reasoning, schemas};
+use crate::core::conversation::Measure;
 use crate::core::json::string;
-use crate::core::wire::chat::{Message, Outline};
+use crate::core::tokens::{Encoding, media};
+use crate::core::wire::unreadable::Unreadable;
 
 /// Tokens that the reply is primed with, once per request.
 pub const PRIMER_TOKENS: u64 = 3;
@@ -21,22 +26,29 @@ const NAME_TOKENS: u64 = 1;
 /// Tokens around one call, its id left out: models do not read ids, templates that print them vary.
 const CALL_TOKENS: u64 = 3;
 
-/// Measures one message.
-#[must_use]
-pub fn measure(message: &Message<'_>, encoding: Encoding) -> Measure {
-    let (tokens, is_plain) = count(message, encoding);
-    Measure {
-        role: message.role,
-        digest: canonical(message.raw),
+/// Measures one message, given its exact JSON.
+///
+/// # Errors
+/// [`Unreadable::Unusual`] when it is not a plain message.
+pub(in crate::core) fn measure(raw: &str, encoding: Encoding) -> Result<Measure, Unreadable> {
+    let message = Message::parse(raw)?;
+    let (speaker, role) = speaker(message.role.as_deref());
+    let (tokens, is_plain) = count(&message, encoding);
+    Ok(Measure {
+        speaker,
+        role,
+        digest: canonical(raw),
         tokens,
         is_plain,
-    }
+    })
 }
 
-/// Prompt tokens of one message, overhead included.
-#[must_use]
-pub fn count_message(message: &Message<'_>, encoding: Encoding) -> u64 {
-    count(message, encoding).0
+/// Prompt tokens of one message, overhead included, given its exact JSON.
+///
+/// # Errors
+/// [`Unreadable::Unusual`] when it is not a plain message.
+pub fn count_message(raw: &str, encoding: Encoding) -> Result<u64, Unreadable> {
+    Message::parse(raw).map(|message| count(&message, encoding).0)
 }
 
 /// Prompt tokens of one message, and whether all of it is plain text.
@@ -52,14 +64,16 @@ fn count(message: &Message<'_>, encoding: Encoding) -> (u64, bool) {
     for call in &message.calls {
         tokens += CALL_TOKENS
             + encoding.count(&call.name)
-            + call.arguments.map_or(0, |raw| count_text(raw, encoding));
+            + call
+                .arguments
+                .map_or(0, |text| count_text(text.raw(), encoding));
     }
     tokens += message
         .function_call
         .map_or(0, |raw| CALL_TOKENS + encoding.count(raw));
     tokens += message.refusal.map_or(0, |raw| count_text(raw, encoding));
-    let thought = reasoning::count_reasoning(&message.reasoning, encoding);
-    (tokens + thought, is_text && thought == 0)
+    let reasoning = reasoning::count_reasoning(&message.reasoning, encoding);
+    (tokens + reasoning, is_text && reasoning == 0)
 }
 
 /// Prompt tokens that no message accounts for: the reply's primer, tool and function schemas, the response format.
@@ -70,7 +84,7 @@ pub fn count_fixed(chat: &Outline<'_>, encoding: Encoding) -> u64 {
         + schemas::fixed_tokens(&chat.fixed, encoding)
 }
 
-/// Tokens of a JSON value that should be a string; of its spelling when it is something else.
+/// Tokens of a JSON value that should be a string; tokens of its spelling when it is something else.
 fn count_text(raw: &str, encoding: Encoding) -> u64 {
     match serde_json::from_str::<&RawValue>(raw).ok().and_then(string) {
         Some(text) => encoding.count(&text),
@@ -132,7 +146,7 @@ fn count_part(raw: &str, encoding: Encoding) -> (u64, bool) {
         Ok(Part {
             file: Some(file), ..
         }) => media::file_tokens(file, encoding),
-        // Images and documents as Anthropic spells them, and videos: their bytes are no text.
+        // Images and documents as Anthropic spells them, and videos: their bytes are not text.
         Ok(Part {
             video_url: Some(_), ..
         }) => media::OTHER_TOKENS,
@@ -140,7 +154,7 @@ fn count_part(raw: &str, encoding: Encoding) -> (u64, bool) {
             source: Some(source),
             ..
         }) if source.get().contains("\"base64\"") => media::OTHER_TOKENS,
-        // A part of another kind, or a bare string in the list: what it spells is the best guess.
+        // A part of another kind, or a bare string in the list: its spelling is the best guess.
         _ => encoding.count(raw),
     };
     (tokens, false)
@@ -149,7 +163,7 @@ fn count_part(raw: &str, encoding: Encoding) -> (u64, bool) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::wire::chat::Chat;
+    use crate::core::wire::chat::outline::Chat;
 
     #[test]
     fn documented_example_of_counting_messages() {
@@ -167,7 +181,7 @@ mod tests {
                 + chat
                     .messages
                     .iter()
-                    .map(|m| count_message(m, encoding))
+                    .map(|entry| count_message(entry.raw, encoding).unwrap())
                     .sum::<u64>();
             assert_eq!(total, expected, "{encoding:?}");
         }

@@ -1,32 +1,19 @@
-//! One message: its raw span, and the few fields that pairing, counting and strategies need.
+//! One message as it is on the wire: the few fields that pairing, counting and strategies need, as raw JSON.
 
-use crate::core::conversation::Role;
 use std::borrow::Cow;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use crate::core::conversation::{Call, Text};
 use crate::core::json::string;
-use crate::core::wire::chat::Unreadable;
-
-/// One entry of `tool_calls`.
-#[derive(Debug)]
-pub struct Call<'a> {
-    /// `id`, or its raw JSON when it is no plain string.
-    pub id: Cow<'a, str>,
-    /// `function.name`; empty when there is none.
-    pub name: Cow<'a, str>,
-    /// Raw JSON of `function.arguments`, quotes included.
-    pub arguments: Option<&'a str>,
-}
+use crate::core::wire::unreadable::Unreadable;
 
 /// One message of the list, borrowed from the body.
 #[derive(Debug)]
-pub struct Message<'a> {
-    /// The exact bytes of the message.
-    pub raw: &'a str,
-    /// Its role.
-    pub role: Role,
+pub(super) struct Message<'a> {
+    /// `role`, decoded.
+    pub role: Option<Cow<'a, str>>,
     /// Raw JSON of `content`; `None` when absent or null.
     pub content: Option<&'a str>,
     /// The participant's `name`.
@@ -39,10 +26,19 @@ pub struct Message<'a> {
     pub function_call: Option<&'a str>,
     /// Raw JSON of `refusal`.
     pub refusal: Option<&'a str>,
-    /// Raw JSON of the fields that hold what the model thought, as far as they are there: `reasoning_content` (DeepSeek, Qwen,
-    /// vLLM and others), `reasoning` and `reasoning_details` (OpenRouter), `thinking` (Ollama), `thinking_blocks` (LiteLLM).
+    /// Raw JSON of the fields in [`REASONING`], as far as they are there.
     pub reasoning: Vec<&'a str>,
 }
+
+/// The fields that hold the reasoning of a model: `reasoning_content` (DeepSeek, Qwen, vLLM and others), `reasoning` and
+/// `reasoning_details` (OpenRouter), `thinking` (Ollama), `thinking_blocks` (LiteLLM).
+pub(super) const REASONING: [&str; 5] = [
+    "reasoning_content",
+    "reasoning",
+    "reasoning_details",
+    "thinking",
+    "thinking_blocks",
+];
 
 #[derive(Deserialize)]
 struct Fields<'a> {
@@ -92,8 +88,8 @@ impl<'a> Message<'a> {
     /// Reads one message. `raw` is its exact JSON.
     ///
     /// # Errors
-    /// [`Unreadable::Unusual`] when it is no object with a role, or says one of the fields above twice.
-    pub fn parse(raw: &'a str) -> Result<Self, Unreadable> {
+    /// [`Unreadable::Unusual`] when it is not an object with a role, or has one of the fields above twice.
+    pub(super) fn parse(raw: &'a str) -> Result<Self, Unreadable> {
         let fields: Fields<'a> = serde_json::from_str(raw)?;
         let calls: Vec<CallFields<'a>> = match fields.tool_calls {
             Some(list) => serde_json::from_str(list.get())?,
@@ -107,52 +103,42 @@ impl<'a> Message<'a> {
             fields.thinking_blocks,
         ];
         Ok(Message {
-            raw,
-            role: role(fields.role),
+            role: string(fields.role),
             content: fields.content.map(RawValue::get),
             name: fields.name.map(text_or_raw),
-            calls: calls
-                .into_iter()
-                .map(|fields| Call::from_fields(&fields))
-                .collect::<Result<_, _>>()?,
+            calls: calls.iter().map(call).collect::<Result<_, _>>()?,
             answers: fields.tool_call_id.map(text_or_raw),
             function_call: fields.function_call.map(RawValue::get),
             refusal: fields.refusal.map(RawValue::get),
             reasoning: reasoning.into_iter().flatten().map(RawValue::get).collect(),
         })
     }
-
-    /// Whether the model asked for something that later messages answer.
-    #[must_use]
-    pub fn is_call(&self) -> bool {
-        !self.calls.is_empty() || self.function_call.is_some()
-    }
 }
 
-impl<'a> Call<'a> {
-    fn from_fields(fields: &CallFields<'a>) -> Result<Self, Unreadable> {
-        let function: Option<FunctionFields<'a>> = match fields.function {
-            Some(function) => Some(serde_json::from_str(function.get())?),
-            None => None,
-        };
-        let (name, arguments) = function.map_or((None, None), |f| (f.name, f.arguments));
-        Ok(Call {
-            id: fields.id.map_or(Cow::Borrowed(""), text_or_raw),
-            name: name.map_or(Cow::Borrowed(""), text_or_raw),
-            arguments: arguments.map(RawValue::get),
-        })
-    }
+/// One entry of `tool_calls`.
+fn call<'a>(fields: &CallFields<'a>) -> Result<Call<'a>, Unreadable> {
+    let function: Option<FunctionFields<'a>> = match fields.function {
+        Some(function) => Some(serde_json::from_str(function.get())?),
+        None => None,
+    };
+    let (name, arguments) = function.map_or((None, None), |f| (f.name, f.arguments));
+    Ok(Call {
+        id: fields.id.map_or(Cow::Borrowed(""), text_or_raw),
+        name: name.map_or(Cow::Borrowed(""), text_or_raw),
+        arguments: arguments.map(|raw| Text::new(raw.get())),
+        legacy: None,
+    })
 }
 
-fn role(raw: &RawValue) -> Role {
-    match string(raw).as_deref() {
-        Some("system") => Role::System,
-        Some("developer") => Role::Developer,
-        Some("user") => Role::User,
-        Some("assistant") => Role::Assistant,
-        Some("tool") => Role::Tool,
-        Some("function") => Role::Function,
-        _ => Role::Other,
+/// A legacy `function_call`, given its JSON. One that is not as documented has neither name nor arguments.
+pub(super) fn legacy_call(raw: &str) -> Call<'_> {
+    let function: Option<FunctionFields<'_>> = serde_json::from_str(raw).ok();
+    let (name, arguments) = function.map_or((None, None), |f| (f.name, f.arguments));
+    Call {
+        id: Cow::Borrowed(""),
+        name: name.and_then(string).unwrap_or(Cow::Borrowed("")),
+        arguments: arguments.map(|raw| Text::new(raw.get())),
+        legacy: Some(raw),
     }
 }
 

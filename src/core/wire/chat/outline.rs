@@ -1,17 +1,20 @@
-//! A borrowed view of a chat-completion request: the top-level fields Baler reads and each message's raw JSON span.
+//! A borrowed view of a chat-completion request: the top-level fields that Baler reads, and the raw JSON of each message.
 //!
-//! Never builds a tree of the body. Whatever is not read here is carried as the client's bytes. Must not know
-//! policies, tokens or edits.
+//! Never builds a tree of the body. A field that is not read here is carried as the client's bytes. Must not know policies,
+//! tokens or edits.
 
-use super::Message;
-use crate::core::json::{span_in, string};
 use std::borrow::Cow;
 use std::ops::Range;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-/// The first look at a chat-completion request: its top-level fields, and where each message stands.
+use super::entry::entry;
+use crate::core::conversation::Entry;
+use crate::core::json::{span_in, string};
+use crate::core::wire::unreadable::Unreadable;
+
+/// The first look at a chat-completion request: its top-level fields, and the place of each message.
 #[derive(Debug)]
 pub struct Outline<'a> {
     /// The whole body.
@@ -28,7 +31,7 @@ pub struct Outline<'a> {
     pub messages: Vec<&'a str>,
 }
 
-/// Raw JSON of what stands in a prompt beside the messages.
+/// Raw JSON of the parts of a prompt besides the messages.
 #[derive(Debug, Clone, Copy, Default)]
 #[expect(missing_docs, reason = "the fields are the request's")]
 pub struct Fixed<'a> {
@@ -60,40 +63,7 @@ pub struct Chat<'a> {
     /// The first look.
     pub outline: Outline<'a>,
     /// The messages, in order.
-    pub messages: Vec<Message<'a>>,
-}
-
-/// Why a body is not a chat request that Baler can reason about. Such a body is forwarded as it is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum Unreadable {
-    /// Not UTF-8, or not JSON, or something follows the JSON.
-    #[error("the body is not JSON")]
-    NotJson,
-    /// JSON, but not what a chat request looks like: no object, no list of message objects, or a field that matters
-    /// stands twice, so that two readers may disagree about its value.
-    #[error("the body is not a plain chat request")]
-    Unusual,
-}
-
-impl Unreadable {
-    /// Label value for logs and metrics.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Unreadable::NotJson => "not_json",
-            Unreadable::Unusual => "unusual_json",
-        }
-    }
-}
-
-impl From<serde_json::Error> for Unreadable {
-    fn from(error: serde_json::Error) -> Self {
-        if error.is_data() {
-            Unreadable::Unusual
-        } else {
-            Unreadable::NotJson
-        }
-    }
+    pub messages: Vec<Entry<'a>>,
 }
 
 #[derive(Deserialize)]
@@ -159,12 +129,12 @@ impl<'a> Outline<'a> {
     /// Views the messages.
     ///
     /// # Errors
-    /// [`Unreadable`] when one of them is no plain message.
+    /// [`Unreadable`] when one of them is not a plain message.
     pub fn view(self) -> Result<Chat<'a>, Unreadable> {
         let messages = self
             .messages
             .iter()
-            .map(|raw| Message::parse(raw))
+            .map(|raw| entry(raw))
             .collect::<Result<Vec<_>, _>>()?;
         Ok(Chat {
             outline: self,
@@ -182,7 +152,7 @@ impl<'a> Chat<'a> {
         Outline::parse(body)?.view()
     }
 
-    /// Where `part`, a slice of this chat's body, stands in it (bytes).
+    /// The place of `part`, a slice of this chat's body, in it (bytes).
     #[must_use]
     pub fn span(&self, part: &str) -> Range<usize> {
         span_in(self.outline.body, part)
@@ -190,7 +160,7 @@ impl<'a> Chat<'a> {
 }
 
 /// The `model` of a body, found without reading further than it. Only good for choosing a policy before the body is
-/// viewed: a body that is not JSON behind that point, or names its model twice, is not noticed.
+/// viewed: it does not notice a body that is not JSON after that point, or names its model twice.
 #[must_use]
 pub fn peek_model(body: &[u8]) -> Option<String> {
     use serde::de::{Deserializer as _, IgnoredAny, MapAccess, Visitor};

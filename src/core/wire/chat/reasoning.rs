@@ -1,4 +1,4 @@
-//! What a model thought and a client sends back: fields of an assistant message that say the same in several ways.
+//! Reasoning that a client sends back: fields of an assistant message that hold the same text in several forms.
 //!
 //! One provider's answer holds its reasoning under up to three names, as one text and again in pieces (OpenRouter's `reasoning`
 //! and `reasoning_details`, LiteLLM's `reasoning_content` and `thinking_blocks`), and clients send all of it back. The prompt
@@ -13,20 +13,20 @@ use crate::core::json::string;
 use crate::core::tokens::Encoding;
 
 /// Bytes of base64 for one token of reasoning that only its maker can read: four of them are three bytes, and a token is some
-/// four bytes of text. The maker puts the text into the prompt, not its cipher, which would count several times as much.
+/// four bytes of text. The maker puts the text into the prompt, not the cipher, which would count several times as much.
 const SEALED_BYTES_PER_TOKEN: u64 = 5;
 
-/// What one field says.
+/// The reasoning in one field.
 #[derive(Default)]
-struct Thought<'a> {
-    /// The texts of all its pieces: two fields that cut the same text into other pieces say the same.
+struct Reasoning<'a> {
+    /// The texts of all its pieces: two fields may cut the same text into different pieces.
     text: Cow<'a, str>,
     /// Bytes that are encrypted.
     sealed_bytes: u64,
 }
 
-/// One piece of `reasoning_details` or `thinking_blocks`. A `signature` proves who wrote the text beside it, and is no part of
-/// the prompt, nor are ids and formats.
+/// One piece of `reasoning_details` or `thinking_blocks`. A `signature` proves the origin of the text next to it, and is not
+/// part of the prompt, nor are ids and formats.
 #[derive(Deserialize)]
 struct Piece<'a> {
     #[serde(borrow)]
@@ -39,22 +39,26 @@ struct Piece<'a> {
     data: Option<&'a RawValue>,
 }
 
-/// Tokens of the fields of one message, given as raw JSON; what is said twice is counted once. Linear in their length.
+/// Tokens of the fields of one message, given as raw JSON; a text that is in two of them counts once. Linear in their length.
 pub(super) fn count_reasoning(fields: &[&str], encoding: Encoding) -> u64 {
-    let thoughts: Vec<Thought<'_>> = fields.iter().map(|raw| Thought::read(raw)).collect();
-    let mut said: Vec<&str> = Vec::new();
-    for thought in &thoughts {
-        if !said.iter().any(|earlier| is_same(earlier, &thought.text)) {
-            said.push(&thought.text);
+    let all: Vec<Reasoning<'_>> = fields.iter().map(|raw| Reasoning::read(raw)).collect();
+    let mut texts: Vec<&str> = Vec::new();
+    for reasoning in &all {
+        if !texts
+            .iter()
+            .any(|earlier| is_same(earlier, &reasoning.text))
+        {
+            texts.push(&reasoning.text);
         }
     }
     // Two fields that hold something encrypted hold the same thing: no provider has two.
-    let sealed = thoughts
+    let sealed = all
         .iter()
-        .map(|thought| thought.sealed_bytes)
+        .map(|reasoning| reasoning.sealed_bytes)
         .max()
         .unwrap_or(0);
-    said.into_iter()
+    texts
+        .into_iter()
         .map(|text| encoding.count(text))
         .sum::<u64>()
         + sealed / SEALED_BYTES_PER_TOKEN
@@ -66,18 +70,18 @@ fn is_same(one: &str, other: &str) -> bool {
     letters(one).eq(letters(other))
 }
 
-impl<'a> Thought<'a> {
+impl<'a> Reasoning<'a> {
     fn read(raw: &'a str) -> Self {
         match serde_json::from_str::<Vec<&RawValue>>(raw) {
             Ok(pieces) => {
-                let mut thought = Thought::default();
+                let mut reasoning = Reasoning::default();
                 pieces
                     .into_iter()
-                    .for_each(|piece| thought.add(piece.get()));
-                thought
+                    .for_each(|piece| reasoning.add(piece.get()));
+                reasoning
             }
-            Err(_) => Thought {
-                text: spoken(raw),
+            Err(_) => Reasoning {
+                text: text_of(raw),
                 sealed_bytes: 0,
             },
         }
@@ -88,21 +92,21 @@ impl<'a> Thought<'a> {
             .starts_with('{')
             .then(|| serde_json::from_str::<Piece<'_>>(raw))
         else {
-            // No piece as anybody writes them: what it spells is the best guess.
-            return self.text += spoken(raw);
+            // Not a piece of a known form: its spelling is the best guess.
+            return self.text += text_of(raw);
         };
         for text in [piece.text, piece.summary, piece.thinking]
             .into_iter()
             .flatten()
         {
-            self.text += spoken(text.get());
+            self.text += text_of(text.get());
         }
         self.sealed_bytes += piece.data.map_or(0, |data| data.get().len() as u64);
     }
 }
 
 /// The text of a JSON string; the spelling of anything else.
-fn spoken(raw: &str) -> Cow<'_, str> {
+fn text_of(raw: &str) -> Cow<'_, str> {
     serde_json::from_str::<&RawValue>(raw)
         .ok()
         .and_then(string)
@@ -112,8 +116,7 @@ fn spoken(raw: &str) -> Cow<'_, str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::wire::chat::Message;
-    use crate::core::wire::chat::count_message;
+    use crate::core::wire::chat::count::count_message;
 
     const THOUGHT: &str = "First I look at the file, then I count its lines.\n\nThere are \"seven\" of them, so the answer is 7.";
 
@@ -121,7 +124,7 @@ mod tests {
     fn added(fields: &str) -> u64 {
         let count = |fields: &str| {
             let raw = format!(r#"{{"role":"assistant","content":"7"{fields}}}"#);
-            count_message(&Message::parse(&raw).unwrap(), Encoding::O200K)
+            count_message(&raw, Encoding::O200K).unwrap()
         };
         count(fields) - count("")
     }

@@ -1,105 +1,78 @@
-//! A message with one part in another form; every other byte is as it was.
+//! Messages rewritten by meaning, and new ones. Every byte that no change names is as it was.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::cache_control;
-use crate::core::json::span_in;
-use crate::core::wire::chat::Message;
+use super::entry::role_of;
+use super::message::REASONING;
+use crate::core::conversation::{Author, Entry, Media, Text};
+use crate::core::json::{Json, span_in, write_string};
+use crate::core::wire::change::Change;
 
-/// The message with `text` as its content. A `cache_control` mark on a part stays on the one part that is left.
-pub(in crate::core) fn with_content(message: &Message<'_>, text: &str) -> Option<String> {
-    let text = serde_json::to_string(text).ok()?;
-    let content = match cache_control(message) {
+/// The message with `changes`; `None` when nothing of it changes.
+pub(in crate::core) fn rewrite(entry: &Entry<'_>, changes: Vec<Change<'_>>) -> Option<String> {
+    let drops_reasoning = changes
+        .iter()
+        .any(|change| matches!(change, Change::DropReasoning));
+    let mut slices: Vec<(&str, String)> = changes
+        .into_iter()
+        .filter_map(|change| match change {
+            Change::Text(old, new) => changed(old, &new),
+            Change::Result(old, new) => Some((old, text_content(&new, entry.cache_mark))),
+            Change::Media(old, new) => stubbed(old, &new),
+            Change::DropReasoning => None,
+        })
+        .collect();
+    slices.sort_by_key(|(old, _)| span_in(entry.raw, old).start);
+    let spliced = spliced(entry.raw, slices);
+    let without = if drops_reasoning {
+        without_members(spliced.as_deref().unwrap_or(entry.raw), &REASONING)
+    } else {
+        None
+    };
+    without.or(spliced)
+}
+
+/// The JSON of a new message.
+pub(in crate::core) fn synthetic(author: Author, text: &str, cache_mark: Option<&str>) -> String {
+    let content = text_content(text, cache_mark);
+    format!(r#"{{"role":"{}","content":{content}}}"#, role_of(author))
+}
+
+/// A text as the content of a message. A mark needs a part to stand on.
+fn text_content(text: &str, cache_mark: Option<&str>) -> String {
+    let text = json_string(text);
+    match cache_mark {
         Some(mark) => format!(r#"[{{"type":"text","text":{text},"cache_control":{mark}}}]"#),
         None => text,
-    };
-    spliced(message.raw, [(message.content?, content)])
+    }
 }
 
-/// The message with the arguments of its calls as `change` wants them, given each call's name and decoded arguments.
-/// `None` when it wants nothing changed.
-pub(in crate::core) fn with_arguments(
-    message: &Message<'_>,
-    mut change: impl FnMut(&str, &str) -> Option<String>,
-) -> Option<String> {
-    #[derive(Deserialize)]
-    struct Legacy<'a> {
-        name: Option<String>,
-        #[serde(borrow)]
-        arguments: Option<&'a RawValue>,
-    }
-    let mut all: Vec<(&str, &str)> = message
-        .calls
-        .iter()
-        .filter_map(|call| Some((call.name.as_ref(), call.arguments?)))
-        .collect();
-    let legacy: Option<Legacy<'_>> = message
-        .function_call
-        .and_then(|raw| serde_json::from_str(raw).ok());
-    if let Some(Legacy {
-        name,
-        arguments: Some(arguments),
-    }) = &legacy
-    {
-        all.push((name.as_deref().unwrap_or_default(), arguments.get()));
-    }
-    all.sort_by_key(|(_, raw)| span_in(message.raw, raw).start);
-    spliced(
-        message.raw,
-        all.into_iter()
-            .filter_map(|(name, raw)| Some((raw, changed(raw, |decoded| change(name, decoded))?))),
-    )
+/// The slice of a text and its new JSON; `None` when the slice does not spell a text.
+fn changed<'a>(old: Text<'a>, new: &str) -> Option<(&'a str, String)> {
+    old.decode().map(|_| (old.raw(), json_string(new)))
 }
 
-/// The message with the texts of its content (the string, or its text parts) as `change` wants them. `None` when it
-/// wants nothing changed.
-pub(in crate::core) fn with_texts(
-    message: &Message<'_>,
-    mut change: impl FnMut(&str) -> Option<String>,
-) -> Option<String> {
-    #[derive(Deserialize)]
-    struct Part<'a> {
-        #[serde(borrow)]
-        text: Option<&'a RawValue>,
-    }
-    let raw = message.content?;
-    if !raw.starts_with('[') {
-        return spliced(message.raw, [(raw, changed(raw, change)?)]);
-    }
-    with_parts(message, |part| {
-        let text = serde_json::from_str::<Part<'_>>(part).ok()?.text?.get();
-        spliced(part, [(text, changed(text, &mut change)?)])
-    })
+/// The slice of a part and a text part in its place.
+fn stubbed<'a>(old: Media<'a>, text: &str) -> Option<(&'a str, String)> {
+    let mark = Json::parse(old.raw)?
+        .get("cache_control")
+        .map(|mark| format!(r#","cache_control":{mark}"#))
+        .unwrap_or_default();
+    let text = json_string(text);
+    Some((old.raw, format!(r#"{{"type":"text","text":{text}{mark}}}"#)))
 }
 
-/// The message with parts of its content as `change` wants them, given each part's JSON. `None` when it wants nothing
-/// changed.
-pub(in crate::core) fn with_parts(
-    message: &Message<'_>,
-    mut change: impl FnMut(&str) -> Option<String>,
-) -> Option<String> {
-    let parts: Vec<&RawValue> =
-        serde_json::from_str(message.content.filter(|raw| raw.starts_with('['))?).ok()?;
-    spliced(
-        message.raw,
-        parts
-            .into_iter()
-            .filter_map(|part| Some((part.get(), change(part.get())?))),
-    )
-}
-
-/// The JSON of what `change` makes of the text that `raw` spells.
-fn changed(raw: &str, change: impl FnOnce(&str) -> Option<String>) -> Option<String> {
-    serde_json::to_string(&change(&serde_json::from_str::<String>(raw).ok()?)?).ok()
+fn json_string(text: &str) -> String {
+    let mut json = String::with_capacity(text.len() + 2);
+    write_string(text, &mut json);
+    json
 }
 
 /// `raw` with slices of it, given in their order, replaced. `None` when there are none.
-fn spliced<'a>(
-    raw: &'a str,
-    changes: impl IntoIterator<Item = (&'a str, String)>,
-) -> Option<String> {
-    let (mut json, mut from) = (String::with_capacity(raw.len()), None);
+fn spliced(raw: &str, changes: Vec<(&str, String)>) -> Option<String> {
+    let mut json = String::with_capacity(raw.len());
+    let mut from = None;
     for (old, new) in changes {
         let span = span_in(raw, old);
         json.push_str(raw.get(from.unwrap_or(0)..span.start)?);
@@ -110,43 +83,42 @@ fn spliced<'a>(
     Some(json)
 }
 
-/// The message without the members of these names. `None` when it has none of them.
-pub(in crate::core) fn without_members(message: &Message<'_>, names: &[&str]) -> Option<String> {
-    struct Members<'a>(Vec<(String, &'a RawValue)>);
-    impl<'de: 'a, 'a> Deserialize<'de> for Members<'a> {
-        fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-            struct Visitor;
-            impl<'de> serde::de::Visitor<'de> for Visitor {
-                type Value = Vec<(String, &'de RawValue)>;
-                fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                    f.write_str("an object")
-                }
-                fn visit_map<A: serde::de::MapAccess<'de>>(
-                    self,
-                    mut map: A,
-                ) -> Result<Self::Value, A::Error> {
-                    let mut members = Vec::new();
-                    while let Some(member) = map.next_entry()? {
-                        members.push(member);
-                    }
-                    Ok(members)
-                }
+/// The members of an object, in their order.
+struct Members<'a>(Vec<(String, &'a RawValue)>);
+
+impl<'de: 'a, 'a> Deserialize<'de> for Members<'a> {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Visitor;
+        impl<'de> serde::de::Visitor<'de> for Visitor {
+            type Value = Vec<(String, &'de RawValue)>;
+
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("an object")
             }
-            deserializer.deserialize_map(Visitor).map(Members)
+
+            fn visit_map<A: serde::de::MapAccess<'de>>(
+                self,
+                mut map: A,
+            ) -> Result<Self::Value, A::Error> {
+                let mut members = Vec::new();
+                while let Some(member) = map.next_entry()? {
+                    members.push(member);
+                }
+                Ok(members)
+            }
         }
+        deserializer.deserialize_map(Visitor).map(Members)
     }
-    let Members(members) = serde_json::from_str(message.raw).ok()?;
+}
+
+/// The object without the members of these names. `None` when it has none of them.
+fn without_members(raw: &str, names: &[&str]) -> Option<String> {
+    let Members(members) = serde_json::from_str(raw).ok()?;
     let all = members.len();
     let kept: Vec<String> = members
         .into_iter()
         .filter(|(name, _)| !names.contains(&name.as_str()))
-        .filter_map(|(name, value)| {
-            Some(format!(
-                "{}:{}",
-                serde_json::to_string(&name).ok()?,
-                value.get()
-            ))
-        })
+        .map(|(name, value)| format!("{}:{}", json_string(&name), value.get()))
         .collect();
     (kept.len() < all).then(|| format!("{{{}}}", kept.join(",")))
 }

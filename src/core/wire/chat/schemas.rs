@@ -1,12 +1,12 @@
-//! What stands in a prompt beside the messages: tool and function schemas, the choice among them, the response format.
+//! The parts of a prompt besides the messages: tool and function schemas, the choice among them, the response format.
 //!
-//! The numbers are those of OpenAI's cookbook, "How to count tokens with tiktoken". It says nothing of what is nested in a
-//! parameter: that is counted by the same rule, and what else a schema says by its text, because a prompt that was counted
-//! too small is refused.
+//! The numbers are those of OpenAI's cookbook, "How to count tokens with tiktoken". It does not cover schemas nested in a
+//! parameter: those are counted by the same rule, and everything else in a schema by its text, because a prompt that was
+//! counted too small is refused.
 
+use super::outline::Fixed;
 use crate::core::json::Json;
 use crate::core::tokens::{Encoding, Vocabulary};
-use crate::core::wire::chat::Fixed;
 
 /// Around the first of a function's parameters.
 const PARAMETERS: u64 = 3;
@@ -16,14 +16,14 @@ const PARAMETER: u64 = 3;
 const ENUMERATION: u64 = 3;
 /// Around each of its texts.
 const ITEM: u64 = 3;
-/// Behind the last function.
+/// After the last function.
 const END: u64 = 12;
 /// A choice that names a function.
 const NAMED_CHOICE: u64 = 4;
 /// Around a response format.
 const FORMAT: u64 = 8;
-/// What the template of gpt-oss says before the first message: who it is, the date, its channels. The only tokens of a
-/// text-only body that no bytes of it stand for.
+/// The text that the template of gpt-oss puts before the first message: its name, the date, its channels. These are the
+/// only tokens of a text-only body that none of its bytes stand for.
 pub const HARMONY_TOKENS: u64 = 75;
 
 /// Tokens of all of it.
@@ -53,7 +53,7 @@ fn functions(raw: &str, encoding: Encoding) -> u64 {
         .or_else(|| item.get("name").map(|_| item))
     {
         Some(function) => each + self::function(function, encoding),
-        // A tool of the maker's own: what it spells is the best guess.
+        // A tool of the maker's own: its spelling is the best guess.
         None => encoding.count(&item.to_string()),
     };
     items.iter().map(function).sum::<u64>() + END
@@ -70,7 +70,7 @@ fn function(function: &Json, encoding: Encoding) -> u64 {
     encoding.count(&line) + function.get("parameters").map_or(0, parameters)
 }
 
-/// What an object's schema says of its members.
+/// Tokens of the members of an object's schema.
 fn object(schema: &Json, encoding: Encoding) -> u64 {
     let mut tokens = 0;
     for key in ["properties", "$defs", "definitions", "patternProperties"] {
@@ -105,7 +105,7 @@ fn object(schema: &Json, encoding: Encoding) -> u64 {
     tokens
 }
 
-/// `name:type:description`, what it may be, and what is inside of it.
+/// Tokens of `name:type:description`, of the values it may have, and of the schemas inside it.
 fn member(name: &str, schema: &Json, encoding: Encoding) -> u64 {
     let Json::Object(_) = schema else {
         return encoding.count(name);
@@ -132,11 +132,13 @@ fn member(name: &str, schema: &Json, encoding: Encoding) -> u64 {
     encoding.count(&line) + inside(schema, encoding)
 }
 
-/// What a schema says beside its type and description.
+/// Tokens of a schema besides its type and description.
 fn inside(schema: &Json, encoding: Encoding) -> u64 {
-    let Json::Object(says) = schema else { return 0 };
+    let Json::Object(members) = schema else {
+        return 0;
+    };
     let mut tokens = object(schema, encoding);
-    for (key, value) in says {
+    for (key, value) in members {
         tokens += match (key.as_str(), value) {
             ("enum", Json::List(items)) => enumeration(items, encoding),
             // Names a dialect, to validators alone.
@@ -152,7 +154,7 @@ fn inside(schema: &Json, encoding: Encoding) -> u64 {
                 | "prefixItems",
                 Json::Object(_) | Json::List(_),
             ) => 0,
-            // Limits, patterns, defaults and what else schemas say.
+            // Limits, patterns, defaults and so on.
             (_, Json::Bool(_)) => 0,
             (_, value) => encoding.count(&value.to_string()),
         };
@@ -165,7 +167,7 @@ fn sentence(text: &str) -> &str {
     text.strip_suffix('.').unwrap_or(text)
 }
 
-/// The items of an enumeration and what is around them, which is never less than nothing.
+/// Tokens of the items of an enumeration and of the marks around them, of which there are never less than none.
 fn enumeration(items: &[Json], encoding: Encoding) -> u64 {
     let (mut tokens, mut around) = (0, 0_u64);
     for item in items {
@@ -174,7 +176,7 @@ fn enumeration(items: &[Json], encoding: Encoding) -> u64 {
                 around += ITEM;
                 tokens += encoding.count(text);
             }
-            // As many as it has bytes at most, the comma behind it included.
+            // At most as many as it has bytes, the comma after it included.
             other => {
                 around += 1;
                 tokens += encoding.count(&other.to_string());
@@ -197,7 +199,7 @@ fn choice(raw: &str, encoding: Encoding) -> u64 {
 }
 
 fn format(raw: &str, encoding: Encoding) -> u64 {
-    // Nested deeper than can be read: what it spells.
+    // Nested deeper than can be read: counted as it is spelled.
     let Some(format) = Json::parse(raw) else {
         return if raw.starts_with('{') {
             encoding.count(raw)
@@ -227,8 +229,7 @@ fn text<'j>(of: &'j Json, key: &str) -> &'j str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::wire::chat::Chat;
-    use crate::core::wire::chat::{count_fixed, count_message};
+    use crate::core::wire::chat::{Chat, count_fixed, count_message};
 
     fn prompt(body: &str, encoding: Encoding) -> u64 {
         let chat = Chat::parse(body.as_bytes()).unwrap();
@@ -236,7 +237,7 @@ mod tests {
             + chat
                 .messages
                 .iter()
-                .map(|message| count_message(message, encoding))
+                .map(|message| count_message(message.raw, encoding).unwrap())
                 .sum::<u64>()
     }
 

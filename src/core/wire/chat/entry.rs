@@ -1,0 +1,164 @@
+//! The neutral view of a message: its roles as speakers, its fields and parts as blocks.
+
+use std::borrow::Cow;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::message::{Message, legacy_call};
+use crate::core::conversation::{
+    Author, Block, Content, Entry, Media, MediaKind, Speaker, Text, ToolResult,
+};
+use crate::core::json::string;
+use crate::core::wire::unreadable::Unreadable;
+
+/// The view of one message. `raw` is its exact JSON.
+///
+/// # Errors
+/// [`Unreadable::Unusual`] when it is not a plain message.
+pub(in crate::core) fn entry(raw: &str) -> Result<Entry<'_>, Unreadable> {
+    let message = Message::parse(raw)?;
+    let (speaker, role) = speaker(message.role.as_deref());
+    let mut parts = Parts::default();
+    if let Some(content) = message.content {
+        parts.read(content);
+    }
+    let mut blocks = match speaker {
+        Speaker::Tool => Vec::with_capacity(1),
+        _ => parts.blocks,
+    };
+    if speaker == Speaker::Tool {
+        blocks.push(Block::Result(ToolResult {
+            answers: message.answers,
+            name: message.name.clone(),
+            raw: message.content,
+            texts: parts.texts,
+            media: parts.media,
+            parts: parts.count,
+            legacy: role == FUNCTION,
+        }));
+    }
+    blocks.extend(message.reasoning.into_iter().map(Block::Reasoning));
+    blocks.extend(message.calls.into_iter().map(Block::Call));
+    blocks.extend(message.function_call.map(legacy_call).map(Block::Call));
+    Ok(Entry {
+        raw,
+        speaker,
+        role,
+        name: message.name,
+        content: match message.content {
+            None => Content::Absent,
+            Some(r#""""# | "[]") => Content::Empty,
+            Some(_) => Content::Present,
+        },
+        blocks,
+        cache_mark: parts.cache_mark,
+    })
+}
+
+/// The role of a message that answers a legacy call.
+const FUNCTION: &str = "function";
+
+/// The party that a role stands for, and the role out of a closed set.
+pub(super) fn speaker(role: Option<&str>) -> (Speaker, &'static str) {
+    match role {
+        Some("system") => (Speaker::Instruction, "system"),
+        Some("developer") => (Speaker::Instruction, "developer"),
+        Some("user") => (Speaker::User, "user"),
+        Some("assistant") => (Speaker::Assistant, "assistant"),
+        Some("tool") => (Speaker::Tool, "tool"),
+        Some("function") => (Speaker::Tool, FUNCTION),
+        _ => (Speaker::Other, "other"),
+    }
+}
+
+/// The role of a message that Baler writes.
+pub(in crate::core) fn role_of(author: Author) -> &'static str {
+    match author {
+        Author::User => "user",
+        Author::Assistant => "assistant",
+        Author::System => "system",
+        Author::Developer => "developer",
+    }
+}
+
+/// The parts of a message's content: as blocks, and by kind.
+#[derive(Default)]
+struct Parts<'a> {
+    blocks: Vec<Block<'a>>,
+    texts: Vec<Text<'a>>,
+    media: Vec<Media<'a>>,
+    count: usize,
+    cache_mark: Option<&'a str>,
+}
+
+#[derive(Deserialize)]
+struct Part<'a> {
+    #[serde(borrow, rename = "type")]
+    kind: Option<&'a RawValue>,
+    #[serde(borrow)]
+    text: Option<&'a RawValue>,
+    #[serde(borrow)]
+    cache_control: Option<&'a RawValue>,
+}
+
+impl<'a> Parts<'a> {
+    fn read(&mut self, content: &'a str) {
+        let list: Option<Vec<&'a RawValue>> = content
+            .starts_with('[')
+            .then(|| serde_json::from_str(content).ok())
+            .flatten();
+        let Some(list) = list else {
+            self.count = 1;
+            if content.starts_with('"') {
+                self.add_text(content);
+            } else {
+                self.blocks.push(Block::Other(None));
+            }
+            return;
+        };
+        self.count = list.len();
+        for part in list {
+            match serde_json::from_str::<Part<'a>>(part.get()) {
+                Ok(fields) => self.add(part.get(), &fields),
+                Err(_) => self.blocks.push(Block::Other(None)),
+            }
+        }
+    }
+
+    /// A part may hold a text whatever its kind: then it is that text, and a part of its kind as well.
+    fn add(&mut self, raw: &'a str, part: &Part<'a>) {
+        let text = part.text.filter(|text| text.get().starts_with('"'));
+        if let Some(text) = text {
+            self.add_text(text.get());
+        }
+        if let Some(mark) = part.cache_control {
+            self.cache_mark = Some(mark.get());
+        }
+        match part.kind.and_then(string).as_deref() {
+            Some("image_url" | "input_image" | "image") => self.add_media(raw, MediaKind::Image),
+            Some("input_audio" | "audio") => self.add_media(raw, MediaKind::Audio),
+            Some("file" | "input_file") => self.add_media(raw, MediaKind::File),
+            Some("text") => {}
+            Some(kind) => {
+                let kind = kind
+                    .trim_start_matches("input_")
+                    .trim_end_matches("_url")
+                    .to_owned();
+                self.blocks.push(Block::Other(Some(Cow::Owned(kind))));
+            }
+            None if text.is_none() => self.blocks.push(Block::Other(None)),
+            None => {}
+        }
+    }
+
+    fn add_text(&mut self, raw: &'a str) {
+        self.blocks.push(Block::Text(Text::new(raw)));
+        self.texts.push(Text::new(raw));
+    }
+
+    fn add_media(&mut self, raw: &'a str, kind: MediaKind) {
+        self.blocks.push(Block::Media(Media { kind, raw }));
+        self.media.push(Media { kind, raw });
+    }
+}
