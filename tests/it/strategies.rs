@@ -2,7 +2,7 @@
 
 use baler::core::Cancel;
 use baler::core::conversation::Measure;
-use baler::core::conversation::{Role, group};
+use baler::core::conversation::{Speaker as Role, group};
 use baler::core::edit::Edit;
 use baler::core::edit::MeasuredConversation;
 use baler::core::edit::{assemble, render};
@@ -12,10 +12,8 @@ use baler::core::policy::Policy;
 use baler::core::policy::RequestFacts;
 use baler::core::strategy::{ExternalInputs, Report, Strategy};
 use baler::core::tokens::Encoding;
-use baler::core::wire::chat::measure as measure_of;
-use baler::core::wire::chat::text_of;
-use baler::core::wire::chat::{Chat, Message};
-use baler::core::wire::chat::{PRIMER_TOKENS, count_fixed};
+use baler::core::wire::Dialect;
+use baler::core::wire::chat::{Chat, PRIMER_TOKENS, count_fixed, count_message};
 use serde_json::{Value, json};
 
 use crate::invariants::Core;
@@ -86,7 +84,7 @@ fn compacted(messages: &[String], ladder: &str) -> Compacted {
 fn tokens(messages: &[String]) -> u64 {
     let each = messages
         .iter()
-        .map(|raw| measure_of(&Message::parse(raw).unwrap(), Encoding::O200K).tokens);
+        .map(|raw| count_message(raw, Encoding::O200K).unwrap());
     PRIMER_TOKENS + each.sum::<u64>()
 }
 
@@ -120,7 +118,11 @@ fn job(steps: &[(&str, &str, &str)]) -> Vec<String> {
 
 /// The text of a message.
 fn text(raw: &str) -> String {
-    text_of(&Message::parse(raw).unwrap()).concat()
+    Dialect::ChatCompletions
+        .entry(raw)
+        .unwrap()
+        .texts()
+        .concat()
 }
 
 /// The texts of all tool results.
@@ -133,22 +135,20 @@ fn results(messages: &[String]) -> Vec<String> {
 }
 
 fn role(raw: &str) -> Role {
-    Message::parse(raw).unwrap().role
+    Dialect::ChatCompletions.entry(raw).unwrap().speaker
 }
 
 /// The decoded arguments of all calls.
 fn arguments(messages: &[String]) -> Vec<String> {
     let calls = messages.iter().flat_map(|raw| {
-        Message::parse(raw)
+        Dialect::ChatCompletions
+            .entry(raw)
             .unwrap()
-            .calls
-            .iter()
-            .map(|c| c.arguments.unwrap().to_owned())
+            .calls()
+            .map(|call| call.arguments.unwrap().decode().unwrap().into_owned())
             .collect::<Vec<_>>()
     });
-    calls
-        .map(|raw| serde_json::from_str(&raw).unwrap())
-        .collect()
+    calls.collect()
 }
 
 /// What becomes of the results of a tool `read`, each in an exchange of its own.
@@ -1154,7 +1154,7 @@ fn five_results() -> Vec<String> {
 fn placeholder(raw: &str) -> String {
     format!(
         "[old tool result cleared to save context, {} tokens]",
-        measure_of(&Message::parse(raw).unwrap(), Encoding::O200K).tokens
+        count_message(raw, Encoding::O200K).unwrap()
     )
 }
 
@@ -1692,10 +1692,15 @@ fn families_that_want_reasoning_back_keep_it_with_calls() {
     let measures: Vec<Measure> = chat
         .messages
         .iter()
-        .map(|message| measure_of(message, Encoding::O200K))
+        .map(|entry| {
+            Dialect::ChatCompletions
+                .measure(entry.raw, Encoding::O200K)
+                .unwrap()
+        })
         .collect();
     for (wants_reasoning, left) in [(true, vec![1, 6, 8]), (false, vec![6, 8])] {
         let conversation = MeasuredConversation {
+            dialect: Dialect::ChatCompletions,
             messages: &chat.messages,
             measures: &measures,
             exchanges: &exchanges,
