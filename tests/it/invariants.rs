@@ -322,7 +322,13 @@ fn check_edits(body: &str, policy: &Policy, outcome: &Outcome) {
 fn small(chat: &Chat<'_>, exchange: &baler::core::conversation::Exchange) -> bool {
     chat.messages[exchange.first..exchange.end]
         .iter()
-        .all(|message| measure_of(message, Encoding::O200K).tokens < 700)
+        .all(|message| {
+            DIALECT
+                .measure(message.raw, Encoding::O200K)
+                .unwrap()
+                .tokens
+                < 700
+        })
 }
 
 /// The messages of a body as one text, without what follows them.

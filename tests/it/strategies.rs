@@ -1,20 +1,19 @@
 //! What each strategy does to a small chat: every step of a ladder alone, made to act by force.
 
 use baler::core::Cancel;
-use baler::core::conversation::Fingerprint;
-use baler::core::conversation::Role;
+use baler::core::conversation::Measure;
+use baler::core::conversation::{Speaker as Role, group};
 use baler::core::edit::Edit;
-use baler::core::edit::assemble;
+use baler::core::edit::MeasuredConversation;
+use baler::core::edit::{assemble, render};
 use baler::core::models::Family;
-use baler::core::planner::{Planner, Seeds, Session};
+use baler::core::planner::{LiveFacts, PlanInput, compact_to};
 use baler::core::policy::Policy;
 use baler::core::policy::RequestFacts;
 use baler::core::strategy::{ExternalInputs, Report, Strategy};
 use baler::core::tokens::Encoding;
-use baler::core::wire::chat::PRIMER_TOKENS;
-use baler::core::wire::chat::measure as measure_of;
-use baler::core::wire::chat::text_of;
-use baler::core::wire::chat::{Message, Outline};
+use baler::core::wire::Dialect;
+use baler::core::wire::chat::{Chat, PRIMER_TOKENS, count_fixed, count_message};
 use serde_json::{Value, json};
 
 use crate::invariants::Core;
@@ -85,7 +84,7 @@ fn compacted(messages: &[String], ladder: &str) -> Compacted {
 fn tokens(messages: &[String]) -> u64 {
     let each = messages
         .iter()
-        .map(|raw| measure_of(&Message::parse(raw).unwrap(), Encoding::O200K).tokens);
+        .map(|raw| count_message(raw, Encoding::O200K).unwrap());
     PRIMER_TOKENS + each.sum::<u64>()
 }
 
@@ -119,7 +118,11 @@ fn job(steps: &[(&str, &str, &str)]) -> Vec<String> {
 
 /// The text of a message.
 fn text(raw: &str) -> String {
-    text_of(&Message::parse(raw).unwrap()).concat()
+    Dialect::ChatCompletions
+        .entry(raw)
+        .unwrap()
+        .texts()
+        .concat()
 }
 
 /// The texts of all tool results.
@@ -132,22 +135,20 @@ fn results(messages: &[String]) -> Vec<String> {
 }
 
 fn role(raw: &str) -> Role {
-    Message::parse(raw).unwrap().role
+    Dialect::ChatCompletions.entry(raw).unwrap().speaker
 }
 
 /// The decoded arguments of all calls.
 fn arguments(messages: &[String]) -> Vec<String> {
     let calls = messages.iter().flat_map(|raw| {
-        Message::parse(raw)
+        Dialect::ChatCompletions
+            .entry(raw)
             .unwrap()
-            .calls
-            .iter()
-            .map(|c| c.arguments.unwrap().to_owned())
+            .calls()
+            .map(|call| call.arguments.unwrap().decode().unwrap().into_owned())
             .collect::<Vec<_>>()
     });
-    calls
-        .map(|raw| serde_json::from_str(&raw).unwrap())
-        .collect()
+    calls.collect()
 }
 
 /// What becomes of the results of a tool `read`, each in an exchange of its own.
@@ -1153,7 +1154,7 @@ fn five_results() -> Vec<String> {
 fn placeholder(raw: &str) -> String {
     format!(
         "[old tool result cleared to save context, {} tokens]",
-        measure_of(&Message::parse(raw).unwrap(), Encoding::O200K).tokens
+        count_message(raw, Encoding::O200K).unwrap()
     )
 }
 
@@ -1686,27 +1687,50 @@ fn old_reasoning_goes_and_that_of_the_current_turn_stays() {
 fn families_that_want_reasoning_back_keep_it_with_calls() {
     let (all, policy) = (thoughtful(), policy(r#""strip""#));
     let body = request(&all);
-    let outline = Outline::parse(body.as_bytes()).unwrap();
-    let session = Session::open_afresh(outline, Encoding::O200K).unwrap();
+    let chat = Chat::parse(body.as_bytes()).unwrap();
+    let exchanges = group(&chat.messages).unwrap();
+    let measures: Vec<Measure> = chat
+        .messages
+        .iter()
+        .map(|entry| {
+            Dialect::ChatCompletions
+                .measure(entry.raw, Encoding::O200K)
+                .unwrap()
+        })
+        .collect();
     for (wants_reasoning, left) in [(true, vec![1, 6, 8]), (false, vec![6, 8])] {
-        let seed = Fingerprint::of(b"seed");
-        let seeds = Seeds {
-            checkpoint: seed,
-            usage: seed,
-        };
-        let (request, cancel) = (RequestFacts::default(), Cancel::default());
-        let planner = Planner {
+        let conversation = MeasuredConversation {
+            dialect: Dialect::ChatCompletions,
+            messages: &chat.messages,
+            measures: &measures,
+            exchanges: &exchanges,
+            fixed_tokens: count_fixed(&chat.outline, Encoding::O200K),
+            encoding: Encoding::O200K,
             family: Family {
                 alternates: false,
                 wants_reasoning,
             },
-            ..Planner::new(&policy, (None, 100_000), &request, seeds, &cancel)
         };
-        let external = ExternalInputs::default();
-        let (edits, _) = planner
-            .compact_to(&session, tokens(&all) - 1, &external)
-            .unwrap();
-        let sent = messages_of(assemble(&body, &session.render(&edits)).as_bytes());
+        let request = RequestFacts::default();
+        let input = PlanInput {
+            window: 100_000,
+            prices: None,
+            request: &request,
+            outside: ExternalInputs::default(),
+            now: LiveFacts {
+                force: true,
+                ..LiveFacts::default()
+            },
+        };
+        let (edits, _) = compact_to(
+            &conversation,
+            &policy,
+            tokens(&all) - 1,
+            &input,
+            &Cancel::default(),
+        )
+        .unwrap();
+        let sent = messages_of(assemble(&body, &render(&chat, &edits)).as_bytes());
         assert_eq!(thinking(&sent), left, "wants it: {wants_reasoning}");
         assert!(
             !edits
