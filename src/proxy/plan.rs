@@ -153,7 +153,7 @@ pub(super) async fn ask(
         match *asked {
             Need::Webhook(asked) => {
                 let (Some(webhook), Some(answer)) = (
-                    policy.webhooks.get(asked.webhook),
+                    policy.webhooks().nth(asked.webhook),
                     request.answers.get_mut(asked.webhook),
                 ) else {
                     return Err(Failure::Panic);
@@ -317,7 +317,7 @@ fn answer(proxy: &Proxy, request: &PlanRequest, cancel: &Cancel) -> Result<PlanO
     };
     clock.lap(Phase::Decide);
 
-    let observe = request.observe || policy.mode == Mode::Observe;
+    let observe = request.observe || policy.delivery.mode == Mode::Observe;
     let mut thought = conclude(proxy, request, policy, observe, &chat, plan, seeds)?;
     if observe {
         // What is observed only is sent as it came: its usage is that of another list.
@@ -403,7 +403,7 @@ fn conclude(
         estimate: Some(plan.estimate),
         strategies,
     };
-    let refused = !plan.fits && policy.on_unfit == OnUnfit::Reject && !observe;
+    let refused = !plan.fits && policy.delivery.on_unfit == OnUnfit::Reject && !observe;
     let body =
         (plan.edited() && !observe).then(|| pieces(&request.body, &render(chat, &plan.edits)));
     if let Some((prefix, checkpoint)) = plan.record {

@@ -117,16 +117,13 @@ impl<'a> Draft<'a> {
             .messages
             .get(exchange.first..exchange.end)
             .unwrap_or_default();
-        pin.tools.as_ref().is_some_and(|globs| {
-            messages
-                .iter()
-                .flat_map(|m| &m.calls)
-                .any(|call| globs.is_match(call.name.as_ref()))
-        }) || pin.text.as_ref().is_some_and(|pattern| {
-            messages
-                .iter()
-                .any(|m| text_of(m).iter().any(|text| pattern.is_match(text)))
-        })
+        let mut calls = messages.iter().flat_map(|m| &m.calls);
+        calls.any(|call| pin.tools.is_match(call.name.as_ref()))
+            || pin.text.as_ref().is_some_and(|pattern| {
+                messages
+                    .iter()
+                    .any(|m| text_of(m).iter().any(|text| pattern.is_match(text)))
+            })
     }
 
     /// The request this is a draft of.

@@ -1,12 +1,14 @@
-//! What of a conversation may be touched: head, span, tail, and what was condensed.
+//! The zones of a conversation: head, span, tail, and exchanges that were condensed before.
 
-use globset::GlobSet;
-use regex::Regex;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use crate::core::conversation::Size;
+use crate::core::text::{NamePatterns, TextPattern};
 
-/// How much of the newest part of the conversation stays as it is: whatever any of these asks for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// How much of the newest part of the conversation stays unchanged: the most that any of these keys asks for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
 pub struct Keep {
     /// Exchanges up to this many tokens.
     pub tokens: u64,
@@ -16,15 +18,26 @@ pub struct Keep {
     pub exchanges: u64,
 }
 
-/// What stays wherever it stands.
-#[derive(Debug, Clone, Default)]
+/// Messages that stay unchanged wherever they stand.
+#[derive(Debug, Clone, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
 pub struct Pin {
-    /// The first user message: the task.
+    /// The first user message: most often the task.
     pub first_user: bool,
-    /// Exchanges that call a tool so named.
-    pub tools: Option<GlobSet>,
-    /// Messages whose text matches.
-    pub text: Option<Regex>,
+    /// Exchanges that call a tool with such a name; `*` and `?` are wild.
+    pub tools: NamePatterns,
+    /// Messages whose text matches this regular expression.
+    pub text: Option<TextPattern>,
+}
+
+impl Default for Pin {
+    fn default() -> Self {
+        Pin {
+            first_user: true,
+            tools: NamePatterns::default(),
+            text: None,
+        }
+    }
 }
 
 /// Where a compaction is to end. Tokens are prompt tokens, as counted.

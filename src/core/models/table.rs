@@ -4,13 +4,26 @@
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
 /// Prices of prompt tokens, as multiples of an uncached one.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
 pub struct Prices {
     /// Of a token read from the prompt cache.
     pub cache_read: f64,
     /// Of a token that is written to it.
     pub cache_write: f64,
+}
+
+impl Default for Prices {
+    fn default() -> Self {
+        Prices {
+            cache_read: 0.1,
+            cache_write: 1.0,
+        }
+    }
 }
 
 /// What is known of one model.

@@ -1,21 +1,24 @@
 //! `clear_results`: the oldest tool results become a placeholder until the target is met.
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
 use crate::core::conversation::Exchange;
 use crate::core::edit::Replacement;
 use crate::core::edit::{Draft, Target};
+use crate::core::strategy::options::{Options, Run};
 use crate::core::strategy::scope::{Scope, is_result};
+use crate::core::strategy::{Done, Stopped};
 use crate::core::wire::chat::Message;
 use crate::core::wire::chat::text_of;
 use crate::core::wire::chat::{with_arguments, with_content};
 
-/// Its name.
-pub(super) const NAME: &str = "clear_results";
-
 /// Every placeholder begins so; a result that does is never cleared again.
 const MARK: &str = "[old tool result cleared to save context";
 
-/// Options.
-#[derive(Debug, Clone)]
+/// Old tool results become a placeholder.
+#[derive(Debug, Clone, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
 pub struct ClearResults {
     /// The newest results that stay, wherever they stand.
     pub keep: usize,
@@ -25,6 +28,25 @@ pub struct ClearResults {
     pub clear_inputs: bool,
     /// Tokens that clearing must save, or nothing is cleared.
     pub clear_at_least: u64,
+}
+
+impl Default for ClearResults {
+    fn default() -> Self {
+        ClearResults {
+            keep: 3,
+            keep_tokens: 0,
+            clear_inputs: false,
+            clear_at_least: 0,
+        }
+    }
+}
+
+impl Options for ClearResults {
+    const NAME: &'static str = "clear_results";
+
+    fn apply(&self, run: &Run<'_>, draft: &mut Draft<'_>) -> Result<Done, Stopped> {
+        Ok(apply(self, run.scope, draft, run.target).into())
+    }
 }
 
 /// One change to one message, and what it saves.

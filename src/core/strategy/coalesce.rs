@@ -1,48 +1,68 @@
 //! `coalesce`: older turns become one user message, a transcript of what was asked, called and answered. Made from the
 //! originals each time, so that it always shows the newest calls and outputs and counts the rest.
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
 use crate::core::conversation::{Exchange, Kind};
 use crate::core::edit::Tag;
 use crate::core::edit::{Draft, Target, Zone};
 use crate::core::json::Json;
-use crate::core::strategy::Done;
 use crate::core::strategy::collapse_errors;
 use crate::core::strategy::label::{Limits, clipped, of_call};
+use crate::core::strategy::options::{Options, Run};
 use crate::core::strategy::scope::{Scope, is_result, name_of_result};
+use crate::core::strategy::{Done, Stopped};
 use crate::core::text::{failure_line, is_failure};
 use crate::core::wire::chat::Message;
 use crate::core::wire::chat::cache_control;
 use crate::core::wire::chat::media_kind;
 use crate::core::wire::chat::text_of;
 
-/// Its name.
-pub(super) const NAME: &str = "coalesce";
-
-/// What its report counts.
-pub(super) const DETAILS: [&str; 8] = [
-    "turns",
-    "calls_total",
-    "calls_shown",
-    "calls_dropped",
-    "outputs_total",
-    "outputs_shown",
-    "outputs_dropped",
-    "errors_collapsed",
-];
-
-/// Options.
-#[derive(Debug, Clone, Copy)]
+/// Older turns become one user message: a transcript of the user's questions, the calls and their outputs.
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
 pub struct Coalesce {
-    /// Newest calls that are shown.
+    /// The newest calls that are shown; the rest is counted.
     pub tool_call_limit: usize,
-    /// Newest outputs that are shown.
+    /// The newest outputs that are shown; the rest is counted.
     pub output_limit: usize,
-    /// Items shown of lists and objects in arguments.
+    /// Items shown of a list or object in arguments.
     pub items: usize,
-    /// Characters shown of texts in arguments.
+    /// Characters shown of a text in arguments.
     pub argument_chars: usize,
     /// Characters shown of an output or a message.
     pub chars: usize,
+}
+
+impl Default for Coalesce {
+    fn default() -> Self {
+        Coalesce {
+            tool_call_limit: 20,
+            output_limit: 15,
+            items: 3,
+            argument_chars: 80,
+            chars: 400,
+        }
+    }
+}
+
+impl Options for Coalesce {
+    const NAME: &'static str = "coalesce";
+    const COUNTS: &'static [&'static str] = &[
+        "turns",
+        "calls_total",
+        "calls_shown",
+        "calls_dropped",
+        "outputs_total",
+        "outputs_shown",
+        "outputs_dropped",
+        "errors_collapsed",
+    ];
+
+    fn apply(&self, run: &Run<'_>, draft: &mut Draft<'_>) -> Result<Done, Stopped> {
+        Ok(apply(self, run.scope, draft, run.target))
+    }
 }
 
 /// One line or block of the transcript.
@@ -295,8 +315,9 @@ fn transcript(
     ];
     (
         lines.join("\n"),
-        DETAILS
-            .into_iter()
+        Coalesce::COUNTS
+            .iter()
+            .copied()
             .zip(counts.map(|count| count as u64))
             .collect(),
     )

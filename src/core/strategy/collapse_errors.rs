@@ -3,23 +3,38 @@
 
 use std::collections::HashSet;
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
 use crate::core::conversation::Exchange;
 use crate::core::edit::Draft;
 use crate::core::edit::Replacement;
-use crate::core::strategy::Done;
 use crate::core::strategy::label::clipped;
+use crate::core::strategy::options::{Options, Run};
 use crate::core::strategy::scope::{Scope, is_result, name_of_result};
+use crate::core::strategy::{Done, Stopped};
 use crate::core::text::{failure_line, is_failure};
 use crate::core::wire::chat::Message;
 use crate::core::wire::chat::text_of;
 use crate::core::wire::chat::with_content;
 
-/// Its name.
-pub(super) const NAME: &str = "collapse_errors";
+/// Failed calls that the same tool later made without failing shrink to a line.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct CollapseErrors {}
 
-/// What a collapsed failure begins with; such a one is not collapsed again.
+impl Options for CollapseErrors {
+    const NAME: &'static str = "collapse_errors";
+    const COUNTS: &'static [&'static str] = &["errors_collapsed"];
+
+    fn apply(&self, run: &Run<'_>, draft: &mut Draft<'_>) -> Result<Done, Stopped> {
+        Ok(apply(run.scope, draft))
+    }
+}
+
+/// The beginning of a collapsed failure, which is not collapsed again.
 const MARK: &str = "[failed, overcome later: ";
-/// Characters shown of what went wrong.
+/// Characters shown of the failure.
 const LINE_CHARS: usize = 160;
 
 pub(super) fn apply(scope: &Scope, draft: &mut Draft<'_>) -> Done {

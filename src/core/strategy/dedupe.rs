@@ -3,17 +3,19 @@
 use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
 use crate::core::conversation::Exchange;
 use crate::core::edit::Draft;
 use crate::core::edit::Replacement;
 use crate::core::strategy::label;
+use crate::core::strategy::options::{Options, Run};
 use crate::core::strategy::scope::{Scope, is_result};
+use crate::core::strategy::{Done, Stopped};
 use crate::core::wire::chat::Message;
 use crate::core::wire::chat::text_of;
 use crate::core::wire::chat::{with_content, with_texts};
-
-/// Its name.
-pub(super) const NAME: &str = "dedupe";
 
 /// Lines that must agree before a run of them is looked at.
 const WINDOW: usize = 4;
@@ -22,11 +24,26 @@ const REFERENCE: &str = "[the same as the newer result of ";
 /// A run shorter than this is not worth its reference (bytes).
 const LEAST_BYTES: usize = 160;
 
-/// Options.
-#[derive(Debug, Clone, Copy)]
+/// Repeated results and blocks become a reference to their newest copy.
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
 pub struct Dedupe {
-    /// Compare runs of lines too.
+    /// Whether runs of lines are compared too, not only whole results.
     pub blocks: bool,
+}
+
+impl Default for Dedupe {
+    fn default() -> Self {
+        Dedupe { blocks: true }
+    }
+}
+
+impl Options for Dedupe {
+    const NAME: &'static str = "dedupe";
+
+    fn apply(&self, run: &Run<'_>, draft: &mut Draft<'_>) -> Result<Done, Stopped> {
+        Ok(apply(*self, run.scope, draft).into())
+    }
 }
 
 /// Where a copy stands: the text's index and the line.

@@ -1,25 +1,45 @@
 //! `minify`: tool results and arguments say the same in fewer tokens. JSON loses its white space, lists of like objects
 //! become tables, and what is no JSON loses terminal noise.
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
 use crate::core::edit::Draft;
 use crate::core::edit::Replacement;
 use crate::core::json::Json;
+use crate::core::strategy::options::{Options, Run};
 use crate::core::strategy::scope::{Scope, is_result};
+use crate::core::strategy::{Done, Stopped};
 use crate::core::text::shortest;
 use crate::core::text::without_noise;
 use crate::core::wire::chat::Message;
 use crate::core::wire::chat::{with_arguments, with_texts};
 
-/// Its name.
-pub(super) const NAME: &str = "minify";
-
-/// Options.
-#[derive(Debug, Clone, Copy)]
+/// JSON results lose their white space, lists of like objects become tables, and terminal noise goes from other results.
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
 pub struct Minify {
-    /// Write JSON shorter.
+    /// Whether JSON is written shorter.
     pub json: bool,
-    /// Remove terminal noise.
+    /// Whether terminal escapes, progress lines, trailing blanks and repeated lines go.
     pub text: bool,
+}
+
+impl Default for Minify {
+    fn default() -> Self {
+        Minify {
+            json: true,
+            text: true,
+        }
+    }
+}
+
+impl Options for Minify {
+    const NAME: &'static str = "minify";
+
+    fn apply(&self, run: &Run<'_>, draft: &mut Draft<'_>) -> Result<Done, Stopped> {
+        Ok(apply(*self, run.scope, draft).into())
+    }
 }
 
 pub(super) fn apply(options: Minify, scope: &Scope, draft: &mut Draft<'_>) -> u64 {

@@ -1,22 +1,27 @@
-//! The ladder: strategies in the policy's order, each making the span smaller until the target is met.
+//! The ladder: strategies in the policy's order, each of which makes the span smaller until the target is met.
 //!
-//! To add a strategy: a file here with its options and one function over a [`Draft`], an entry in `strategies!` below, and
-//! its options as written in `config`. A strategy is a pure function of its options and the draft, looks at the span
-//! only, leaves calls and results together, and changes nothing when applied to its own output.
+//! To add a strategy: a file here (its options, with the trait `Options`, and one function over a [`Draft`]), a line in
+//! `table.rs`, a test file, and a paragraph in `config/strategies.md`. A strategy is a pure function of its options and
+//! the draft. It looks at the span only, leaves calls and results together, and changes nothing when it is applied to its
+//! own output.
 
 mod clear_results;
 mod coalesce;
 mod collapse_errors;
 mod dedupe;
 mod digest;
+mod keys;
 mod label;
 mod minify;
+mod options;
 mod oversize;
 mod role_alternation;
 mod scope;
 mod sliding_window;
+mod step;
 mod strip;
 mod summarize;
+mod table;
 mod token_budget;
 mod trim_results;
 mod truncate;
@@ -24,69 +29,36 @@ mod webhook;
 
 use crate::core::conversation::Size;
 use crate::core::edit::{Draft, Target};
-use crate::core::summary;
 use crate::core::summary::{PendingSummary, Summaries};
 use crate::core::{Cancel, Cancelled};
 
+use options::Run;
+
 pub use clear_results::ClearResults;
 pub use coalesce::Coalesce;
+pub use collapse_errors::CollapseErrors;
 pub use dedupe::Dedupe;
+pub use digest::Digest;
 pub use minify::Minify;
+pub use options::{OptionCheck, TriggerLimits};
 pub use oversize::NAME as OVERSIZE;
 pub use scope::Scope;
 pub use sliding_window::SlidingWindow;
+pub use step::Step;
 pub use strip::Strip;
+pub use summarize::Summarize;
+pub use table::Strategy;
 pub use token_budget::TokenBudget;
 pub use trim_results::{Outline, Pick, Sample, TrimResults};
-pub use truncate::Truncate;
-pub use webhook::{WebhookAnswer, WebhookRequest};
+pub use truncate::{Truncate, Unit};
+pub use webhook::{Webhook, WebhookAnswer, WebhookRequest};
 
-/// One step of a ladder.
-#[derive(Debug, Clone)]
-pub struct Step {
-    /// What it does.
-    pub strategy: Strategy,
-    /// What it is limited to.
-    pub scope: Scope,
-    /// Name and options as JSON, for those who ask.
-    pub options: String,
-}
-
-/// What a step does, with its options.
-#[derive(Debug, Clone)]
-pub enum Strategy {
-    /// Repeated results and blocks become a reference to their newest copy.
-    Dedupe(Dedupe),
-    /// Results say the same in fewer tokens.
-    Minify(Minify),
-    /// Large results are cut, sampled or outlined.
-    TrimResults(TrimResults),
-    /// Old tool results become a placeholder.
-    ClearResults(ClearResults),
-    /// Old images, audio, files and reasoning go.
-    Strip(Strip),
-    /// Failures that were overcome shrink to a line.
-    CollapseErrors,
-    /// Older turns become a transcript.
-    Coalesce(Coalesce),
-    /// Older exchanges become an extract of what may be needed.
-    Digest,
-    /// The newest turns, exchanges or messages stay.
-    SlidingWindow(SlidingWindow),
-    /// Older turns become a summary by a model.
-    Summarize(Box<summary::Options>),
-    /// The oldest exchanges go until the rest fits.
-    TokenBudget(TokenBudget),
-    /// The span goes to the operator's service, the one of this number among the policy's.
-    Webhook(usize),
-}
-
-/// What an application of a strategy tells beside what the draft shows.
+/// The result of a strategy, besides what the draft shows.
 #[derive(Debug, Default)]
 struct Done {
-    /// Messages it put something smaller in place of.
+    /// Messages that were replaced by something smaller.
     replaced: u64,
-    /// Counts of its own, by name; those of [`Strategy::details`] that are missing are 0.
+    /// The strategy's own counts, by name; those of `Options::COUNTS` that are missing are 0.
     details: Vec<(&'static str, u64)>,
 }
 
@@ -165,90 +137,6 @@ impl From<Cancelled> for Stopped {
     }
 }
 
-impl Strategy {
-    /// All strategy names, for metrics.
-    pub const NAMES: [&'static str; 13] = [
-        dedupe::NAME,
-        minify::NAME,
-        trim_results::NAME,
-        clear_results::NAME,
-        strip::NAME,
-        collapse_errors::NAME,
-        coalesce::NAME,
-        digest::NAME,
-        summarize::NAME,
-        sliding_window::NAME,
-        token_budget::NAME,
-        webhook::NAME,
-        oversize::NAME,
-    ];
-
-    /// Its name in configuration, logs and metrics.
-    #[must_use]
-    pub fn name(&self) -> &'static str {
-        match self {
-            Strategy::Dedupe(_) => dedupe::NAME,
-            Strategy::Minify(_) => minify::NAME,
-            Strategy::TrimResults(_) => trim_results::NAME,
-            Strategy::ClearResults(_) => clear_results::NAME,
-            Strategy::Strip(_) => strip::NAME,
-            Strategy::CollapseErrors => collapse_errors::NAME,
-            Strategy::Coalesce(_) => coalesce::NAME,
-            Strategy::Digest => digest::NAME,
-            Strategy::Summarize(_) => summarize::NAME,
-            Strategy::SlidingWindow(_) => sliding_window::NAME,
-            Strategy::TokenBudget(_) => token_budget::NAME,
-            Strategy::Webhook(_) => webhook::NAME,
-        }
-    }
-
-    /// The names of its own counts, in the order of its reports.
-    fn details(&self) -> &'static [&'static str] {
-        match self {
-            Strategy::CollapseErrors => &["errors_collapsed"],
-            Strategy::Coalesce(_) => &coalesce::DETAILS,
-            Strategy::Digest => &["lines", "lines_shown"],
-            Strategy::Summarize(_) => &summarize::DETAILS,
-            Strategy::Webhook(_) => &["discarded"],
-            _ => &[],
-        }
-    }
-}
-
-impl Step {
-    fn apply(
-        &self,
-        draft: &mut Draft<'_>,
-        goal: Target,
-        window: u64,
-        outside: &ExternalInputs<'_>,
-    ) -> Result<Done, Stopped> {
-        let scope = &self.scope;
-        Ok(match &self.strategy {
-            Strategy::Dedupe(options) => dedupe::apply(*options, scope, draft).into(),
-            Strategy::Minify(options) => minify::apply(*options, scope, draft).into(),
-            Strategy::TrimResults(options) => trim_results::apply(options, scope, draft).into(),
-            Strategy::ClearResults(options) => {
-                clear_results::apply(options, scope, draft, goal).into()
-            }
-            Strategy::Strip(options) => strip::apply(*options, scope, draft).into(),
-            Strategy::CollapseErrors => collapse_errors::apply(scope, draft),
-            Strategy::Coalesce(options) => coalesce::apply(options, scope, draft, goal),
-            Strategy::Digest => digest::apply(scope, draft, goal),
-            Strategy::Summarize(options) => {
-                summarize::apply(options, scope, draft, goal, window, outside)?
-            }
-            Strategy::SlidingWindow(options) => sliding_window::apply(options, scope, draft).into(),
-            Strategy::TokenBudget(options) => {
-                token_budget::apply(options, scope, draft, goal).into()
-            }
-            Strategy::Webhook(number) => {
-                webhook::apply(*number, scope, draft, goal, outside.answers)?
-            }
-        })
-    }
-}
-
 /// Runs the ladder down to the goal. What exceeds the room because of the newest exchange alone is cut (`oversize`): the
 /// one edit that reaches into the tail, first where head and tail alone are too much, and last where nothing else helped.
 ///
@@ -279,17 +167,24 @@ pub fn descend(
     if first.acted() {
         reports.push(first);
     }
-    for step in ladder {
+    for (at, step) in ladder.iter().enumerate() {
         cancel.check()?;
         if goal.met(draft.size()) {
             break;
         }
         let strategy = &step.strategy;
+        let run = Run {
+            scope: &step.scope,
+            target: goal,
+            window,
+            webhook: webhooks(ladder.get(..at).unwrap_or_default()).count(),
+            external: outside,
+        };
         reports.push(reported(
             strategy.name(),
-            strategy.details(),
+            strategy.counts(),
             draft,
-            |draft| step.apply(draft, goal, window, outside),
+            |draft| strategy.apply(&run, draft),
         )?);
     }
     if alternates {
@@ -302,6 +197,14 @@ pub fn descend(
         })?);
     }
     Ok(reports)
+}
+
+/// The options of the `webhook` steps of a ladder, in order.
+pub fn webhooks(ladder: &[Step]) -> impl Iterator<Item = &Webhook> {
+    ladder.iter().filter_map(|step| match &step.strategy {
+        Strategy::Webhook(webhook) => Some(webhook),
+        _ => None,
+    })
 }
 
 fn reported<'a>(

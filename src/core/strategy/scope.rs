@@ -1,19 +1,22 @@
-//! What a step is limited to: tools by name, and messages older than the newest n.
+//! The limits of a step: tools by name, and messages older than the newest n.
 
-use globset::GlobSet;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use crate::core::conversation::{Exchange, Role};
 use crate::core::edit::{Draft, Zone};
+use crate::core::text::NamePatterns;
 use crate::core::wire::chat::Message;
 
-/// Limits that every step has. The default has none.
-#[derive(Debug, Clone, Default)]
+/// Limits that every step has. The default limits nothing.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
 pub struct Scope {
-    /// Only what these tools were called for, when given.
-    pub tools: Option<GlobSet>,
-    /// Not what these tools were called for.
-    pub exclude_tools: Option<GlobSet>,
-    /// Not the newest so many messages.
+    /// Only exchanges, or results, of tools with such a name; empty for all. `*` and `?` are wild.
+    pub tools: NamePatterns,
+    /// Not those of tools with such a name.
+    pub exclude_tools: NamePatterns,
+    /// Not the newest so many messages of the conversation.
     pub older_than: usize,
 }
 
@@ -28,10 +31,10 @@ impl Scope {
                 .unwrap_or_default();
             let mut names = calls.iter().flat_map(names_called);
             self.is_old(draft, exchange.end)
-                && match (&self.tools, &self.exclude_tools) {
+                && match (self.tools(), self.excluded()) {
                     (None, None) => true,
-                    (Some(tools), None) => names.any(|name| tools.is_match(name)),
-                    (None, Some(excluded)) => !names.any(|name| excluded.is_match(name)),
+                    (Some(tools), None) => names.any(|name| tools.is_match(&name)),
+                    (None, Some(excluded)) => !names.any(|name| excluded.is_match(&name)),
                     (Some(tools), Some(excluded)) => {
                         let names: Vec<String> = names.collect();
                         names.iter().any(|name| tools.is_match(name))
@@ -57,29 +60,32 @@ impl Scope {
         results
     }
 
+    fn tools(&self) -> Option<&NamePatterns> {
+        Some(&self.tools).filter(|patterns| !patterns.is_empty())
+    }
+
+    fn excluded(&self) -> Option<&NamePatterns> {
+        Some(&self.exclude_tools).filter(|patterns| !patterns.is_empty())
+    }
+
     /// Whether the step may touch the result at `at`.
     pub(super) fn covers(&self, draft: &Draft<'_>, exchange: &Exchange, at: usize) -> bool {
         if !self.is_old(draft, at + 1) {
             return false;
         }
-        if self.tools.is_none() && self.exclude_tools.is_none() {
+        if self.tools().is_none() && self.excluded().is_none() {
             return true;
         }
         let Some(name) = name_of_result(draft.conversation().messages, exchange, at) else {
-            return self.tools.is_none();
+            return self.tools().is_none();
         };
-        self.tools
-            .as_ref()
-            .is_none_or(|tools| tools.is_match(&name))
-            && !self
-                .exclude_tools
-                .as_ref()
-                .is_some_and(|tools| tools.is_match(&name))
+        self.tools().is_none_or(|tools| tools.is_match(&name))
+            && !self.excluded().is_some_and(|tools| tools.is_match(&name))
     }
 
     /// Whether what ends at `end` is older than the newest messages that are left alone.
     pub(super) fn is_old(&self, draft: &Draft<'_>, end: usize) -> bool {
-        end + self.older_than <= draft.conversation().messages.len()
+        end.saturating_add(self.older_than) <= draft.conversation().messages.len()
     }
 }
 

@@ -1,16 +1,18 @@
 //! `strip`: old images, audio and files become a text stub; old reasoning goes where the model family allows it.
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
 use crate::core::conversation::Kind;
 use crate::core::edit::Replacement;
 use crate::core::edit::{Draft, last_user};
 use crate::core::json::Json;
+use crate::core::strategy::options::{Options, Run};
 use crate::core::strategy::scope::Scope;
+use crate::core::strategy::{Done, Stopped};
 use crate::core::wire::chat::Message;
 use crate::core::wire::chat::{AUDIO, IMAGE, media_kind};
 use crate::core::wire::chat::{with_parts, without_members};
-
-/// Its name.
-pub(super) const NAME: &str = "strip";
 
 /// Fields that hold what a model thought.
 const REASONING: [&str; 5] = [
@@ -21,17 +23,37 @@ const REASONING: [&str; 5] = [
     "thinking_blocks",
 ];
 
-/// Options.
-#[derive(Debug, Clone, Copy)]
+/// Old images, audio, files and reasoning go.
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
 pub struct Strip {
-    /// Images go.
+    /// Whether images become a text stub.
     pub images: bool,
-    /// Audio goes.
+    /// Whether audio becomes a text stub.
     pub audio: bool,
-    /// Files go.
+    /// Whether files become a text stub.
     pub files: bool,
-    /// Reasoning goes where it may.
+    /// Whether reasoning fields go, where the model family allows it.
     pub reasoning: bool,
+}
+
+impl Default for Strip {
+    fn default() -> Self {
+        Strip {
+            images: true,
+            audio: true,
+            files: true,
+            reasoning: true,
+        }
+    }
+}
+
+impl Options for Strip {
+    const NAME: &'static str = "strip";
+
+    fn apply(&self, run: &Run<'_>, draft: &mut Draft<'_>) -> Result<Done, Stopped> {
+        Ok(apply(*self, run.scope, draft).into())
+    }
 }
 
 pub(super) fn apply(options: Strip, scope: &Scope, draft: &mut Draft<'_>) -> u64 {

@@ -10,30 +10,62 @@ use crate::core::conversation::Exchange;
 use crate::core::conversation::scale;
 use crate::core::edit::Tag;
 use crate::core::edit::{Draft, Target, Zone};
+use crate::core::strategy::options;
+use crate::core::strategy::options::{OptionCheck, Run};
 use crate::core::strategy::scope::Scope;
 use crate::core::strategy::{Done, ExternalInputs, Need, Stopped, digest};
+pub use crate::core::summary::Options as Summarize;
 use crate::core::summary::{Options, State, Summary, files, floor, next};
 
-/// Its name.
-pub(super) const NAME: &str = "summarize";
+impl options::Options for Options {
+    const NAME: &'static str = "summarize";
 
-/// Its counts: of messages, of the summary, of what it took to make it, and how things stood when it was needed.
-pub(super) const DETAILS: [&str; 14] = [
-    "messages_summarized",
-    "messages_kept",
-    "split_turn",
-    "incremental",
-    "generation",
-    "summary_tokens",
-    "summary_chars",
-    "summarizer_calls",
-    "summarizer_prompt_tokens",
-    "summarizer_completion_tokens",
-    "summarizer_ms",
-    "ready",
-    "late",
-    "failed",
-];
+    /// Counts of messages, of the summary, of the calls that made it, and of the state in which it was needed.
+    const COUNTS: &'static [&'static str] = &[
+        "messages_summarized",
+        "messages_kept",
+        "split_turn",
+        "incremental",
+        "generation",
+        "summary_tokens",
+        "summary_chars",
+        "summarizer_calls",
+        "summarizer_prompt_tokens",
+        "summarizer_completion_tokens",
+        "summarizer_ms",
+        "ready",
+        "late",
+        "failed",
+    ];
+
+    fn check(&self, check: &mut OptionCheck<'_>) {
+        check.positive_share("prepare_at", self.prepare_at);
+        if let Some(ratio) = check.trigger.ratio
+            && self.prepare_at >= ratio
+            && self.wait.is_zero()
+        {
+            let problem = format!(
+                "{} is not below the trigger at {ratio}, and no request waits: no summary would ever be ready",
+                self.prepare_at
+            );
+            check.fail("prepare_at", problem);
+        }
+        check.share("extract_share", self.extract_share);
+        check.share("max_ungrounded", self.max_ungrounded);
+        check.at_least("refresh_every", self.refresh_every.into(), 1);
+        check.at_least("max_tokens", self.max_tokens, 64);
+        check.at_least("result_limit", self.result_limit as u64, 64);
+        for (at, rule) in self.files.iter().flatten().enumerate() {
+            if rule.argument.is_empty() {
+                check.fail(&format!("files.{at}.argument"), "is empty");
+            }
+        }
+    }
+
+    fn apply(&self, run: &Run<'_>, draft: &mut Draft<'_>) -> Result<Done, Stopped> {
+        apply(self, run.scope, draft, run.target, run.window, run.external)
+    }
+}
 
 /// Share of the room that a summary must stand for to be worth waiting for.
 const WORTH_ASKING: f64 = 0.05;
@@ -152,9 +184,12 @@ fn put(
     };
     let mut new = message(&[&summary.text])?;
     // What Baler adds must neither make the list miss its target nor outgrow its share of it.
-    let share = scale(goal.target, options.facts);
+    let share = scale(goal.target, options.extract_share);
     let limit = new.tokens + share.min(goal.room.saturating_sub(rest + new.tokens));
-    let touched = files(messages.get(..end).unwrap_or(messages), &options.artifacts);
+    let touched = files(
+        messages.get(..end).unwrap_or(messages),
+        options.file_rules(),
+    );
     let lists = MOST_FILES
         .iter()
         .map(|most| touched.told(*most))

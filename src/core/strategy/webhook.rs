@@ -1,21 +1,65 @@
 //! `webhook`: the span goes to a service of the operator's; its answer takes the span's place when it is valid and
-//! smaller. The core only asks and takes the answer; who posts and waits is the shell's business.
+//! smaller. The core only asks and takes the answer; the shell posts and waits.
+
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use crate::core::conversation::{Role, group};
 use crate::core::edit::Replacement;
 use crate::core::edit::is_ours;
 use crate::core::edit::{Draft, Target, Zone};
+use crate::core::strategy::options::{OptionCheck, Options, Run};
 use crate::core::strategy::scope::Scope;
 use crate::core::strategy::{Done, Need, Stopped};
 use crate::core::wire::chat::Message;
 
-/// Its name.
-pub(super) const NAME: &str = "webhook";
+/// The span goes to a service of the operator's, whose answer takes its place when it is valid.
+#[derive(Debug, Clone, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Webhook {
+    /// The address to which the span is posted: http or https.
+    pub url: String,
+    /// Time for the answer.
+    #[serde(with = "crate::core::text::duration")]
+    #[schemars(with = "String")]
+    pub timeout: Duration,
+    /// The longest answer, bytes.
+    pub max_bytes: usize,
+}
 
-/// What is asked.
+impl Default for Webhook {
+    fn default() -> Self {
+        Webhook {
+            url: String::new(),
+            timeout: Duration::from_secs(2),
+            max_bytes: 1 << 20,
+        }
+    }
+}
+
+impl Options for Webhook {
+    const NAME: &'static str = "webhook";
+    const COUNTS: &'static [&'static str] = &["discarded"];
+
+    fn check(&self, check: &mut OptionCheck<'_>) {
+        if self.timeout.is_zero() {
+            check.fail("timeout", "must be longer than nothing");
+        }
+        check.at_least("max_bytes", self.max_bytes as u64, 64);
+    }
+
+    fn apply(&self, run: &Run<'_>, draft: &mut Draft<'_>) -> Result<Done, Stopped> {
+        let answers = run.external.answers;
+        apply(run.webhook, run.scope, draft, run.target, answers)
+    }
+}
+
+/// A question to a webhook.
 #[derive(Debug)]
 pub struct WebhookRequest {
-    /// Which of the policy's webhooks.
+    /// The number of the webhook among those of the ladder, from 0.
     pub webhook: usize,
     /// The messages as they stand now, raw JSON.
     pub messages: Vec<String>,
@@ -25,7 +69,7 @@ pub struct WebhookRequest {
     pub tokens: u64,
 }
 
-/// What is known of the answer.
+/// The answer of a webhook, as far as it is known.
 #[derive(Debug, Clone, Default)]
 pub enum WebhookAnswer {
     /// Nobody was asked, and nobody can be: the step is passed over.

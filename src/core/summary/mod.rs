@@ -15,6 +15,7 @@
 
 mod cut;
 mod files;
+mod options;
 mod prompt;
 mod refine;
 mod transcript;
@@ -26,116 +27,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::core::conversation::Measure;
-use crate::core::conversation::scale;
 use crate::core::conversation::{Fingerprint, PrefixHash};
 
 pub use cut::PendingSummary;
 pub(in crate::core) use cut::{floor, next};
 pub(in crate::core) use files::files;
 pub use files::{FileAccess, FileRule};
+pub use options::{Options, Recent, SummaryRole};
 pub use prompt::{Limit, Manner, PROMPT, continued, request};
 pub use refine::{Chunk, ChunkPlan};
 pub use validate::{Accepted, Answer, Rejected, Terms, validate};
-
-/// The window that the defaults are made for, tokens.
-const USUAL_WINDOW: u64 = 128_000;
-/// Recent tokens that stay in a window of that size.
-const USUAL_KEEP: u64 = 20_000;
-/// Where windows are small, no less than this stays, or a quarter of the window.
-const LEAST_KEEP: u64 = 2_000;
-/// The share of the target that a summary may take: one in so many.
-const SUMMARY_SHARE: u64 = 4;
-/// Below this many tokens nothing can be summarised.
-const LEAST_SUMMARY: u64 = 256;
-
-/// The options of `summarize`.
-#[derive(Debug, Clone)]
-pub struct Options {
-    /// What stays as it is.
-    pub keep: Recent,
-    /// The share of window − reserve from which on a summary is prepared.
-    pub prepare_at: f64,
-    /// How long a request waits for a summary that is not ready.
-    pub wait: Duration,
-    /// The longest summary, tokens.
-    pub max_tokens: u64,
-    /// Updates after which a summary is made anew from the originals.
-    pub refresh_every: u32,
-    /// Characters of a result, or of a call's arguments, that are shown to the summariser.
-    pub result_limit: usize,
-    /// The share of the target for what Baler itself adds to a summary.
-    pub facts: f64,
-    /// The share of identifiers and numbers in a summary that may stand nowhere in its source.
-    pub max_ungrounded: f64,
-    /// The role of the message with the summary.
-    pub role: SummaryRole,
-    /// Which calls read and change files.
-    pub artifacts: Arc<[FileRule]>,
-}
-
-/// The newest part of a conversation that is not summarised: whatever any of these asks for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Recent {
-    /// Tokens; by the window when nothing at all is given.
-    pub tokens: Option<u64>,
-    /// Turns.
-    pub turns: Option<u64>,
-    /// Messages, rounded up to whole exchanges.
-    pub messages: Option<u64>,
-}
-
-/// Whose message a summary is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the names are the wire's")]
-pub enum SummaryRole {
-    User,
-    System,
-    Developer,
-}
-
-impl SummaryRole {
-    /// As it is written in a message.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            SummaryRole::User => "user",
-            SummaryRole::System => "system",
-            SummaryRole::Developer => "developer",
-        }
-    }
-}
-
-impl Options {
-    /// Recent tokens that stay in a window of which compaction leaves `target` tokens.
-    #[must_use]
-    pub fn keep_tokens(&self, window: u64, target: u64) -> u64 {
-        let least = LEAST_KEEP.min(window / 4);
-        let wanted = match self.keep {
-            Recent {
-                tokens: Some(tokens),
-                ..
-            } => tokens,
-            Recent {
-                turns: None,
-                messages: None,
-                ..
-            } => scale(USUAL_KEEP, ratio_of(window)).max(least),
-            Recent { .. } => 0,
-        };
-        wanted.min((target / 2).max(least))
-    }
-
-    /// The longest summary, tokens, where compaction leaves `target` tokens.
-    #[must_use]
-    pub fn summary_tokens(&self, target: u64) -> u64 {
-        self.max_tokens
-            .min((target / SUMMARY_SHARE).max(LEAST_SUMMARY))
-    }
-}
-
-fn ratio_of(window: u64) -> f64 {
-    crate::core::conversation::ratio(window, USUAL_WINDOW).min(1.0)
-}
 
 /// A summary of the first messages of a conversation, as a model wrote it and Baler checked it.
 #[derive(Debug, Clone, PartialEq)]
@@ -239,38 +140,4 @@ fn chain(measures: &[Measure], seed: &Fingerprint) -> Vec<Fingerprint> {
         digests.push(chain.digest());
     }
     digests
-}
-
-#[cfg(test)]
-mod tests {
-    use crate::config::{Sources, load};
-
-    #[test]
-    fn what_stays_and_how_long_a_summary_may_be_go_by_the_window() {
-        let sources = Sources {
-            ladder: Some(vec!["summarize".to_owned()]),
-            ..Sources::default()
-        };
-        let policy = load(&sources).unwrap().policies.remove(0);
-        let (_, options) = policy.summarize().unwrap();
-        for (window, reserve, keep, summary) in [
-            (1_000_000, 16_384, 20_000, 4_096),
-            (128_000, 16_384, 20_000, 4_096),
-            (64_000, 16_000, 10_000, 4_096),
-            (32_000, 8_000, 5_000, 3_000),
-            (8_192, 2_048, 2_000, 768),
-            (4_096, 1_024, 1_024, 384),
-        ] {
-            let budget = policy.budget(window);
-            assert_eq!(window - budget.room, reserve, "{window}");
-            assert_eq!(
-                (
-                    options.keep_tokens(window, budget.target),
-                    options.summary_tokens(budget.target)
-                ),
-                (keep, summary),
-                "{window}"
-            );
-        }
-    }
 }

@@ -7,6 +7,9 @@ mod rank;
 mod result;
 mod weigh;
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
 use crate::core::wire::chat::cache_control;
 use std::borrow::Cow;
 
@@ -20,28 +23,40 @@ use crate::core::conversation::Exchange;
 use crate::core::edit::Replacement;
 use crate::core::edit::Tag;
 use crate::core::edit::{Draft, Target, Zone};
-use crate::core::strategy::Done;
+use crate::core::strategy::options::{Options, Run};
 use crate::core::strategy::scope::Scope;
+use crate::core::strategy::{Done, Stopped};
 use crate::core::tokens::Encoding;
 use crate::core::wire::chat::Message;
 use crate::core::wire::chat::text_of;
 
-/// Its name.
-pub(super) const NAME: &str = "digest";
+/// Older exchanges become an extract of the values that later calls are likely to need.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Digest {}
 
-/// Below this many tokens a digest says nothing.
+impl Options for Digest {
+    const NAME: &'static str = "digest";
+    const COUNTS: &'static [&'static str] = &["lines", "lines_shown"];
+
+    fn apply(&self, run: &Run<'_>, draft: &mut Draft<'_>) -> Result<Done, Stopped> {
+        Ok(apply(run.scope, draft, run.target))
+    }
+}
+
+/// A digest of fewer tokens than this has no room for content.
 const LEAST_TOKENS: u64 = 48;
 /// The share of the target that a digest may take where nothing is left of it: one in so many.
 const LEAST_SHARE: u64 = 8;
-/// Exchanges whose texts say what the conversation is about now.
+/// The newest exchanges, whose texts show the present subject of the conversation.
 const RECENT: usize = 3;
-/// Lines from which on there is something to choose.
+/// A result with fewer lines than this leaves nothing to choose.
 const LEAST_LINES: usize = 8;
-/// The same for lines of JSON, of which each is a value with its key: what is no line of its own is cut off amidst.
+/// The same for JSON, where each line is a value with its key: a value that is not a line of its own is cut in the middle.
 const LEAST_MEMBERS: usize = 3;
-/// What may stay unused of the target.
+/// Tokens of the target that may stay unused.
 const SLACK_TOKENS: u64 = 4;
-/// Tries to meet the target.
+/// Attempts to meet the target.
 const TRIES: usize = 4;
 
 pub(super) fn apply(scope: &Scope, draft: &mut Draft<'_>, goal: Target) -> Done {
