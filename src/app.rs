@@ -179,7 +179,7 @@ pub fn describe(policy: &Policy) -> String {
     format!(
         "{}: mode {}, window {window}, reserve {}, acts at {}, ladder {}",
         policy.name,
-        policy.mode.as_str(),
+        policy.delivery.mode.as_str(),
         policy.reserve,
         if trigger.is_empty() {
             "overflow".to_owned()

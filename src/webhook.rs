@@ -7,8 +7,7 @@ use http_body_util::{BodyExt, Limited};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use crate::core::policy::Webhook;
-use crate::core::strategy::{WebhookAnswer, WebhookRequest};
+use crate::core::strategy::{Webhook, WebhookAnswer, WebhookRequest};
 use crate::observe::Metrics;
 use crate::upstream::Upstream;
 

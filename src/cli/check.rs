@@ -46,7 +46,7 @@ pub(super) fn run(flags: CheckFlags) -> anyhow::Result<ExitCode> {
 /// Prints every key of a policy with its value, the numbers that follow from them in the policy's
 /// window (`default_window` where the window depends on the model), and the ladder.
 fn explain(policy: &Policy, discovers: bool, out: &mut impl Write) -> std::io::Result<()> {
-    if let Some(Json::Object(keys)) = Json::parse(&policy.options) {
+    if let Some(Json::Object(keys)) = Json::parse(&policy.delivery.options) {
         for (key, value) in keys
             .iter()
             .filter(|(key, _)| !matches!(key.as_str(), "name" | "ladder"))
@@ -64,7 +64,7 @@ fn explain(policy: &Policy, discovers: bool, out: &mut impl Write) -> std::io::R
     writeln!(
         out,
         "  mode {}, window {window}, room for the prompt {room}",
-        policy.mode.as_str()
+        policy.delivery.mode.as_str()
     )?;
     if policy.window == Window::Auto {
         windows(policy, discovers, out)?;
@@ -134,7 +134,8 @@ fn explain(policy: &Policy, discovers: bool, out: &mut impl Write) -> std::io::R
         "  keeps the newest {tokens} tokens, {turns} turns, {exchanges} exchanges"
     )?;
     for (at, step) in policy.ladder.iter().enumerate() {
-        writeln!(out, "  step {}: {}", at + 1, step.options)?;
+        let step = serde_json::to_string(step)?;
+        writeln!(out, "  step {}: {step}", at + 1)?;
     }
     Ok(())
 }
@@ -191,7 +192,7 @@ fn windows(policy: &Policy, discovers: bool, out: &mut impl Write) -> std::io::R
         "  window by model: {asked}the table of known models; else {}",
         policy.default_window
     )?;
-    let Some(options) = Json::parse(&policy.options) else {
+    let Some(options) = Json::parse(&policy.delivery.options) else {
         return Ok(());
     };
     let Some(Json::List(models)) = options.get("models") else {

@@ -1,9 +1,14 @@
 //! The numbers that a decision compares with, and amounts of tokens as operators write them.
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
 use crate::core::conversation::scale;
 
-/// A number of tokens, absolute or as a share of something.
-#[derive(Debug, Clone, Copy, PartialEq)]
+/// A number of tokens: `{ tokens = 50000 }`, or as a share of window − reserve: `{ ratio = 0.5 }`.
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(try_from = "AmountKeys", rename_all = "snake_case")]
+#[schemars(with = "AmountKeys")]
 pub enum Amount {
     /// This many tokens.
     Tokens(u64),
@@ -11,8 +16,43 @@ pub enum Amount {
     Ratio(f64),
 }
 
+/// A number of tokens: one of the two keys.
+#[derive(Default, Deserialize, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+#[schemars(rename = "Amount")]
+struct AmountKeys {
+    /// Share of window − reserve, 0 to 1.
+    ratio: Option<f64>,
+    /// Tokens.
+    tokens: Option<u64>,
+}
+
+impl TryFrom<AmountKeys> for Amount {
+    type Error = String;
+
+    fn try_from(keys: AmountKeys) -> Result<Self, Self::Error> {
+        match keys {
+            AmountKeys {
+                ratio: Some(ratio),
+                tokens: None,
+            } if !(0.0..=1.0).contains(&ratio) => {
+                Err(format!("ratio {ratio} is not between 0 and 1"))
+            }
+            AmountKeys {
+                ratio: Some(ratio),
+                tokens: None,
+            } => Ok(Amount::Ratio(ratio)),
+            AmountKeys {
+                ratio: None,
+                tokens: Some(tokens),
+            } => Ok(Amount::Tokens(tokens)),
+            _ => Err("takes one of ratio and tokens".to_owned()),
+        }
+    }
+}
+
 impl Amount {
-    /// The tokens meant, given the whole that a ratio is a share of.
+    /// The amount in tokens, where `whole` is what a ratio is a share of.
     #[must_use]
     pub fn of(self, whole: u64) -> u64 {
         match self {

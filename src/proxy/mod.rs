@@ -237,7 +237,7 @@ impl Proxy {
         let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
         let policies = || self.config.policies.iter().enumerate();
         let named = header(read::POLICY).and_then(|name| {
-            policies().find(|(_, policy)| policy.selectable && policy.name == name)
+            policies().find(|(_, policy)| policy.delivery.selectable && policy.name == name)
         });
         named.or_else(|| policies().find(|(_, policy)| policy.matches(model, path, header)))
     }
@@ -371,7 +371,7 @@ async fn inspect(
         policy.window_by(model.as_deref(), proxy.windows.discovered(model.as_deref()));
     let opted_out = match () {
         () if mode_override == ModeOverride::Off => Some("header"),
-        () if policy.mode == Mode::Off => Some("policy"),
+        () if policy.delivery.mode == Mode::Off => Some("policy"),
         () if is_encoded(&parts.headers) => Some("encoded_body"),
         () => None,
     };
@@ -397,8 +397,7 @@ async fn inspect(
                 described(&parts.headers, when.reads_headers())
             }),
         answers: policy
-            .webhooks
-            .iter()
+            .webhooks()
             .map(|_| strategy::WebhookAnswer::Unasked)
             .collect(),
         occasion: None,
@@ -415,12 +414,12 @@ async fn inspect(
         && proxy
             .ledger
             .may_gate(&plan::checkpoint_seed(proxy, &request, policy, window));
-    let injects = policy.include_usage
-        && policy.mode == Mode::Enforce
+    let injects = policy.delivery.include_usage
+        && policy.delivery.mode == Mode::Enforce
         && mode_override != ModeOverride::Observe;
     let mut head = headers::head(proxy.upstream(context)?, parts)?;
     let summarize = policy.summarize().filter(|_| {
-        policy.mode == Mode::Enforce
+        policy.delivery.mode == Mode::Enforce
             && mode_override != ModeOverride::Observe
             && opted_out.is_none()
     });
@@ -491,7 +490,7 @@ async fn inspect(
             factor: learned.factor,
         }));
     }
-    let on_error = policy.on_error;
+    let on_error = policy.delivery.on_error;
     let spare = request.clone();
     let (mut waited_for_others, mut summary) = (Duration::ZERO, None);
     let mut pieces = match plan::ask(proxy, context.worker, request).await {
@@ -596,7 +595,7 @@ async fn answer_or_rescue(
     again: RetryableRequest<'_>,
     begun: Begun,
 ) -> Result<Answered, ProxyError> {
-    let observed = again.request.observe || again.policy.mode == Mode::Observe;
+    let observed = again.request.observe || again.policy.delivery.mode == Mode::Observe;
     let thought = context
         .decision
         .as_ref()

@@ -53,11 +53,11 @@ pub(super) async fn rescue(
             outcome,
         )
     };
-    if !again.policy.rescue {
+    if !again.policy.delivery.rescue {
         tell(Rescue::Off);
         return Ok(refused);
     }
-    let smaller_reply = if again.policy.fit_output {
+    let smaller_reply = if again.policy.delivery.fit_output {
         with_smaller_reply(context, &again, &overflow)
     } else {
         None
@@ -80,7 +80,7 @@ pub(super) async fn rescue(
             }
             None => {
                 tell(Rescue::Unfit);
-                return if again.policy.on_unfit == OnUnfit::Reject {
+                return if again.policy.delivery.on_unfit == OnUnfit::Reject {
                     Err(ProxyError::Unfit)
                 } else {
                     Ok(refused)

@@ -150,7 +150,7 @@ pub(super) async fn ask(
         match *asked {
             Need::Webhook(asked) => {
                 let (Some(webhook), Some(answer)) = (
-                    policy.webhooks.get(asked.webhook),
+                    policy.webhooks().nth(asked.webhook),
                     request.answers.get_mut(asked.webhook),
                 ) else {
                     return Err(Failure::Panic);
@@ -346,7 +346,7 @@ fn conclude(
     plan: Plan,
     seeds: Seeds,
 ) -> Planned {
-    let observe = request.observe || policy.mode == Mode::Observe;
+    let observe = request.observe || policy.delivery.mode == Mode::Observe;
     if plan.replayed {
         &proxy.metrics.checkpoint_hits
     } else {
@@ -369,7 +369,7 @@ fn conclude(
         proxy.metrics.unfit.inc();
     }
     let decision = decision(&plan, observe, session, seeds);
-    let refused = unfit && policy.on_unfit == OnUnfit::Reject && !observe;
+    let refused = unfit && policy.delivery.on_unfit == OnUnfit::Reject && !observe;
     let edited = plan.edited() && !observe;
     let body = edited.then(|| pieces(&request.body, &session.render(&plan.edits)));
     if let Some((prefix, checkpoint)) = plan.checkpoint {

@@ -1005,7 +1005,7 @@ async fn one_tenants_summary_is_not_anothers() {
 async fn the_summary_is_whose_message_the_policy_says() {
     let (upstream_address, log) = upstream(|_| completion(SUMMARY, "stop")).await;
     let baler = Baler::start(
-        &policy("role = \"developer\", facts = 0.0, max_tokens = 300"),
+        &policy("role = \"developer\", extract_share = 0.0, max_tokens = 300"),
         upstream_address,
     )
     .await;
@@ -1031,7 +1031,9 @@ async fn turns_or_messages_say_what_is_not_summarised() {
     ] {
         let (upstream_address, log) = upstream(|_| completion(SUMMARY, "stop")).await;
         let baler = Baler::start(
-            &policy(&format!("wait = \"15s\", facts = 0.0, keep = {{ {keep} }}")),
+            &policy(&format!(
+                "wait = \"15s\", extract_share = 0.0, keep = {{ {keep} }}"
+            )),
             upstream_address,
         )
         .await;

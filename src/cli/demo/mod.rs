@@ -28,6 +28,7 @@ use crate::cli::DemoFlags;
 use crate::config;
 use crate::config::raw;
 use crate::core::conversation::{ratio, scale};
+use crate::core::policy::Window;
 use crate::server;
 use crate::server::{Bounds, Worker};
 
@@ -232,7 +233,7 @@ async fn start_baler(
     raw.admin.address = "127.0.0.1:0".to_owned();
     raw.policy = vec![raw::Policy {
         name: "demo".to_owned(),
-        window: raw::Window::Tokens(upstream::WINDOW),
+        window: Window::Tokens(upstream::WINDOW),
         reserve: 1_000,
         ..raw::Policy::default()
     }];

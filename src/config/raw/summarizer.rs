@@ -1,13 +1,18 @@
 //! `[summarizer]` as an operator writes it.
 
+use std::collections::BTreeMap;
+use std::time::Duration;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+use crate::core::summary::Limit;
 
 /// `[summarizer]`
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Summarizer {
-    /// Base URL of another OpenAI-compatible API; the upstream itself, with the request's own credentials, when not given.
+    /// Base URL of another OpenAI-compatible API; when not given the upstream itself, with the request's own credentials.
     pub url: Option<String>,
     /// The model; the request's when not given.
     pub model: Option<String>,
@@ -16,62 +21,59 @@ pub struct Summarizer {
     /// Environment variable with the API key.
     pub api_key_env: Option<String>,
     /// Further headers.
-    pub headers: std::collections::BTreeMap<String, String>,
-    /// "transcript": the messages as quoted data, in a conversation of their own. "suffix": the client's own list and behind
-    /// it the instruction, which the upstream's prompt cache makes cheap; only without `url` and `model`.
+    pub headers: BTreeMap<String, String>,
+    /// "transcript": the messages as quoted data, in a conversation of their own. "suffix": the client's own list and the
+    /// instruction after it, which the upstream's prompt cache makes cheap; only without `url` and `model`.
     pub style: Style,
     /// File with instructions for the summariser that replace the built-in ones (`config/summarize.md`).
     pub prompt_file: Option<String>,
     /// The field that limits an answer: "max_completion_tokens" or "max_tokens".
-    pub limit_field: LimitField,
+    pub limit_field: Limit,
     /// Sampling temperature; negative to leave it to the model. Not sent to models that are known to refuse it.
     pub temperature: f64,
     /// Further fields of the request, such as `{ reasoning_effort = "low" }`.
-    pub parameters: std::collections::BTreeMap<String, serde_json::Value>,
+    pub parameters: BTreeMap<String, serde_json::Value>,
     /// Context length of the summariser, tokens; by its model when not given.
     pub window: Option<u64>,
     /// Time for one call.
-    pub timeout: String,
-    /// The longest wait before the one retry after 429, 5xx and timeouts, `retry-after` included; one that asks for more is
-    /// not retried.
-    pub retry_after_at_most: String,
-    /// How long a conversation whose summary failed is left alone.
-    pub failure_lifetime: String,
-    /// Failures in a row after which nobody is asked for a while.
+    #[serde(with = "crate::core::text::duration")]
+    #[schemars(with = "String")]
+    pub timeout: Duration,
+    /// The longest wait before the one retry after 429, 5xx and timeouts, `retry-after` included. A call whose
+    /// `retry-after` is longer is not retried.
+    #[serde(with = "crate::core::text::duration")]
+    #[schemars(with = "String")]
+    pub retry_after_at_most: Duration,
+    /// Time without a new attempt after the summary of a conversation failed.
+    #[serde(with = "crate::core::text::duration")]
+    #[schemars(with = "String")]
+    pub failure_lifetime: Duration,
+    /// Failures in a row after which no calls are made for a while.
     pub breaker_failures: u32,
-    /// For how long.
-    pub breaker_pause: String,
+    /// The length of that while.
+    #[serde(with = "crate::core::text::duration")]
+    #[schemars(with = "String")]
+    pub breaker_pause: Duration,
     /// Summaries being made at a time.
-    pub concurrency: u64,
-    /// Of these, for one tenant.
-    pub concurrency_per_tenant: u64,
+    pub concurrency: usize,
+    /// Summaries being made at a time for one tenant.
+    pub concurrency_per_tenant: usize,
     /// Calls a minute at most.
-    pub max_calls_per_minute: u64,
-    /// Tokens that summaries may cost, as a share of a tenant's prompt tokens that were forwarded, and one window
-    /// beyond that.
+    pub max_calls_per_minute: usize,
+    /// Tokens that summaries may cost, as a share of a tenant's prompt tokens that were forwarded; one window more is free.
     pub max_share: f64,
     /// The longest answer, bytes.
-    pub max_bytes: u64,
+    pub max_bytes: usize,
 }
 
 /// `summarizer.style`
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Style {
-    /// Quoted.
+    /// The messages as quoted data.
     Transcript,
     /// The client's own list, continued.
     Suffix,
-}
-
-/// `summarizer.limit_field`
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum LimitField {
-    /// The newer one.
-    MaxCompletionTokens,
-    /// The older one.
-    MaxTokens,
 }
 
 impl Default for Summarizer {
@@ -81,18 +83,18 @@ impl Default for Summarizer {
             model: None,
             api_key_file: None,
             api_key_env: None,
-            headers: std::collections::BTreeMap::new(),
+            headers: BTreeMap::new(),
             style: Style::Transcript,
             prompt_file: None,
-            limit_field: LimitField::MaxCompletionTokens,
+            limit_field: Limit::MaxCompletionTokens,
             temperature: 0.0,
-            parameters: std::collections::BTreeMap::new(),
+            parameters: BTreeMap::new(),
             window: None,
-            timeout: "60s".to_owned(),
-            retry_after_at_most: "20s".to_owned(),
-            failure_lifetime: "1m".to_owned(),
+            timeout: Duration::from_secs(60),
+            retry_after_at_most: Duration::from_secs(20),
+            failure_lifetime: Duration::from_mins(1),
             breaker_failures: 3,
-            breaker_pause: "1m".to_owned(),
+            breaker_pause: Duration::from_mins(1),
             concurrency: 8,
             concurrency_per_tenant: 2,
             max_calls_per_minute: 60,

@@ -1,15 +1,17 @@
 //! The zones of a conversation: head, span and tail, and the exchanges that were condensed already.
 
-use globset::GlobSet;
-use regex::Regex;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use super::edits::Edit;
 use super::measured::{MeasuredConversation, last_user};
 use super::synthetic::is_synthetic;
 use crate::core::conversation::{Entry, Exchange, Kind, Size};
+use crate::core::text::{NamePatterns, TextPattern};
 
-/// The newest part of the conversation that stays as it is: the most that any of these asks for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// How much of the newest part of the conversation stays unchanged: the most that any of these keys asks for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
 pub struct Keep {
     /// Exchanges up to this many tokens.
     pub tokens: u64,
@@ -19,31 +21,40 @@ pub struct Keep {
     pub exchanges: u64,
 }
 
-/// Messages that stay, wherever they are.
-#[derive(Debug, Clone, Default)]
+/// Messages that stay unchanged wherever they stand.
+#[derive(Debug, Clone, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
 pub struct Pin {
-    /// The first user message: the task.
+    /// The first user message: most often the task.
     pub first_user: bool,
-    /// Exchanges that call a tool of such a name.
-    pub tools: Option<GlobSet>,
-    /// Exchanges with a text that matches.
-    pub text: Option<Regex>,
+    /// Exchanges that call a tool with such a name; `*` and `?` are wild.
+    pub tools: NamePatterns,
+    /// Messages whose text matches this regular expression.
+    pub text: Option<TextPattern>,
+}
+
+impl Default for Pin {
+    fn default() -> Self {
+        Pin {
+            first_user: true,
+            tools: NamePatterns::default(),
+            text: None,
+        }
+    }
 }
 
 impl Pin {
     fn holds(&self, messages: &[Entry<'_>]) -> bool {
-        let names_tool = |globs: &GlobSet| {
-            messages
-                .iter()
-                .flat_map(Entry::calls)
-                .any(|call| call.legacy.is_none() && globs.is_match(call.name.as_ref()))
+        let mut calls = messages
+            .iter()
+            .flat_map(Entry::calls)
+            .filter(|call| call.legacy.is_none());
+        let has_text = |pattern: &TextPattern| {
+            let mut texts = messages.iter().flat_map(Entry::texts);
+            texts.any(|text| pattern.is_match(&text))
         };
-        let has_text = |pattern: &Regex| {
-            messages
-                .iter()
-                .any(|entry| entry.texts().iter().any(|text| pattern.is_match(text)))
-        };
-        self.tools.as_ref().is_some_and(names_tool) || self.text.as_ref().is_some_and(has_text)
+        calls.any(|call| self.tools.is_match(&call.name))
+            || self.text.as_ref().is_some_and(has_text)
     }
 }
 

@@ -3,8 +3,12 @@
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-/// Prices of prompt tokens, as multiples of the price of an uncached token.
-#[derive(Debug, Clone, Copy, PartialEq)]
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Prices of prompt tokens, as multiples of an uncached one.
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
 pub struct Prices {
     /// Price of a token that is read from the prompt cache.
     pub cache_read: f64,
@@ -12,7 +16,16 @@ pub struct Prices {
     pub cache_write: f64,
 }
 
-/// One row of the table.
+impl Default for Prices {
+    fn default() -> Self {
+        Prices {
+            cache_read: 0.1,
+            cache_write: 1.0,
+        }
+    }
+}
+
+/// What is known of one model.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Model {
     /// Context length, tokens.

@@ -1,8 +1,8 @@
-//! Which requests a policy is for.
+//! The requests that a policy applies to.
 
 use globset::{GlobMatcher, GlobSet};
 
-/// Whom a policy is for. Empty lists match everything.
+/// The requests that a policy applies to. `None` and an empty list match everything.
 #[derive(Debug, Clone, Default)]
 pub struct Matcher {
     /// Model globs.
@@ -11,4 +11,25 @@ pub struct Matcher {
     pub paths: Option<GlobSet>,
     /// Header names (lower case) and globs for their value; all must match.
     pub headers: Vec<(String, GlobMatcher)>,
+}
+
+impl Matcher {
+    /// Whether a request with this model, path and these headers matches.
+    #[must_use]
+    pub fn matches<'h>(
+        &self,
+        model: Option<&str>,
+        path: &str,
+        header: impl Fn(&str) -> Option<&'h str>,
+    ) -> bool {
+        let any_or = |globs: &Option<GlobSet>, text: &str| {
+            globs.as_ref().is_none_or(|globs| globs.is_match(text))
+        };
+        any_or(&self.models, model.unwrap_or_default())
+            && any_or(&self.paths, path)
+            && self
+                .headers
+                .iter()
+                .all(|(name, glob)| header(name).is_some_and(|value| glob.is_match(value)))
+    }
 }

@@ -1,8 +1,13 @@
 //! When a policy acts, and which trigger fired.
 
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
 use crate::core::conversation::{Size, scale};
 
-/// When a policy acts: any of these. All compare with "at least".
+/// When a policy acts: at the first of these that is reached.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Trigger {
     /// Share of window − reserve.
@@ -13,6 +18,27 @@ pub struct Trigger {
     pub messages: Option<u64>,
     /// User messages.
     pub turns: Option<u64>,
+}
+
+/// A lower trigger for conversations without a request for a while.
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct IdleTrigger {
+    /// Time without a request after which the provider's prompt cache is cold.
+    #[serde(with = "crate::core::text::duration")]
+    #[schemars(with = "String")]
+    pub after: Duration,
+    /// Share of window − reserve.
+    pub ratio: f64,
+}
+
+impl Default for IdleTrigger {
+    fn default() -> Self {
+        IdleTrigger {
+            after: Duration::from_mins(10),
+            ratio: 0.5,
+        }
+    }
 }
 
 /// Which trigger fired; the metric label `reason`.
@@ -66,7 +92,7 @@ impl Reason {
 }
 
 impl Trigger {
-    /// The first trigger that `size` reaches, given window − reserve. What exceeds the room fires whatever was configured.
+    /// The first trigger that `size` reaches, given window − reserve (`room`). A size above the room always fires.
     #[must_use]
     pub fn fires(&self, size: Size, room: u64) -> Option<Reason> {
         let reached = |limit: Option<u64>, value: u64| limit.is_some_and(|limit| value >= limit);

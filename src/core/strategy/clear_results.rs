@@ -1,17 +1,21 @@
 //! `clear_results`: the oldest tool results become a placeholder until the target is met.
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::need::Stopped;
+use super::options::{Options, Run};
+use super::report::Done;
 use super::scope::Scope;
 use crate::core::conversation::{BlockId, Exchange};
 use crate::core::edit::{Draft, Replacement, Target};
 
-/// Its name.
-pub(super) const NAME: &str = "clear_results";
-
 /// Every placeholder begins so; a result that does is never cleared again.
 const MARK: &str = "[old tool result cleared to save context";
 
-/// Options.
-#[derive(Debug, Clone)]
+/// Old tool results become a placeholder.
+#[derive(Debug, Clone, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
 pub struct ClearResults {
     /// The newest results that stay, wherever they stand.
     pub keep: usize,
@@ -23,7 +27,26 @@ pub struct ClearResults {
     pub clear_at_least: u64,
 }
 
-/// One change to one message, and the tokens that it saves.
+impl Default for ClearResults {
+    fn default() -> Self {
+        ClearResults {
+            keep: 3,
+            keep_tokens: 0,
+            clear_inputs: false,
+            clear_at_least: 0,
+        }
+    }
+}
+
+impl Options for ClearResults {
+    const NAME: &'static str = "clear_results";
+
+    fn apply(&self, run: &Run<'_>, draft: &mut Draft<'_>) -> Result<Done, Stopped> {
+        Ok(apply(self, run.scope, draft, run.target).into())
+    }
+}
+
+/// One change to one message, and what it saves.
 struct Clearing {
     at: usize,
     new: Replacement,

@@ -4,42 +4,63 @@
 use std::borrow::Cow;
 use std::collections::HashSet;
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
 use super::collapse_errors;
 use super::label::{Limits, clipped, of_call};
+use super::need::Stopped;
+use super::options::{Options, Run};
 use super::report::Done;
 use super::scope::Scope;
 use crate::core::conversation::{Author, BlockId, Entry, Exchange, Kind, Media, ToolResult};
 use crate::core::edit::{Draft, Tag, Target, Zone};
 use crate::core::text::{failure_line, is_failure};
 
-/// Its name.
-pub(super) const NAME: &str = "coalesce";
-
-/// The counts in its report.
-pub(super) const DETAILS: [&str; 8] = [
-    "turns",
-    "calls_total",
-    "calls_shown",
-    "calls_dropped",
-    "outputs_total",
-    "outputs_shown",
-    "outputs_dropped",
-    "errors_collapsed",
-];
-
-/// Options.
-#[derive(Debug, Clone, Copy)]
+/// Older turns become one user message: a transcript of the user's questions, the calls and their outputs.
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
 pub struct Coalesce {
-    /// Newest calls that are shown.
+    /// The newest calls that are shown; the rest is counted.
     pub tool_call_limit: usize,
-    /// Newest outputs that are shown.
+    /// The newest outputs that are shown; the rest is counted.
     pub output_limit: usize,
-    /// Items shown of lists and objects in arguments.
+    /// Items shown of a list or object in arguments.
     pub items: usize,
-    /// Characters shown of texts in arguments.
+    /// Characters shown of a text in arguments.
     pub argument_chars: usize,
     /// Characters shown of an output or a message.
     pub chars: usize,
+}
+
+impl Default for Coalesce {
+    fn default() -> Self {
+        Coalesce {
+            tool_call_limit: 20,
+            output_limit: 15,
+            items: 3,
+            argument_chars: 80,
+            chars: 400,
+        }
+    }
+}
+
+impl Options for Coalesce {
+    const NAME: &'static str = "coalesce";
+    const COUNTS: &'static [&'static str] = &[
+        "turns",
+        "calls_total",
+        "calls_shown",
+        "calls_dropped",
+        "outputs_total",
+        "outputs_shown",
+        "outputs_dropped",
+        "errors_collapsed",
+    ];
+
+    fn apply(&self, run: &Run<'_>, draft: &mut Draft<'_>) -> Result<Done, Stopped> {
+        Ok(apply(self, run.scope, draft, run.target))
+    }
 }
 
 /// A failure that still stands is shown at so many times the length of other outputs.
@@ -300,6 +321,9 @@ fn shown(options: &Coalesce, pieces: &[Piece], turns: usize, overcome: usize) ->
         limited.outputs_dropped,
         overcome,
     ];
-    let details = DETAILS.into_iter().zip(counts.map(|count| count as u64));
+    let details = Coalesce::COUNTS
+        .iter()
+        .copied()
+        .zip(counts.map(|count| count as u64));
     (lines.join("\n"), details.collect())
 }

@@ -3,19 +3,35 @@
 
 use std::collections::HashSet;
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
 use super::label::clipped;
+use super::need::Stopped;
+use super::options::{Options, Run};
 use super::report::Done;
 use super::scope::Scope;
 use crate::core::conversation::{BlockId, Entry, Exchange};
 use crate::core::edit::Draft;
 use crate::core::text::{failure_line, is_failure};
 
-/// Its name.
-pub(super) const NAME: &str = "collapse_errors";
+/// Failed calls that the same tool later made without failing shrink to a line.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct CollapseErrors {}
+
+impl Options for CollapseErrors {
+    const NAME: &'static str = "collapse_errors";
+    const COUNTS: &'static [&'static str] = &["errors_collapsed"];
+
+    fn apply(&self, run: &Run<'_>, draft: &mut Draft<'_>) -> Result<Done, Stopped> {
+        Ok(apply(run.scope, draft))
+    }
+}
 
 /// The beginning of a collapsed failure, which is not collapsed again.
 const MARK: &str = "[failed, overcome later: ";
-/// Characters shown of the error.
+/// Characters shown of the failure.
 const LINE_CHARS: usize = 160;
 
 pub(super) fn apply(scope: &Scope, draft: &mut Draft<'_>) -> Done {

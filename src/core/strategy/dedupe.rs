@@ -3,13 +3,16 @@
 use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
 use super::label;
+use super::need::Stopped;
+use super::options::{Options, Run};
+use super::report::Done;
 use super::scope::Scope;
 use crate::core::conversation::BlockId;
 use crate::core::edit::Draft;
-
-/// Its name.
-pub(super) const NAME: &str = "dedupe";
 
 /// Lines that must agree before a run of them is looked at.
 const WINDOW: usize = 4;
@@ -18,14 +21,29 @@ const REFERENCE: &str = "[the same as the newer result of ";
 /// A run shorter than this is not worth its reference (bytes).
 const LEAST_BYTES: usize = 160;
 
-/// Options.
-#[derive(Debug, Clone, Copy)]
+/// Repeated results and blocks become a reference to their newest copy.
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
 pub struct Dedupe {
-    /// Compare runs of lines too.
+    /// Whether runs of lines are compared too, not only whole results.
     pub blocks: bool,
 }
 
-/// The place of a copy: the text's index and the line.
+impl Default for Dedupe {
+    fn default() -> Self {
+        Dedupe { blocks: true }
+    }
+}
+
+impl Options for Dedupe {
+    const NAME: &'static str = "dedupe";
+
+    fn apply(&self, run: &Run<'_>, draft: &mut Draft<'_>) -> Result<Done, Stopped> {
+        Ok(apply(*self, run.scope, draft).into())
+    }
+}
+
+/// Where a copy stands: the text's index and the line.
 type Place = (usize, usize);
 
 /// The texts that were seen, newest first.

@@ -1,10 +1,13 @@
 //! The run down a ladder: each step makes the span smaller until the target is met.
 
 use super::need::{ExternalInputs, Stopped};
+use super::options::Run;
 use super::oversize;
 use super::report::{Done, Report};
 use super::role_alternation;
 use super::step::Step;
+use super::table::Strategy;
+use super::webhook::Webhook;
 use crate::core::Cancel;
 use crate::core::edit::{Draft, Target};
 
@@ -43,14 +46,21 @@ pub fn descend(
     if first.acted() {
         reports.push(first);
     }
-    for step in ladder {
+    for (at, step) in ladder.iter().enumerate() {
         cancel.check()?;
         if target.met(draft.size()) {
             break;
         }
         let strategy = &step.strategy;
-        let run = |draft: &mut Draft<'_>| step.apply(draft, target, window, outside);
-        reports.push(reported(strategy.name(), strategy.details(), draft, run)?);
+        let run = Run {
+            scope: &step.scope,
+            target,
+            window,
+            webhook: webhooks(ladder.get(..at).unwrap_or_default()).count(),
+            external: outside,
+        };
+        let apply = |draft: &mut Draft<'_>| strategy.apply(&run, draft);
+        reports.push(reported(strategy.name(), strategy.counts(), draft, apply)?);
     }
     if alternates {
         role_alternation::insert_fillers(draft);
@@ -62,6 +72,14 @@ pub fn descend(
         })?);
     }
     Ok(reports)
+}
+
+/// The options of the `webhook` steps of a ladder, in order.
+pub fn webhooks(ladder: &[Step]) -> impl Iterator<Item = &Webhook> {
+    ladder.iter().filter_map(|step| match &step.strategy {
+        Strategy::Webhook(webhook) => Some(webhook),
+        _ => None,
+    })
 }
 
 /// Runs one step, and reports it.

@@ -1,22 +1,43 @@
 //! `minify`: tool results and arguments in fewer tokens and with nothing lost. JSON loses its white space, lists of like objects
 //! become tables, and other text loses terminal noise.
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::need::Stopped;
+use super::options::{Options, Run};
+use super::report::Done;
 use super::scope::Scope;
 use crate::core::conversation::Speaker;
 use crate::core::edit::Draft;
 use crate::core::json::Json;
 use crate::core::text::{shortest, without_noise};
 
-/// Its name.
-pub(super) const NAME: &str = "minify";
-
-/// Options.
-#[derive(Debug, Clone, Copy)]
+/// JSON results lose their white space, lists of like objects become tables, and terminal noise goes from other results.
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
 pub struct Minify {
-    /// Write JSON shorter.
+    /// Whether JSON is written shorter.
     pub json: bool,
-    /// Remove terminal noise.
+    /// Whether terminal escapes, progress lines, trailing blanks and repeated lines go.
     pub text: bool,
+}
+
+impl Default for Minify {
+    fn default() -> Self {
+        Minify {
+            json: true,
+            text: true,
+        }
+    }
+}
+
+impl Options for Minify {
+    const NAME: &'static str = "minify";
+
+    fn apply(&self, run: &Run<'_>, draft: &mut Draft<'_>) -> Result<Done, Stopped> {
+        Ok(apply(*self, run.scope, draft).into())
+    }
 }
 
 pub(super) fn apply(options: Minify, scope: &Scope, draft: &mut Draft<'_>) -> u64 {

@@ -1,18 +1,22 @@
-//! The ladder: strategies in the policy's order, each making the span smaller until the target is met.
+//! The ladder: strategies in the policy's order, each of which makes the span smaller until the target is met.
 //!
-//! A strategy is a pure function of its options and a [`Draft`](crate::core::edit::Draft): it looks at the span only, leaves
-//! calls and results together, and changes nothing when it is applied to its own output. It reads entries and edits them
-//! by meaning, and knows no field of any wire format.
+//! To add a strategy: a file here (its options, with the trait `Options`, and one function over a
+//! [`Draft`](crate::core::edit::Draft)), a line in `table.rs`, a test file, and a paragraph in `config/strategies.md`. A
+//! strategy is a pure function of its options and the draft. It looks at the span only, leaves calls and results together,
+//! and changes nothing when it is applied to its own output. It reads entries and edits them by meaning, and knows no
+//! field of any wire format.
 
 mod clear_results;
 mod coalesce;
 mod collapse_errors;
 mod dedupe;
 mod digest;
+mod keys;
 mod label;
 mod ladder;
 mod minify;
 mod need;
+mod options;
 mod oversize;
 mod report;
 mod role_alternation;
@@ -21,6 +25,7 @@ mod sliding_window;
 mod step;
 mod strip;
 mod summarize;
+mod table;
 mod token_budget;
 mod trim_results;
 mod truncate;
@@ -28,16 +33,22 @@ mod webhook;
 
 pub use clear_results::ClearResults;
 pub use coalesce::Coalesce;
+pub use collapse_errors::CollapseErrors;
 pub use dedupe::Dedupe;
-pub use ladder::descend;
+pub use digest::Digest;
+pub use ladder::{descend, webhooks};
 pub use minify::Minify;
 pub use need::{ExternalInputs, Need, Stopped, WebhookAnswer, WebhookRequest};
+pub use options::{OptionCheck, TriggerLimits};
 pub use oversize::NAME as OVERSIZE;
 pub use report::Report;
 pub use scope::Scope;
 pub use sliding_window::SlidingWindow;
-pub use step::{Step, Strategy};
+pub use step::Step;
 pub use strip::Strip;
+pub use summarize::Summarize;
+pub use table::Strategy;
 pub use token_budget::TokenBudget;
 pub use trim_results::{Outline, Pick, Sample, TrimResults};
-pub use truncate::Truncate;
+pub use truncate::{Truncate, Unit};
+pub use webhook::Webhook;

@@ -1,18 +1,21 @@
-//! The scope of a step: tools by name, and messages older than the newest n.
+//! The limits of a step: tools by name, and messages older than the newest n.
 
-use globset::GlobSet;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use crate::core::conversation::{BlockId, Entry, Exchange};
 use crate::core::edit::{Draft, Zone};
+use crate::core::text::NamePatterns;
 
-/// Limits that every step has. The default has none.
-#[derive(Debug, Clone, Default)]
+/// Limits that every step has. The default limits nothing.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
 pub struct Scope {
-    /// Only calls of these tools and their results, when given.
-    pub tools: Option<GlobSet>,
-    /// No calls of these tools, nor their results.
-    pub exclude_tools: Option<GlobSet>,
-    /// Not the newest so many messages.
+    /// Only exchanges, or results, of tools with such a name; empty for all. `*` and `?` are wild.
+    pub tools: NamePatterns,
+    /// Not those of tools with such a name.
+    pub exclude_tools: NamePatterns,
+    /// Not the newest so many messages of the conversation.
     pub older_than: usize,
 }
 
@@ -24,10 +27,10 @@ impl Scope {
         span.retain(|exchange| {
             let mut names = exchange.of(messages).iter().flat_map(names_called);
             self.is_old(draft, exchange.end)
-                && match (&self.tools, &self.exclude_tools) {
+                && match (self.tools(), self.excluded()) {
                     (None, None) => true,
-                    (Some(tools), None) => names.any(|name| tools.is_match(name)),
-                    (None, Some(excluded)) => !names.any(|name| excluded.is_match(name)),
+                    (Some(tools), None) => names.any(|name| tools.is_match(&name)),
+                    (None, Some(excluded)) => !names.any(|name| excluded.is_match(&name)),
                     (Some(tools), Some(excluded)) => {
                         let names: Vec<&str> = names.collect();
                         names.iter().any(|name| tools.is_match(name))
@@ -45,12 +48,20 @@ impl Scope {
         results
     }
 
+    fn tools(&self) -> Option<&NamePatterns> {
+        Some(&self.tools).filter(|patterns| !patterns.is_empty())
+    }
+
+    fn excluded(&self) -> Option<&NamePatterns> {
+        Some(&self.exclude_tools).filter(|patterns| !patterns.is_empty())
+    }
+
     /// Whether the step may touch a result.
     pub(super) fn covers(&self, draft: &Draft<'_>, exchange: &Exchange, id: BlockId) -> bool {
         if !self.is_old(draft, id.at() + 1) {
             return false;
         }
-        if self.tools.is_none() && self.exclude_tools.is_none() {
+        if self.tools().is_none() && self.excluded().is_none() {
             return true;
         }
         let messages = draft.conversation().messages;
@@ -58,15 +69,15 @@ impl Scope {
             .get(id.at())
             .and_then(|entry| entry.result(id.block));
         let Some(name) = result.and_then(|result| exchange.tool_of(messages, result)) else {
-            return self.tools.is_none();
+            return self.tools().is_none();
         };
-        let matches = |tools: &GlobSet| tools.is_match(&name);
-        self.tools.as_ref().is_none_or(matches) && !self.exclude_tools.as_ref().is_some_and(matches)
+        let matches = |tools: &NamePatterns| tools.is_match(&name);
+        self.tools().is_none_or(matches) && !self.excluded().is_some_and(matches)
     }
 
     /// Whether a part that ends before message `end` is older than the newest messages that are left alone.
     fn is_old(&self, draft: &Draft<'_>, end: usize) -> bool {
-        end + self.older_than <= draft.conversation().messages.len()
+        end.saturating_add(self.older_than) <= draft.conversation().messages.len()
     }
 }
 

@@ -1,23 +1,46 @@
 //! `strip`: old images, audio and files become a text stub; old reasoning goes where the model family allows it.
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::need::Stopped;
+use super::options::{Options, Run};
+use super::report::Done;
 use super::scope::Scope;
 use crate::core::conversation::{Kind, MediaKind};
 use crate::core::edit::{Draft, last_user};
 
-/// Its name.
-pub(super) const NAME: &str = "strip";
-
-/// Options.
-#[derive(Debug, Clone, Copy)]
+/// Old images, audio, files and reasoning go.
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
 pub struct Strip {
-    /// Images go.
+    /// Whether images become a text stub.
     pub images: bool,
-    /// Audio goes.
+    /// Whether audio becomes a text stub.
     pub audio: bool,
-    /// Files go.
+    /// Whether files become a text stub.
     pub files: bool,
-    /// Reasoning goes where it may.
+    /// Whether reasoning fields go, where the model family allows it.
     pub reasoning: bool,
+}
+
+impl Default for Strip {
+    fn default() -> Self {
+        Strip {
+            images: true,
+            audio: true,
+            files: true,
+            reasoning: true,
+        }
+    }
+}
+
+impl Options for Strip {
+    const NAME: &'static str = "strip";
+
+    fn apply(&self, run: &Run<'_>, draft: &mut Draft<'_>) -> Result<Done, Stopped> {
+        Ok(apply(*self, run.scope, draft).into())
+    }
 }
 
 pub(super) fn apply(options: Strip, scope: &Scope, draft: &mut Draft<'_>) -> u64 {

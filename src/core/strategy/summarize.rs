@@ -6,33 +6,64 @@ use std::sync::Arc;
 
 use super::digest;
 use super::need::{ExternalInputs, Need, Stopped};
+use super::options::{self, OptionCheck, Run};
 use super::report::Done;
 use super::scope::Scope;
 use crate::core::budget::Budget;
 use crate::core::conversation::{Exchange, scale};
 use crate::core::edit::{Draft, Replacement, Tag, Target, Zone};
-use crate::core::summary::{Forecast, Options, State, Summaries, Summary, files, floor, next};
+pub use crate::core::summary::Options as Summarize;
+use crate::core::summary::{Forecast, State, Summaries, Summary, files, floor, next};
 
-/// Its name.
-pub(super) const NAME: &str = "summarize";
+impl options::Options for Summarize {
+    const NAME: &'static str = "summarize";
 
-/// Its counts: messages, the summary, its cost, and the state it was in when it was needed.
-pub(super) const DETAILS: [&str; 14] = [
-    "messages_summarized",
-    "messages_kept",
-    "split_turn",
-    "incremental",
-    "generation",
-    "summary_tokens",
-    "summary_chars",
-    "summarizer_calls",
-    "summarizer_prompt_tokens",
-    "summarizer_completion_tokens",
-    "summarizer_ms",
-    "ready",
-    "late",
-    "failed",
-];
+    /// Counts of messages, of the summary, of the calls that made it, and of the state in which it was needed.
+    const COUNTS: &'static [&'static str] = &[
+        "messages_summarized",
+        "messages_kept",
+        "split_turn",
+        "incremental",
+        "generation",
+        "summary_tokens",
+        "summary_chars",
+        "summarizer_calls",
+        "summarizer_prompt_tokens",
+        "summarizer_completion_tokens",
+        "summarizer_ms",
+        "ready",
+        "late",
+        "failed",
+    ];
+
+    fn check(&self, check: &mut OptionCheck<'_>) {
+        check.positive_share("prepare_at", self.prepare_at);
+        if let Some(ratio) = check.trigger.ratio
+            && self.prepare_at >= ratio
+            && self.wait.is_zero()
+        {
+            let problem = format!(
+                "{} is not below the trigger at {ratio}, and no request waits: no summary would ever be ready",
+                self.prepare_at
+            );
+            check.fail("prepare_at", problem);
+        }
+        check.share("extract_share", self.extract_share);
+        check.share("max_ungrounded", self.max_ungrounded);
+        check.at_least("refresh_every", self.refresh_every.into(), 1);
+        check.at_least("max_tokens", self.max_tokens, 64);
+        check.at_least("result_limit", self.result_limit as u64, 64);
+        for (at, rule) in self.files.iter().flatten().enumerate() {
+            if rule.argument.is_empty() {
+                check.fail(&format!("files.{at}.argument"), "is empty");
+            }
+        }
+    }
+
+    fn apply(&self, run: &Run<'_>, draft: &mut Draft<'_>) -> Result<Done, Stopped> {
+        apply(self, run.scope, draft, run.target, run.window, run.external)
+    }
+}
 
 /// The least share of the room that a summary must stand for to be worth waiting for.
 const WORTH_ASKING: f64 = 0.05;
@@ -54,7 +85,7 @@ struct Found {
     reason = "those of every strategy, and the window, by which this one chooses its tail"
 )]
 pub(super) fn apply(
-    options: &Options,
+    options: &Summarize,
     scope: &Scope,
     draft: &mut Draft<'_>,
     target: Target,
@@ -140,7 +171,7 @@ fn covered(scope: &Scope, draft: &Draft<'_>, end: usize) -> Option<Vec<Exchange>
 fn put(
     found: &Found,
     covered: &[Exchange],
-    options: &Options,
+    options: &Summarize,
     draft: &mut Draft<'_>,
     target: Target,
 ) -> Option<Done> {
@@ -160,7 +191,7 @@ fn put(
 fn message(
     found: &Found,
     covered: &[Exchange],
-    options: &Options,
+    options: &Summarize,
     draft: &Draft<'_>,
     target: Target,
 ) -> Option<Replacement> {
@@ -183,14 +214,14 @@ fn message(
     let text: &str = &found.summary.text;
     let mut new = written(&[text])?;
     // Baler's additions must neither make the list miss its target nor outgrow their share of it.
-    let share = scale(target.target, options.facts);
+    let share = scale(target.target, options.extract_share);
     let limit = new.tokens + share.min(target.room.saturating_sub(rest + new.tokens));
     let touched = files(
         conversation
             .messages
             .get(..found.end)
             .unwrap_or(conversation.messages),
-        &options.artifacts,
+        options.file_rules(),
     );
     let listed = MOST_FILES.iter().find_map(|most| {
         let lists = touched.listed(*most);

@@ -1,22 +1,49 @@
 //! `token_budget`: the oldest exchanges of the span go until the rest fits. Head and tail always stay, so at least one
 //! exchange does.
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::need::Stopped;
+use super::options::{OptionCheck, Options, Run};
+use super::report::Done;
 use super::scope::Scope;
 use crate::core::budget::Amount;
 use crate::core::conversation::scale;
 use crate::core::edit::{Draft, Target, Zone};
 
-/// Its name.
-pub(super) const NAME: &str = "token_budget";
-
-/// Options.
-#[derive(Debug, Clone, Copy)]
+/// The oldest exchanges go until the rest fits.
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
 pub struct TokenBudget {
-    /// Down to here: tokens, or a share of window − reserve; the policy's target when not given.
+    /// The budget; the policy's target when not given.
     pub budget: Option<Amount>,
-    /// Share of the budget above which exchanges go. Below 1 they go down to that share: a list above it would be under the
-    /// budget otherwise, and nothing would ever go. Above 1 they go down to the budget.
+    /// Share of the budget above which exchanges go. Below 1 they go down to that share, else a list between the two would
+    /// be under the budget and never shrink; above 1 down to the budget.
     pub threshold: f64,
+}
+
+impl Default for TokenBudget {
+    fn default() -> Self {
+        TokenBudget {
+            budget: None,
+            threshold: 1.0,
+        }
+    }
+}
+
+impl Options for TokenBudget {
+    const NAME: &'static str = "token_budget";
+
+    fn check(&self, check: &mut OptionCheck<'_>) {
+        if !(self.threshold > 0.0 && self.threshold.is_finite()) {
+            check.fail("threshold", format!("{} is not above 0", self.threshold));
+        }
+    }
+
+    fn apply(&self, run: &Run<'_>, draft: &mut Draft<'_>) -> Result<Done, Stopped> {
+        Ok(apply(self, run.scope, draft, run.target).into())
+    }
 }
 
 pub(super) fn apply(

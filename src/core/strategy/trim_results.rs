@@ -4,6 +4,12 @@
 //! The options work together: an outline shows the items that `sample` picks, and a result that is still large after
 //! either, or cannot be sampled, is truncated. JSON stays JSON.
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::need::Stopped;
+use super::options::{OptionCheck, Options, Run};
+use super::report::Done;
 use super::scope::Scope;
 use super::truncate::{MARK, MARK_KEY, Truncate};
 use crate::core::edit::Draft;
@@ -11,44 +17,100 @@ use crate::core::json::Json;
 use crate::core::text::is_failure;
 use crate::core::tokens::Encoding;
 
-/// Its name.
-pub(super) const NAME: &str = "trim_results";
-
-/// Options.
-#[derive(Debug, Clone, Copy)]
+/// Large tool results are cut, sampled or outlined.
+#[derive(Debug, Clone, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
 pub struct TrimResults {
-    /// Leave results alone that are not large.
+    /// Whether every option here leaves results up to the size of `truncate` alone.
     pub skip_small: bool,
-    /// The size above which a result is large, and the part of it that stays.
+    /// The size from which on a result is large, and the part of a large text that stays.
     pub truncate: Truncate,
-    /// Make an outline of large JSON.
+    /// Large JSON becomes an outline: type, length, keys, first items.
     pub outline: Option<Outline>,
-    /// Keep some items of large lists.
+    /// Of large lists only some items stay.
     pub sample: Option<Sample>,
 }
 
-/// How much an outline shows.
-#[derive(Debug, Clone, Copy)]
+impl Default for TrimResults {
+    fn default() -> Self {
+        TrimResults {
+            skip_small: true,
+            truncate: Truncate::default(),
+            outline: None,
+            sample: None,
+        }
+    }
+}
+
+impl Options for TrimResults {
+    const NAME: &'static str = "trim_results";
+
+    fn check(&self, check: &mut OptionCheck<'_>) {
+        let truncate = self.truncate;
+        if truncate.head.saturating_add(truncate.tail) > truncate.size {
+            check.fail("truncate", "head and tail together are more than size");
+        }
+        for (key, value) in [
+            ("outline.items", self.outline.map(|outline| outline.items)),
+            ("outline.depth", self.outline.map(|outline| outline.depth)),
+            ("outline.chars", self.outline.map(|outline| outline.chars)),
+            ("sample.items", self.sample.map(|sample| sample.items)),
+        ] {
+            if value == Some(0) {
+                check.fail(key, "0 would show nothing; at least 1");
+            }
+        }
+    }
+
+    fn apply(&self, run: &Run<'_>, draft: &mut Draft<'_>) -> Result<Done, Stopped> {
+        Ok(apply(self, run.scope, draft).into())
+    }
+}
+
+/// The size of an outline.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
 pub struct Outline {
-    /// Items and keys at each level.
+    /// Items and keys shown at each level.
     pub items: usize,
-    /// Levels.
+    /// Levels shown.
     pub depth: usize,
-    /// Characters above which items are left out.
+    /// Characters above which the items are left out.
     pub chars: usize,
 }
 
-/// Which items of a list stay.
-#[derive(Debug, Clone, Copy)]
+impl Default for Outline {
+    fn default() -> Self {
+        Outline {
+            items: 3,
+            depth: 3,
+            chars: 500,
+        }
+    }
+}
+
+/// The items of a list that stay.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
 pub struct Sample {
-    /// How many.
+    /// Items that stay.
     pub items: usize,
-    /// Which ones.
+    /// Their choice.
     pub pick: Pick,
 }
 
-/// Which items stay.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+impl Default for Sample {
+    fn default() -> Self {
+        Sample {
+            items: 5,
+            pick: Pick::First,
+        }
+    }
+}
+
+/// A choice of items.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
 pub enum Pick {
     /// The first ones.
     First,
@@ -67,6 +129,9 @@ impl Pick {
         }
     }
 }
+
+/// JSON is nested no deeper than its parser goes.
+const DEEPEST: usize = 128;
 
 pub(super) fn apply(options: &TrimResults, scope: &Scope, draft: &mut Draft<'_>) -> u64 {
     let encoding = draft.conversation().encoding;
@@ -157,7 +222,7 @@ fn sampled(value: &Json, sample: Sample) -> Json {
 
 impl Outline {
     fn of(self, value: &Json, sample: Option<Sample>) -> Json {
-        let mut outline = self.level(value, sample, self.depth);
+        let mut outline = self.level(value, sample, self.depth.min(DEEPEST));
         if outline.to_string().chars().count() > self.chars
             && let Json::Object(members) = &mut outline
         {

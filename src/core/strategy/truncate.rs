@@ -1,5 +1,8 @@
 //! Head and tail of what is too large: of a text, and of JSON, which stays JSON.
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
 use crate::core::conversation::level;
 use crate::core::json::Json;
 use crate::core::tokens::Encoding;
@@ -18,17 +21,41 @@ const WHOLE_ITEM_SHARE: u64 = 4;
 /// Tries to meet a size in tokens, which characters tell about only on the average.
 const TRIES: usize = 4;
 
-/// What is large, and what stays of it.
-#[derive(Debug, Clone, Copy)]
+/// The size from which on a result is large, and the part of a large result that stays.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
 pub struct Truncate {
-    /// Whether the numbers are tokens; characters otherwise.
-    pub tokens: bool,
-    /// Above this a result is large.
+    /// Whether `size`, `head` and `tail` are characters or tokens.
+    pub unit: Unit,
+    /// Results above this size are large.
     pub size: u64,
-    /// What stays of the beginning.
+    /// The beginning of a large text that stays. Of JSON about head and tail together stay, in the same proportion, and
+    /// with its marks never more than `size`: small members whole, the rest shortened. With 0 here and in `tail` only the
+    /// mark stays.
     pub head: u64,
-    /// What stays of the end. With 0 in both nothing stays but the mark.
+    /// The end that stays.
     pub tail: u64,
+}
+
+impl Default for Truncate {
+    fn default() -> Self {
+        Truncate {
+            unit: Unit::Chars,
+            size: 4_000,
+            head: 1_200,
+            tail: 800,
+        }
+    }
+}
+
+/// The unit of sizes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Unit {
+    /// Characters.
+    Chars,
+    /// Tokens.
+    Tokens,
 }
 
 /// A JSON value and the characters it takes when written, each counted once.
@@ -94,7 +121,7 @@ fn marked(head: &str, tail: &str, removed: usize) -> String {
 
 impl Truncate {
     pub(super) fn measure(self, text: &str, encoding: Encoding) -> u64 {
-        if self.tokens {
+        if self.unit == Unit::Tokens {
             encoding.count(text)
         } else {
             text.chars().count() as u64
@@ -122,7 +149,7 @@ impl Truncate {
     /// Bytes that `amount` of a text's beginning (or end) takes; tokens by the text's average.
     fn bytes(self, text: &str, amount: u64, total: u64, from_end: bool) -> usize {
         let amount = usize::try_from(amount).unwrap_or(usize::MAX);
-        if self.tokens {
+        if self.unit == Unit::Tokens {
             let bytes =
                 usize::try_from(text.len() as u128 * amount as u128 / u128::from(total.max(1)))
                     .unwrap_or(text.len())

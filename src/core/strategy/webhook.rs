@@ -1,14 +1,58 @@
 //! `webhook`: the span goes to a service of the operator's; its answer takes the span's place when it is valid and
 //! smaller. The core only asks and takes the answer; the shell posts the question and waits.
 
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
 use super::need::{Need, Stopped, WebhookAnswer, WebhookRequest};
+use super::options::{OptionCheck, Options, Run};
 use super::report::Done;
 use super::scope::Scope;
 use crate::core::conversation::{Content, Entry, Exchange, Speaker, group};
 use crate::core::edit::{Draft, Replacement, Target, Zone};
 
-/// Its name.
-pub(super) const NAME: &str = "webhook";
+/// The span goes to a service of the operator's, whose answer takes its place when it is valid.
+#[derive(Debug, Clone, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Webhook {
+    /// The address to which the span is posted: http or https.
+    pub url: String,
+    /// Time for the answer.
+    #[serde(with = "crate::core::text::duration")]
+    #[schemars(with = "String")]
+    pub timeout: Duration,
+    /// The longest answer, bytes.
+    pub max_bytes: usize,
+}
+
+impl Default for Webhook {
+    fn default() -> Self {
+        Webhook {
+            url: String::new(),
+            timeout: Duration::from_secs(2),
+            max_bytes: 1 << 20,
+        }
+    }
+}
+
+impl Options for Webhook {
+    const NAME: &'static str = "webhook";
+    const COUNTS: &'static [&'static str] = &["discarded"];
+
+    fn check(&self, check: &mut OptionCheck<'_>) {
+        if self.timeout.is_zero() {
+            check.fail("timeout", "must be longer than nothing");
+        }
+        check.at_least("max_bytes", self.max_bytes as u64, 64);
+    }
+
+    fn apply(&self, run: &Run<'_>, draft: &mut Draft<'_>) -> Result<Done, Stopped> {
+        let answers = run.external.answers;
+        apply(run.webhook, run.scope, draft, run.target, answers)
+    }
+}
 
 pub(super) fn apply(
     webhook: usize,

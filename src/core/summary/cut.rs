@@ -52,7 +52,7 @@ fn cut(draft: &Draft<'_>, recent: &Recent, keep_tokens: u64, older_than: usize) 
     for exchange in draft.conversation().exchanges.iter().rev() {
         let enough =
             kept_tokens >= keep_tokens && kept_turns >= turns && kept_messages >= least.max(1);
-        if enough && cut <= tail && cut + older_than <= messages {
+        if enough && cut <= tail && cut.saturating_add(older_than) <= messages {
             break;
         }
         if exchange.end <= floor {

@@ -1,32 +1,41 @@
 //! The files that a conversation's calls read and changed: found in the calls, never left to a model.
 
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
-use globset::GlobMatcher;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use crate::core::conversation::Entry;
 use crate::core::json::Json;
+use crate::core::text::CaselessPattern;
 
-/// The access of a call to a file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+/// The effect of a call on a file.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize, JsonSchema,
+)]
+#[serde(rename_all = "snake_case")]
 pub enum FileAccess {
-    /// The call reads it.
+    /// The call looks at the file.
     Read,
-    /// The call makes, changes or removes it.
+    /// The call makes, changes or removes the file.
     Write,
 }
 
-/// A kind of calls that touch files.
-#[derive(Debug, Clone)]
+/// A rule for calls that read or change files.
+#[derive(Debug, Clone, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct FileRule {
-    /// The tool's name.
-    pub tool: GlobMatcher,
-    /// Arguments that name a file or a list of files, each as a path of keys (`input.path`).
-    pub arguments: Vec<String>,
-    /// Further arguments, and the values that they must have.
-    pub when: Vec<(String, String)>,
-    /// Their access to the files.
-    pub touch: FileAccess,
+    /// The tool's name, in any case; `*` and `?` are wild.
+    pub tool: CaselessPattern,
+    /// The argument that names the file, holds a list of files, or a patch; `a.b` is the member b of the argument a, `a|b`
+    /// either of both.
+    pub argument: String,
+    /// "read" or "write".
+    pub kind: FileAccess,
+    /// Only calls with these arguments.
+    #[serde(default)]
+    pub when: BTreeMap<String, String>,
 }
 
 /// Files with the last message that touched each.
@@ -61,7 +70,7 @@ pub(in crate::core) fn files(messages: &[Entry<'_>], rules: &[FileRule]) -> File
                 .find(|(_, found)| !found.is_empty());
             if let Some((rule, found)) = found {
                 for name in found {
-                    files.touch(name, rule.touch, at);
+                    files.touch(name, rule.kind, at);
                 }
             }
         }
@@ -77,7 +86,7 @@ fn touched(rule: &FileRule, arguments: &Json) -> Vec<String> {
         return Vec::new();
     }
     let mut names = Vec::new();
-    for path in &rule.arguments {
+    for path in rule.argument.split('|') {
         match at(arguments, path) {
             Some(Json::String(text)) => names.extend(named(text)),
             Some(Json::List(items)) => {
@@ -173,22 +182,86 @@ impl Files {
     }
 }
 
+/// The rules for the tools of common agents. A pattern that does not compile is left out; a test requires that all do.
+pub(super) fn usual_rules() -> &'static [FileRule] {
+    static RULES: LazyLock<Vec<FileRule>> = LazyLock::new(|| {
+        let rules = USUAL.iter().filter_map(|(tool, argument, when, kind)| {
+            Some(FileRule {
+                tool: CaselessPattern::try_from((*tool).to_owned()).ok()?,
+                argument: (*argument).to_owned(),
+                kind: *kind,
+                when: when
+                    .iter()
+                    .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
+                    .collect(),
+            })
+        });
+        rules.collect()
+    });
+    &RULES
+}
+
+/// Arguments that name a file, in the tools of common agents.
+const NAMES: &str = "path|file_path|filePath|filename|file|target_file|absolute_path|relative_path|\
+    notebook_path|file_paths|paths|files|relative_workspace_path|AbsolutePath|TargetFile";
+/// Arguments that hold a patch.
+const PATCHES: &str = "patch|input|patchText|diff";
+
+/// Tool, arguments, condition, access.
+type UsualRule = (
+    &'static str,
+    &'static str,
+    Option<(&'static str, &'static str)>,
+    FileAccess,
+);
+
+/// The effects of the tools of common agents.
+const USUAL: [UsualRule; 13] = [
+    (
+        "*str_replace*edit*",
+        NAMES,
+        Some(("command", "view")),
+        FileAccess::Read,
+    ),
+    (
+        "*editor*",
+        NAMES,
+        Some(("command", "view")),
+        FileAccess::Read,
+    ),
+    (
+        "*{apply_patch,apply_diff,patch}*",
+        PATCHES,
+        None,
+        FileAccess::Write,
+    ),
+    (
+        "*{write,edit,str_replace,replace,create,insert,append,delete,remove,update,patch,diff,modify,\
+         rename,move}*",
+        NAMES,
+        None,
+        FileAccess::Write,
+    ),
+    ("*{read,view,open,cat,show}*", NAMES, None, FileAccess::Read),
+    ("*get_file*", NAMES, None, FileAccess::Read),
+    ("*file_contents*", NAMES, None, FileAccess::Read),
+    ("*fetch_file*", NAMES, None, FileAccess::Read),
+    ("*load_file*", NAMES, None, FileAccess::Read),
+    ("*outline*", NAMES, None, FileAccess::Read),
+    ("*{head,tail}", NAMES, None, FileAccess::Read),
+    ("*download*", NAMES, None, FileAccess::Read),
+    ("*save*", NAMES, None, FileAccess::Write),
+];
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::config::{Sources, load};
     use crate::core::wire::chat::Chat;
 
     /// The lists that a conversation with these calls leads to, by the usual rules.
-    fn listed(calls: &[(&str, serde_json::Value)], most: usize) -> String {
-        let sources = Sources {
-            ladder: Some(vec!["summarize".to_owned()]),
-            ..Sources::default()
-        };
-        let config = load(&sources).unwrap();
-        let (_, options) = config.policies[0].summarize().unwrap();
+    fn told(calls: &[(&str, serde_json::Value)], most: usize) -> String {
         let calls: Vec<_> = calls
             .iter()
             .map(|(name, arguments)| {
@@ -198,7 +271,12 @@ mod tests {
             .collect();
         let body = json!({"messages": calls}).to_string();
         let chat = Chat::parse(body.as_bytes()).unwrap();
-        files(&chat.messages, &options.artifacts).listed(most)
+        files(&chat.messages, usual_rules()).told(most)
+    }
+
+    #[test]
+    fn every_usual_rule_compiles() {
+        assert_eq!(usual_rules().len(), USUAL.len());
     }
 
     #[test]

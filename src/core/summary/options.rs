@@ -1,51 +1,60 @@
-//! The options of `summarize`.
+//! The options of `summarize` steps.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use super::files::FileRule;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::files::{FileRule, usual_rules};
 use crate::core::conversation::{Author, ratio, scale};
 
 /// The window that the defaults are made for, tokens.
 const USUAL_WINDOW: u64 = 128_000;
 /// Recent tokens that stay in a window of that size.
 const USUAL_KEEP: u64 = 20_000;
-/// The least that stays in small windows, tokens, or a quarter of the window if that is less.
+/// In small windows at least this stays, or a quarter of the window.
 const LEAST_KEEP: u64 = 2_000;
 /// The share of the target that a summary may take: one in so many.
 const SUMMARY_SHARE: u64 = 4;
-/// The least that a summary may take, tokens.
+/// Below this many tokens nothing can be summarised.
 const LEAST_SUMMARY: u64 = 256;
 
-/// The options of `summarize`.
-#[derive(Debug, Clone)]
+/// Older turns become a summary by a model, which is prepared before it is needed. See `[summarizer]`.
+#[derive(Debug, Clone, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+#[schemars(rename = "Summarize")]
 pub struct Options {
-    /// The newest part, which stays as it is.
+    /// The recent part that is not summarised, in whole exchanges: the most that any key asks for, at most half of the
+    /// target. Without a key it is 20000 tokens in a window of 128000, and less in smaller ones.
     pub keep: Recent,
-    /// The share of window − reserve at which a summary is prepared.
+    /// Share of window − reserve from which on a summary is prepared in the background.
     pub prepare_at: f64,
-    /// How long a request waits for a summary that is not ready.
+    /// How long a request waits for a summary that is not ready; with "0s" the rest of the ladder acts at once.
+    #[serde(with = "crate::core::text::duration")]
+    #[schemars(with = "String")]
     pub wait: Duration,
-    /// The longest summary, tokens.
+    /// The longest summary, tokens; at most a quarter of the target.
     pub max_tokens: u64,
-    /// Updates after which a summary is made anew from the originals.
+    /// Updates after which a summary is made anew from the originals, where those fit the summariser's window.
     pub refresh_every: u32,
-    /// Characters of a result, or of a call's arguments, that are shown to the summariser.
+    /// Characters of a result, or of a call's arguments, that the summariser is shown.
     pub result_limit: usize,
-    /// The share of the target that Baler's own additions to a summary may take.
-    pub facts: f64,
-    /// The share of identifiers and numbers in a summary that may be missing from its source.
+    /// Share of the target that Baler may add to a summary itself: lists of files, and an extract as `digest` makes it.
+    pub extract_share: f64,
+    /// Share of the identifiers and numbers of a summary that its source may lack; a summary with more is discarded.
     pub max_ungrounded: f64,
-    /// The role of the message with the summary.
+    /// The role of the message with the summary: "user", "system" or "developer".
     pub role: SummaryRole,
-    /// The calls that read and change files.
-    pub artifacts: Arc<[FileRule]>,
+    /// The calls that read and change files: the first rule that finds a file counts. Rules for the tools of common agents
+    /// when not given.
+    pub files: Option<Vec<FileRule>>,
 }
 
-/// The newest part of a conversation, which is not summarised: the most that any of these asks for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+/// The newest part of a conversation that is not summarised: the most that any of these keys asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
 pub struct Recent {
-    /// Tokens; by the window when nothing at all is given.
+    /// Tokens.
     pub tokens: Option<u64>,
     /// Turns.
     pub turns: Option<u64>,
@@ -53,12 +62,15 @@ pub struct Recent {
     pub messages: Option<u64>,
 }
 
-/// The party in whose name a summary is written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the names are those of the parties")]
+/// The role of the message with a summary.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
 pub enum SummaryRole {
+    /// The user's, marked as data.
     User,
+    /// The system's.
     System,
+    /// The developer's.
     Developer,
 }
 
@@ -70,6 +82,23 @@ impl SummaryRole {
             SummaryRole::User => Author::User,
             SummaryRole::System => Author::System,
             SummaryRole::Developer => Author::Developer,
+        }
+    }
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            keep: Recent::default(),
+            prepare_at: 0.65,
+            wait: Duration::ZERO,
+            max_tokens: 4_096,
+            refresh_every: 4,
+            result_limit: 2_000,
+            extract_share: 0.1,
+            max_ungrounded: 0.3,
+            role: SummaryRole::User,
+            files: None,
         }
     }
 }
@@ -88,7 +117,7 @@ impl Options {
                 turns: None,
                 messages: None,
                 ..
-            } => scale(USUAL_KEEP, ratio_of(window)).max(least),
+            } => scale(USUAL_KEEP, ratio(window, USUAL_WINDOW).min(1.0)).max(least),
             Recent { .. } => 0,
         };
         wanted.min((target / 2).max(least))
@@ -100,38 +129,33 @@ impl Options {
         self.max_tokens
             .min((target / SUMMARY_SHARE).max(LEAST_SUMMARY))
     }
-}
 
-fn ratio_of(window: u64) -> f64 {
-    ratio(window, USUAL_WINDOW).min(1.0)
+    /// The rules for files: those that were given, else those for the tools of common agents.
+    #[must_use]
+    pub fn file_rules(&self) -> &[FileRule] {
+        self.files.as_deref().unwrap_or_else(|| usual_rules())
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::config::{Sources, load};
+    use super::*;
 
     #[test]
-    fn what_stays_and_how_long_a_summary_may_be_go_by_the_window() {
-        let sources = Sources {
-            ladder: Some(vec!["summarize".to_owned()]),
-            ..Sources::default()
-        };
-        let policy = load(&sources).unwrap().policies.remove(0);
-        let (_, options) = policy.summarize().unwrap();
-        for (window, reserve, keep, summary) in [
-            (1_000_000, 16_384, 20_000, 4_096),
-            (128_000, 16_384, 20_000, 4_096),
-            (64_000, 16_000, 10_000, 4_096),
-            (32_000, 8_000, 5_000, 3_000),
-            (8_192, 2_048, 2_000, 768),
-            (4_096, 1_024, 1_024, 384),
+    fn the_recent_part_and_the_longest_summary_follow_the_window() {
+        let options = Options::default();
+        for (window, target, keep, summary) in [
+            (1_000_000, 491_808, 20_000, 4_096),
+            (128_000, 55_808, 20_000, 4_096),
+            (64_000, 24_000, 10_000, 4_096),
+            (32_000, 12_000, 5_000, 3_000),
+            (8_192, 3_072, 2_000, 768),
+            (4_096, 1_536, 1_024, 384),
         ] {
-            let budget = policy.budget(window);
-            assert_eq!(window - budget.room, reserve, "{window}");
             assert_eq!(
                 (
-                    options.keep_tokens(window, budget.target),
-                    options.summary_tokens(budget.target)
+                    options.keep_tokens(window, target),
+                    options.summary_tokens(target)
                 ),
                 (keep, summary),
                 "{window}"

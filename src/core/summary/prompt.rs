@@ -3,7 +3,9 @@
 use std::sync::LazyLock;
 
 use regex::Regex;
+use schemars::JsonSchema;
 use serde::de::{Deserializer as _, MapAccess, Visitor};
+use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
@@ -16,11 +18,13 @@ use crate::core::wire::chat::Chat;
 pub const PROMPT: &str = include_str!("../../../config/summarize.md");
 
 /// The field that limits an answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(rename = "LimitField")]
 pub enum Limit {
     /// `max_completion_tokens`
     MaxCompletionTokens,
-    /// `max_tokens`
+    /// `max_tokens`, for servers that do not know the newer name
     MaxTokens,
 }
 

@@ -254,16 +254,8 @@ mod tests {
 
     fn options() -> Options {
         Options {
-            keep: Recent::default(),
-            prepare_at: 0.65,
-            wait: std::time::Duration::ZERO,
             max_tokens: 100,
-            refresh_every: 4,
-            result_limit: 2_000,
-            facts: 0.1,
-            max_ungrounded: 0.3,
-            role: SummaryRole::User,
-            artifacts: std::sync::Arc::new([]),
+            ..Options::default()
         }
     }
 

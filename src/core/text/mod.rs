@@ -1,13 +1,17 @@
-//! Plain text: terminal noise, sentences, words, signs of failure, tables.
+//! Plain text as strategies need it: noise removed, sentences, words, signs of failure, tables; and the patterns and
+//! durations that operators write as text.
 
+pub mod duration;
 mod failure;
 mod noise;
+mod pattern;
 mod sentences;
 mod table;
 mod words;
 
 pub use failure::{failure_line, is_failure, tells_of_failure};
 pub use noise::without_noise;
+pub use pattern::{CaselessPattern, NamePatterns, TextPattern};
 pub use sentences::pieces;
 pub use table::{Table, shortest, write_cell};
 pub(in crate::core) use words::{INFORMATIVE, is_name, parts_of, shape, words_of};

@@ -9,34 +9,50 @@ mod rank;
 mod result;
 mod weigh;
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
 use std::borrow::Cow;
 
 use self::line::DigestLine;
 use self::rank::{Choice, choose_within};
 use self::result::{Known, result_lines};
 pub(super) use self::weigh::Context;
+use super::need::Stopped;
+use super::options::{Options, Run};
 use super::report::Done;
 use super::scope::Scope;
 use crate::core::conversation::{Author, Exchange};
 use crate::core::edit::{Draft, Replacement, Tag, Target, Zone};
 use crate::core::tokens::Encoding;
 
-/// Its name.
-pub(super) const NAME: &str = "digest";
+/// Older exchanges become an extract of the values that later calls are likely to need.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Digest {}
 
-/// The least tokens of a digest that is of any use.
+impl Options for Digest {
+    const NAME: &'static str = "digest";
+    const COUNTS: &'static [&'static str] = &["lines", "lines_shown"];
+
+    fn apply(&self, run: &Run<'_>, draft: &mut Draft<'_>) -> Result<Done, Stopped> {
+        Ok(apply(run.scope, draft, run.target))
+    }
+}
+
+/// A digest of fewer tokens than this has no room for content.
 const LEAST_TOKENS: u64 = 48;
 /// The share of the target that a digest may take where the rest of the list leaves nothing of it: one in so many.
 const LEAST_SHARE: u64 = 8;
-/// The newest exchanges, whose texts show the present topic of the conversation.
+/// The newest exchanges, whose texts show the present subject of the conversation.
 const RECENT: usize = 3;
-/// The least lines among which there is something to choose.
+/// A result with fewer lines than this leaves nothing to choose.
 const LEAST_LINES: usize = 8;
-/// The same for lines of JSON, each of which is a value with its key: a value in a longer line would be cut in its midst.
+/// The same for JSON, where each line is a value with its key: a value that is not a line of its own is cut in the middle.
 const LEAST_MEMBERS: usize = 3;
-/// The tokens of the target that may stay unused.
+/// Tokens of the target that may stay unused.
 const SLACK_TOKENS: u64 = 4;
-/// Tries to meet the target.
+/// Attempts to meet the target.
 const TRIES: usize = 4;
 
 pub(super) fn apply(scope: &Scope, draft: &mut Draft<'_>, target: Target) -> Done {

@@ -1,0 +1,220 @@
+//! Loading: the sources of a configuration, their precedence, and the way from them to a [`Config`].
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use figment::providers::{Format, Serialized, Toml};
+use figment::value::{Dict, Value};
+use figment::{Figment, Profile, Provider};
+
+use crate::config::problem::{hint, nearest};
+use crate::config::{Config, Problem, Problems, raw, resolve, unreadable};
+use crate::core::strategy::{Step, Strategy};
+
+/// The sources of a configuration.
+#[derive(Debug, Clone, Default)]
+pub struct Sources {
+    /// A TOML file.
+    pub file: Option<PathBuf>,
+    /// Environment variables, all of them: those that are not Baler's are ignored.
+    pub env: BTreeMap<String, String>,
+    /// Flags, by key path (`upstream.url`).
+    pub flags: Vec<(&'static str, String)>,
+    /// Strategies by name, to use instead of every policy's ladder.
+    pub ladder: Option<Vec<String>>,
+}
+
+/// Reads, checks and resolves the configuration.
+///
+/// # Errors
+/// [`Problems`]: all of them, so that one run is enough to mend them.
+pub fn load(sources: &Sources) -> Result<Config, Problems> {
+    let mut problems = Vec::new();
+    let figment = merge(sources, &mut problems);
+    let mut written = match merged(&figment) {
+        Ok(dict) => unreadable::read(Value::from(dict), &mut |path, what| {
+            let key = path.join(".");
+            let source = source_of(sources, &key);
+            problems.push(Problem { key, what, source });
+        }),
+        Err(error) => {
+            problems.push(Problem {
+                key: error.path.join("."),
+                what: error.kind.to_string(),
+                source: None,
+            });
+            raw::Raw::default()
+        }
+    };
+    if let Some(names) = &sources.ladder {
+        replace_ladders(&mut written, names, &mut problems);
+    }
+    let config = resolved(&written, sources, &mut problems);
+    config
+        .filter(|_| problems.is_empty())
+        .ok_or(Problems(problems))
+}
+
+/// Checks and resolves a configuration that was written in code.
+///
+/// # Errors
+/// [`Problems`], as for [`load`].
+pub fn from_raw(written: &raw::Raw) -> Result<Config, Problems> {
+    let mut problems = Vec::new();
+    resolved(written, &Sources::default(), &mut problems).ok_or(Problems(problems))
+}
+
+fn resolved(written: &raw::Raw, sources: &Sources, problems: &mut Vec<Problem>) -> Option<Config> {
+    resolve::resolve(written, &sources.env, &mut |key, what| {
+        let source = source_of(sources, &key);
+        problems.push(Problem { key, what, source });
+    })
+}
+
+/// All sources in one, the strongest on top.
+fn merge(sources: &Sources, problems: &mut Vec<Problem>) -> Figment {
+    let mut figment = Figment::new();
+    if let Some(url) = sources
+        .env
+        .get("OPENAI_BASE_URL")
+        .filter(|url| !url.is_empty())
+    {
+        figment = figment.merge(Serialized::default("upstream.url", url));
+    }
+    if let Some(file) = &sources.file {
+        figment = figment.merge(read_file(file, problems));
+    }
+    let variables = sources.env.iter();
+    for (name, value) in variables.filter(|(name, _)| name.starts_with("BALER_")) {
+        if is_foreign(name) {
+            continue;
+        }
+        if let Some(key) = key_of_variable(name) {
+            figment = figment.merge(Serialized::default(&key, parsed(value)));
+        } else {
+            problems.push(Problem {
+                key: name.clone(),
+                what: format!(
+                    "no such variable; sections and keys are joined by two underscores: {}",
+                    nearest_variable(name)
+                ),
+                source: Some("environment".to_owned()),
+            });
+        }
+    }
+    for (key, value) in &sources.flags {
+        figment = figment.merge(Serialized::default(key, value));
+    }
+    figment
+}
+
+fn read_file(file: &Path, problems: &mut Vec<Problem>) -> Figment {
+    let what = match std::fs::read_to_string(file) {
+        Ok(text) => {
+            let figment = Figment::from(Toml::string(&text));
+            match merged(&figment) {
+                Ok(_) => return figment,
+                Err(error) => format!("not valid TOML: {}", error.to_string().trim()),
+            }
+        }
+        Err(error) => format!("cannot be read: {error}"),
+    };
+    problems.push(Problem {
+        key: file.display().to_string(),
+        what,
+        source: None,
+    });
+    Figment::new()
+}
+
+/// The merged data of a figment.
+fn merged(figment: &Figment) -> Result<Dict, Box<figment::Error>> {
+    Ok(figment
+        .data()?
+        .remove(&Profile::Default)
+        .unwrap_or_default())
+}
+
+/// Replaces every policy's ladder by the strategies with these names.
+fn replace_ladders(written: &mut raw::Raw, names: &[String], problems: &mut Vec<Problem>) {
+    if written.policy.is_empty() {
+        written.policy.push(raw::Policy::default());
+    }
+    let mut steps = Vec::with_capacity(names.len());
+    for name in names {
+        if let Some(step) = Step::named(name) {
+            steps.push(step);
+        } else {
+            let hint = hint(nearest(name, Strategy::NAMES.iter().copied()));
+            let known = Strategy::NAMES.join(", ");
+            problems.push(Problem {
+                key: "--ladder".to_owned(),
+                what: format!("unknown strategy \"{name}\"{hint}; one of {known}"),
+                source: None,
+            });
+        }
+    }
+    for policy in &mut written.policy {
+        policy.ladder.clone_from(&steps);
+    }
+}
+
+/// Whether a variable begins like Baler's and is not a key: the one with the file's name, and those that Kubernetes sets in
+/// every pod of a namespace with a Service called `baler` or `baler-something`.
+fn is_foreign(name: &str) -> bool {
+    let rest = name.strip_prefix("BALER").unwrap_or(name);
+    let numbered_port = rest
+        .split("_PORT_")
+        .skip(1)
+        .any(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
+    let of_a_service = rest.ends_with("_SERVICE_HOST")
+        || rest.ends_with("_PORT")
+        || rest.contains("_SERVICE_PORT")
+        || numbered_port;
+    rest == "_CONFIG" || (of_a_service && !rest.contains("__"))
+}
+
+/// The key path of a variable such as `BALER_UPSTREAM__URL`.
+fn key_of_variable(name: &str) -> Option<String> {
+    let rest = name.strip_prefix("BALER_")?;
+    let key = rest.to_ascii_lowercase().replace("__", ".");
+    (key.contains('.') && !key.split('.').any(str::is_empty)).then_some(key)
+}
+
+/// The variable of a key path.
+fn variable_of_key(key: &str) -> String {
+    format!("BALER_{}", key.to_ascii_uppercase().replace('.', "__"))
+}
+
+/// A variable's value: numbers, booleans and lists as in the file, anything else a string.
+fn parsed(text: &str) -> Value {
+    text.parse()
+        .unwrap_or_else(|never: std::convert::Infallible| match never {})
+}
+
+fn nearest_variable(name: &str) -> String {
+    let keys = raw::key_paths();
+    let variables: Vec<String> = keys.iter().map(|key| variable_of_key(key)).collect();
+    nearest(name, variables.iter().map(String::as_str)).map_or_else(
+        || "for example BALER_UPSTREAM__URL".to_owned(),
+        |near| format!("did you mean {near}?"),
+    )
+}
+
+/// The strongest source that sets `key`.
+fn source_of(sources: &Sources, key: &str) -> Option<String> {
+    if sources.flags.iter().any(|(flag, _)| *flag == key) {
+        return Some("flag".to_owned());
+    }
+    let variable = variable_of_key(key);
+    if sources.env.contains_key(&variable) {
+        return Some(variable);
+    }
+    if key == "upstream.url"
+        && sources.file.is_none()
+        && sources.env.contains_key("OPENAI_BASE_URL")
+    {
+        return Some("OPENAI_BASE_URL".to_owned());
+    }
+    sources.file.as_ref().map(|file| file.display().to_string())
+}

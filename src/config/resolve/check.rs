@@ -1,0 +1,156 @@
+//! Checks that every section needs: each reports what it finds and goes on.
+
+use std::fmt::Display;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use globset::{Glob, GlobSet, GlobSetBuilder};
+use hyper::Uri;
+use hyper::header::HeaderName;
+
+/// Collects problems.
+pub(super) struct Check<'r> {
+    report: &'r mut dyn FnMut(String, String),
+    problems: usize,
+}
+
+impl<'r> Check<'r> {
+    pub(super) fn new(report: &'r mut dyn FnMut(String, String)) -> Self {
+        Check {
+            report,
+            problems: 0,
+        }
+    }
+
+    /// The number of problems so far.
+    pub(super) fn problems(&self) -> usize {
+        self.problems
+    }
+
+    /// Whether there was no problem.
+    pub(super) fn passed(&self) -> bool {
+        self.problems == 0
+    }
+
+    pub(super) fn fail(&mut self, key: &str, problem: impl Display) {
+        self.problems += 1;
+        (self.report)(key.to_owned(), problem.to_string());
+    }
+
+    pub(super) fn address(&mut self, key: &str, text: &str) -> Option<SocketAddr> {
+        let parsed = text.parse().ok();
+        if parsed.is_none() {
+            self.fail(
+                key,
+                format_args!("\"{text}\" is not an IP address with a port, such as 127.0.0.1:4141"),
+            );
+        }
+        parsed
+    }
+
+    pub(super) fn longer_than_nothing(&mut self, key: &str, duration: Duration) {
+        if duration.is_zero() {
+            self.fail(key, "must be longer than nothing");
+        }
+    }
+
+    pub(super) fn at_least(&mut self, key: &str, value: u64, least: u64) {
+        if value < least {
+            self.fail(key, format_args!("{value} is too small; at least {least}"));
+        }
+    }
+
+    /// A share above 0 and at most 1.
+    pub(super) fn share(&mut self, key: &str, share: f64) {
+        if !(share > 0.0 && share <= 1.0) {
+            self.fail(key, format_args!("{share} is not between 0 and 1"));
+        }
+    }
+
+    pub(super) fn header_name(&mut self, key: &str, name: &str) -> Option<HeaderName> {
+        let parsed = HeaderName::try_from(name).ok();
+        if parsed.is_none() {
+            self.fail(key, format_args!("\"{name}\" is not a header name"));
+        }
+        parsed
+    }
+
+    /// A set of globs; `None` for an empty list.
+    pub(super) fn globs(&mut self, key: &str, patterns: &[String]) -> Option<GlobSet> {
+        if patterns.is_empty() {
+            return None;
+        }
+        let mut set = GlobSetBuilder::new();
+        for (at, pattern) in patterns.iter().enumerate() {
+            match Glob::new(pattern) {
+                Ok(glob) => drop(set.add(glob)),
+                Err(error) => self.fail(&format!("{key}.{at}"), error),
+            }
+        }
+        set.build().map_err(|error| self.fail(key, error)).ok()
+    }
+
+    /// Origin and base path of a URL. The text is not shown in errors: it may hold a password.
+    pub(super) fn url(&mut self, key: &str, text: &str) -> Option<(Uri, Option<String>)> {
+        let Some(uri) = http_uri(text) else {
+            self.fail(
+                key,
+                "not an http or https URL such as https://api.openai.com/v1",
+            );
+            return None;
+        };
+        let authority = uri.authority()?.clone();
+        if authority.as_str().contains('@') {
+            self.fail(
+                key,
+                "credentials in the URL are not supported: the client's own pass through",
+            );
+            return None;
+        }
+        if uri.query().is_some() {
+            self.fail(
+                key,
+                "a query in the URL is not supported: the client's own passes through",
+            );
+            return None;
+        }
+        let path = uri.path().trim_end_matches('/');
+        let base_path = (!path.is_empty()).then(|| path.to_owned());
+        let origin = Uri::builder()
+            .scheme(uri.scheme()?.clone())
+            .authority(authority)
+            .path_and_query("/")
+            .build()
+            .ok()?;
+        Some((origin, base_path))
+    }
+}
+
+/// A text as an http or https URL with a host.
+pub(super) fn http_uri(text: &str) -> Option<Uri> {
+    text.parse::<Uri>().ok().filter(|uri| {
+        matches!(uri.scheme_str(), Some("http" | "https"))
+            && uri.host().is_some_and(|host| !host.is_empty())
+    })
+}
+
+/// Whether a request to `origin` would arrive at `listen`.
+pub(super) fn is_same_place(origin: &Uri, listen: SocketAddr) -> bool {
+    let Some(host) = origin.host() else {
+        return false;
+    };
+    let usual_port = if origin.scheme_str() == Some("https") {
+        443
+    } else {
+        80
+    };
+    let address = host
+        .trim_start_matches('[')
+        .trim_end_matches(']')
+        .parse::<std::net::IpAddr>();
+    let local = address.map_or(host.eq_ignore_ascii_case("localhost"), |ip| {
+        ip == listen.ip()
+            || (ip.is_loopback() && (listen.ip().is_loopback() || listen.ip().is_unspecified()))
+    });
+    origin.port_u16().unwrap_or(usual_port) == listen.port() && local
+}

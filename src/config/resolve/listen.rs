@@ -1,0 +1,102 @@
+//! `[listen]`, `[admin]`, `[route]`, `[ledger]`, `[limits]` and `[log]`.
+
+use std::net::SocketAddr;
+
+use crate::config::raw;
+use crate::config::resolve::check::Check;
+
+/// Threads that serve requests, at most.
+const MAX_WORKERS: usize = 256;
+
+impl Check<'_> {
+    /// The addresses for applications and for probes.
+    pub(super) fn listeners(&mut self, raw: &raw::Raw) -> (Option<SocketAddr>, Option<SocketAddr>) {
+        let listen = self.address("listen.address", &raw.listen.address);
+        let admin = self.address("admin.address", &raw.admin.address);
+        if let (Some(listen), Some(admin)) = (listen, admin)
+            && listen.port() != 0
+            && listen == admin
+        {
+            self.fail(
+                "admin.address",
+                format_args!(
+                    "{admin} is the listener's own address: probes and metrics need a port of \
+                     their own"
+                ),
+            );
+        }
+        (listen, admin)
+    }
+
+    /// The number of threads; 0 stands for one per processor.
+    pub(super) fn workers(&mut self, workers: u64) -> usize {
+        let count = usize::try_from(workers).unwrap_or(usize::MAX);
+        if count > MAX_WORKERS {
+            self.fail(
+                "listen.workers",
+                format_args!(
+                    "{count} is too many; at most {MAX_WORKERS}, or 0 for one per processor"
+                ),
+            );
+        }
+        let count = if count == 0 {
+            std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+        } else {
+            count
+        };
+        count.min(MAX_WORKERS)
+    }
+
+    pub(super) fn route(&mut self, raw: &raw::Route) {
+        for (at, suffix) in raw.chat_suffixes.iter().enumerate() {
+            if !suffix.starts_with('/') {
+                self.fail(
+                    &format!("route.chat_suffixes.{at}"),
+                    format_args!("\"{suffix}\" does not begin with /"),
+                );
+            }
+        }
+    }
+
+    pub(super) fn ledger(&mut self, raw: &raw::Ledger) {
+        if raw.url != "memory" {
+            self.fail(
+                "ledger.url",
+                format_args!("unknown store \"{}\"; one of memory", raw.url),
+            );
+        }
+        self.at_least("ledger.memory_bytes", raw.memory_bytes, 1 << 20);
+        self.at_least("ledger.messages", raw.messages, 1_000);
+        self.longer_than_nothing("ledger.window_lifetime", raw.window_lifetime);
+    }
+
+    pub(super) fn limits(&mut self, raw: &raw::Limits) {
+        self.at_least("limits.connections", raw.connections as u64, 1);
+        self.at_least("limits.in_flight", raw.in_flight as u64, 1);
+        self.at_least("limits.body_bytes", raw.body_bytes as u64, 1 << 10);
+        if raw.memory_bytes < raw.body_bytes {
+            self.fail(
+                "limits.memory_bytes",
+                format_args!(
+                    "{} is less than limits.body_bytes: the longest body could never be inspected",
+                    raw.memory_bytes
+                ),
+            );
+        }
+        self.longer_than_nothing("limits.header_timeout", raw.header_timeout);
+        self.longer_than_nothing("limits.body_timeout", raw.body_timeout);
+        self.longer_than_nothing("limits.plan_timeout", raw.plan_timeout);
+    }
+
+    pub(super) fn log(&mut self, raw: &raw::Log) {
+        if tracing_subscriber::EnvFilter::try_new(&raw.level).is_err() {
+            self.fail(
+                "log.level",
+                format_args!(
+                    "\"{}\" is not a log filter; try error, warn, info, debug or trace",
+                    raw.level
+                ),
+            );
+        }
+    }
+}

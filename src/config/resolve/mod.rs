@@ -1,0 +1,63 @@
+//! From the written configuration to the checked one: addresses, URLs, headers, globs and policies. One file a section.
+
+mod check;
+mod ladder;
+mod listen;
+mod policy;
+mod summarizer;
+mod upstream;
+
+use std::collections::BTreeMap;
+
+use globset::{Glob, GlobMatcher};
+
+use crate::config::{Config, raw};
+use check::Check;
+
+/// Resolves the configuration. Each problem goes to `report(key, problem)`; with one or more the result is `None`.
+pub(super) fn resolve(
+    raw: &raw::Raw,
+    env: &BTreeMap<String, String>,
+    report: &mut dyn FnMut(String, String),
+) -> Option<Config> {
+    let mut check = Check::new(report);
+    let (listen, admin) = check.listeners(raw);
+    let workers = check.workers(raw.listen.workers);
+    let upstream = check.upstream(&raw.upstream, listen);
+    check.route(&raw.route);
+    check.log(&raw.log);
+    let summarizer = check.summarizer(&raw.summarizer, env, listen);
+    check.limits(&raw.limits);
+    check.longer_than_nothing("shutdown.timeout", raw.shutdown.timeout);
+    check.ledger(&raw.ledger);
+    let policies = check.policies(&raw.policy);
+    let config = Config {
+        listen: listen?,
+        workers,
+        admin: admin?,
+        upstream: upstream?,
+        chat_suffixes: raw.route.chat_suffixes.clone(),
+        ledger_bytes: raw.ledger.memory_bytes,
+        ledger_messages: raw.ledger.messages,
+        window_lifetime: raw.ledger.window_lifetime,
+        summarizer,
+        limits: raw.limits,
+        shutdown_timeout: raw.shutdown.timeout,
+        log_format: raw.log.format,
+        log_level: raw.log.level.clone(),
+        policies,
+        model_labels: model_labels(&raw.policy),
+    };
+    check.passed().then_some(config)
+}
+
+/// The model globs that policies name, without the one for all models.
+fn model_labels(policies: &[raw::Policy]) -> Vec<(String, GlobMatcher)> {
+    let patterns = policies.iter().flat_map(|policy| &policy.models);
+    let mut patterns: Vec<&String> = patterns.filter(|pattern| *pattern != "*").collect();
+    patterns.dedup();
+    patterns
+        .into_iter()
+        .filter_map(|pattern| Some((pattern.clone(), Glob::new(pattern).ok()?.compile_matcher())))
+        .collect()
+}

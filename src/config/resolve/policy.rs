@@ -1,0 +1,204 @@
+//! `[[policy]]`.
+
+use std::collections::BTreeMap;
+
+use globset::{Glob, GlobSet};
+
+use crate::config::raw;
+use crate::config::resolve::check::Check;
+use crate::core::budget::Amount;
+use crate::core::conversation::Fingerprint;
+use crate::core::models::Prices;
+use crate::core::policy::{Condition, Delivery, Matcher, Policy, Trigger, Window};
+
+impl Check<'_> {
+    /// All policies, and a last one for all requests where none of them is.
+    pub(super) fn policies(&mut self, written: &[raw::Policy]) -> Vec<Policy> {
+        let mut policies = Vec::with_capacity(written.len() + 1);
+        for (at, policy) in written.iter().enumerate() {
+            policies.extend(self.policy(&format!("policy.{at}"), policy));
+            let mut earlier = written.iter().take(at);
+            if earlier.any(|earlier| earlier.name == policy.name) {
+                self.fail(
+                    &format!("policy.{at}.name"),
+                    format_args!("\"{}\" is the name of an earlier policy", policy.name),
+                );
+            }
+        }
+        if !written.iter().any(is_for_everything) {
+            let mut last = raw::Policy::default();
+            if written.iter().any(|policy| policy.name == last.name) {
+                last.name = "built-in".to_owned();
+            }
+            policies.extend(self.policy("policy", &last));
+        }
+        policies
+    }
+
+    fn policy(&mut self, key: &str, raw: &raw::Policy) -> Option<Policy> {
+        let problems = self.problems();
+        self.name(&format!("{key}.name"), &raw.name);
+        self.window(key, raw);
+        self.marks(key, raw);
+        self.idle_and_prices(key, raw);
+        self.ladder(&format!("{key}.ladder"), raw);
+        let when = self.condition(&format!("{key}.trigger.when"), raw.trigger.when.as_deref());
+        let matcher = self.matcher(key, raw);
+        (self.problems() == problems).then(|| Policy {
+            name: raw.name.clone(),
+            identity: identity(raw),
+            window: raw.window,
+            default_window: raw.default_window,
+            reserve: raw.reserve,
+            trigger: Trigger {
+                ratio: raw.trigger.ratio,
+                tokens: raw.trigger.tokens,
+                messages: raw.trigger.messages,
+                turns: raw.trigger.turns,
+            },
+            when,
+            idle: raw.idle_trigger,
+            break_even: raw.break_even,
+            prices: raw.prices,
+            roles: raw.roles,
+            target: raw.target,
+            min_gain: raw.min_gain,
+            keep: raw.keep,
+            pin: raw.pin.clone(),
+            ladder: raw.ladder.clone(),
+            delivery: delivery(raw, matcher),
+        })
+    }
+
+    fn name(&mut self, key: &str, name: &str) {
+        let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b"-_".contains(&b);
+        if name.is_empty() || name.len() > 64 || !name.bytes().all(plain) {
+            self.fail(
+                key,
+                format_args!("\"{name}\" is not made of lower-case letters, digits, - and _"),
+            );
+        }
+    }
+
+    fn window(&mut self, key: &str, raw: &raw::Policy) {
+        if let Window::Tokens(tokens) = raw.window {
+            self.at_least(&format!("{key}.window"), tokens, 256);
+        }
+        self.at_least(&format!("{key}.default_window"), raw.default_window, 256);
+    }
+
+    /// High and low mark.
+    fn marks(&mut self, key: &str, raw: &raw::Policy) {
+        if let Some(ratio) = raw.trigger.ratio {
+            self.share(&format!("{key}.trigger.ratio"), ratio);
+        }
+        let low_is_below = match (raw.target, raw.trigger.ratio, raw.trigger.tokens) {
+            (Amount::Ratio(low), Some(high), _) => low < high,
+            (Amount::Tokens(low), _, Some(high)) => low < high,
+            _ => true,
+        };
+        if !low_is_below {
+            self.fail(
+                &format!("{key}.target"),
+                "is not below the trigger: every request would be compacted again",
+            );
+        }
+    }
+
+    fn idle_and_prices(&mut self, key: &str, raw: &raw::Policy) {
+        if let Some(idle) = raw.idle_trigger {
+            self.share(&format!("{key}.idle_trigger.ratio"), idle.ratio);
+            self.longer_than_nothing(&format!("{key}.idle_trigger.after"), idle.after);
+        }
+        let Some(Prices {
+            cache_read,
+            cache_write,
+        }) = raw.prices
+        else {
+            return;
+        };
+        for (name, price) in [("cache_read", cache_read), ("cache_write", cache_write)] {
+            if !(0.0..=100.0).contains(&price) {
+                self.fail(
+                    &format!("{key}.prices.{name}"),
+                    format_args!("{price} is not between 0 and 100 times the uncached price"),
+                );
+            }
+        }
+    }
+
+    fn condition(&mut self, key: &str, text: Option<&str>) -> Option<Condition> {
+        let text = text?;
+        Condition::compile(text)
+            .map_err(|why| self.fail(key, format_args!("\"{text}\" {why}")))
+            .ok()
+    }
+
+    fn matcher(&mut self, key: &str, raw: &raw::Policy) -> Matcher {
+        let mut headers = Vec::with_capacity(raw.headers.len());
+        for (name, pattern) in &raw.headers {
+            let key = format!("{key}.headers.{name}");
+            let name = self.header_name(&key, name);
+            match Glob::new(pattern) {
+                Ok(glob) => {
+                    headers.extend(name.map(|name| (name.to_string(), glob.compile_matcher())));
+                }
+                Err(error) => self.fail(&key, error),
+            }
+        }
+        Matcher {
+            models: self.globs_or_any(&format!("{key}.models"), &raw.models),
+            paths: self.globs_or_any(&format!("{key}.paths"), &raw.paths),
+            headers,
+        }
+    }
+
+    /// Globs of which a request must match one; `None` when they match everything.
+    fn globs_or_any(&mut self, key: &str, patterns: &[String]) -> Option<GlobSet> {
+        if patterns.iter().any(|pattern| pattern == "*") {
+            None
+        } else {
+            self.globs(key, patterns)
+        }
+    }
+}
+
+fn is_for_everything(policy: &raw::Policy) -> bool {
+    (policy.models.is_empty() || policy.models.iter().any(|pattern| pattern == "*"))
+        && policy.paths.is_empty()
+        && policy.headers.is_empty()
+}
+
+fn delivery(raw: &raw::Policy, matcher: Matcher) -> Delivery {
+    let without_ladder = raw::Policy {
+        ladder: Vec::new(),
+        ..raw.clone()
+    };
+    Delivery {
+        matcher,
+        selectable: raw.selectable,
+        mode: raw.mode,
+        include_usage: raw.include_usage,
+        on_unfit: raw.on_unfit,
+        on_error: raw.on_error,
+        rescue: raw.rescue,
+        fit_output: raw.fit_output,
+        options: serde_json::to_string(&without_ladder).unwrap_or_default(),
+    }
+}
+
+/// Fingerprint of all keys that decide a plan. The name, the matcher, and whether the policy is selectable or asks for
+/// usage do not.
+fn identity(raw: &raw::Policy) -> Fingerprint {
+    let plain = raw::Policy {
+        name: String::new(),
+        models: Vec::new(),
+        paths: Vec::new(),
+        headers: BTreeMap::new(),
+        selectable: false,
+        include_usage: false,
+        ..raw.clone()
+    };
+    // These types always serialise; if that were to change, policies with different names would share nothing.
+    Fingerprint::of(&serde_json::to_vec(&plain).unwrap_or_else(|_| raw.name.clone().into_bytes()))
+}

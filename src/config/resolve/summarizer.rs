@@ -1,0 +1,183 @@
+//! `[summarizer]`.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use hyper::header::{HeaderName, HeaderValue};
+
+use crate::config::resolve::check::{Check, is_same_place};
+use crate::config::{Key, Summarizer, raw};
+use crate::core::summary::PROMPT;
+
+impl Check<'_> {
+    pub(super) fn summarizer(
+        &mut self,
+        raw: &raw::Summarizer,
+        env: &BTreeMap<String, String>,
+        listen: Option<SocketAddr>,
+    ) -> Summarizer {
+        let suffix = raw.style == raw::Style::Suffix;
+        if suffix && (raw.url.is_some() || raw.model.is_some()) {
+            self.fail(
+                "summarizer.style",
+                "\"suffix\" continues the client's own request: it takes neither url nor model",
+            );
+        }
+        self.summarizer_request(raw);
+        self.summarizer_bounds(raw);
+        Summarizer {
+            url: self.summarizer_url(raw.url.as_deref(), listen),
+            model: raw.model.clone(),
+            key: self.summarizer_key(raw, env),
+            headers: self.summarizer_headers(&raw.headers),
+            suffix,
+            instructions: self.instructions(raw.prompt_file.as_deref()),
+            limit: raw.limit_field,
+            temperature: Some(raw.temperature).filter(|temperature| *temperature >= 0.0),
+            parameters: raw.parameters.clone().into_iter().collect(),
+            window: raw.window,
+            timeout: raw.timeout,
+            longest_wait: raw.retry_after_at_most,
+            failure_lifetime: raw.failure_lifetime,
+            breaker_failures: raw.breaker_failures,
+            breaker_pause: raw.breaker_pause,
+            concurrency: raw.concurrency,
+            concurrency_per_tenant: raw.concurrency_per_tenant,
+            calls_per_minute: raw.max_calls_per_minute,
+            max_share: raw.max_share,
+            max_bytes: raw.max_bytes,
+        }
+    }
+
+    fn summarizer_url(&mut self, url: Option<&str>, listen: Option<SocketAddr>) -> Option<String> {
+        let (origin, base_path) = self.url("summarizer.url", url?)?;
+        if listen.is_some_and(|listen| is_same_place(&origin, listen)) {
+            self.fail(
+                "summarizer.url",
+                "is Baler's own listener: summaries would be summarised",
+            );
+        }
+        Some(format!(
+            "{}{}/chat/completions",
+            origin.to_string().trim_end_matches('/'),
+            base_path.unwrap_or_default()
+        ))
+    }
+
+    fn summarizer_key(&mut self, raw: &raw::Summarizer, env: &BTreeMap<String, String>) -> Key {
+        match (&raw.api_key_file, &raw.api_key_env) {
+            (None, None) => Key::None,
+            (Some(_), Some(_)) => {
+                self.fail(
+                    "summarizer.api_key_file",
+                    "takes one of api_key_file and api_key_env",
+                );
+                Key::None
+            }
+            (Some(file), None) => {
+                if let Err(error) = std::fs::read_to_string(file) {
+                    self.fail(
+                        "summarizer.api_key_file",
+                        format_args!("{file} cannot be read: {error}"),
+                    );
+                }
+                Key::File(PathBuf::from(file))
+            }
+            (None, Some(name)) => {
+                let value = env.get(name).map(|value| value.trim());
+                if let Some(value) = value.filter(|value| !value.is_empty()) {
+                    return Key::Value(value.to_owned());
+                }
+                self.fail(
+                    "summarizer.api_key_env",
+                    format_args!("the variable {name} is not set"),
+                );
+                Key::None
+            }
+        }
+    }
+
+    fn summarizer_headers(
+        &mut self,
+        written: &BTreeMap<String, String>,
+    ) -> Vec<(HeaderName, HeaderValue)> {
+        let mut headers = Vec::with_capacity(written.len());
+        for (name, value) in written {
+            let key = format!("summarizer.headers.{name}");
+            let name = self.header_name(&key, name);
+            match HeaderValue::try_from(value.as_str()) {
+                Ok(mut value) => {
+                    value.set_sensitive(true);
+                    headers.extend(name.map(|name| (name, value)));
+                }
+                Err(_) => self.fail(&key, "its value has characters that a header cannot have"),
+            }
+        }
+        headers
+    }
+
+    fn instructions(&mut self, file: Option<&str>) -> Arc<str> {
+        let Some(file) = file else {
+            return Arc::from(PROMPT);
+        };
+        match std::fs::read_to_string(file) {
+            Ok(text) if !text.trim().is_empty() => return Arc::from(text),
+            Ok(_) => self.fail("summarizer.prompt_file", format_args!("{file} is empty")),
+            Err(error) => self.fail(
+                "summarizer.prompt_file",
+                format_args!("{file} cannot be read: {error}"),
+            ),
+        }
+        Arc::from("")
+    }
+
+    /// Fields of the summariser's request.
+    fn summarizer_request(&mut self, raw: &raw::Summarizer) {
+        for taken in ["model", "messages", "stream"] {
+            if raw.parameters.contains_key(taken) {
+                self.fail(
+                    &format!("summarizer.parameters.{taken}"),
+                    "is set by Baler itself",
+                );
+            }
+        }
+        if raw.temperature > 2.0 || raw.temperature.is_nan() {
+            self.fail(
+                "summarizer.temperature",
+                format_args!("{} is not a temperature; at most 2", raw.temperature),
+            );
+        }
+        if let Some(window) = raw.window {
+            self.at_least("summarizer.window", window, 1_024);
+        }
+    }
+
+    /// Bounds on calls: time, number and cost.
+    fn summarizer_bounds(&mut self, raw: &raw::Summarizer) {
+        if !(raw.max_share > 0.0 && raw.max_share.is_finite()) {
+            self.fail(
+                "summarizer.max_share",
+                format_args!("{} is not above 0", raw.max_share),
+            );
+        }
+        for (key, duration) in [
+            ("timeout", raw.timeout),
+            ("retry_after_at_most", raw.retry_after_at_most),
+            ("failure_lifetime", raw.failure_lifetime),
+            ("breaker_pause", raw.breaker_pause),
+        ] {
+            self.longer_than_nothing(&format!("summarizer.{key}"), duration);
+        }
+        for (key, value, least) in [
+            ("breaker_failures", raw.breaker_failures as usize, 1),
+            ("concurrency", raw.concurrency, 1),
+            ("concurrency_per_tenant", raw.concurrency_per_tenant, 1),
+            ("max_calls_per_minute", raw.max_calls_per_minute, 1),
+            ("max_bytes", raw.max_bytes, 1_024),
+        ] {
+            self.at_least(&format!("summarizer.{key}"), value as u64, least);
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! The checked configuration: the values that the rest of the program works with.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use globset::GlobMatcher;
+use hyper::Uri;
+use hyper::header::{HeaderName, HeaderValue};
+use serde_json::{Map, Value};
+
+use crate::config::raw::{Limits, LogFormat};
+use crate::core::policy::Policy;
+use crate::core::summary::Limit;
+
+/// A checked configuration.
+#[derive(Debug)]
+pub struct Config {
+    /// The listener for applications.
+    pub listen: SocketAddr,
+    /// Threads that serve requests.
+    pub workers: usize,
+    /// The listener for probes and Prometheus.
+    pub admin: SocketAddr,
+    /// The LLM API.
+    pub upstream: Upstream,
+    /// Path endings of chat completions.
+    pub chat_suffixes: Vec<String>,
+    /// Memory for checkpoints and usage, bytes.
+    pub ledger_bytes: u64,
+    /// Messages whose measure is cached.
+    pub ledger_messages: u64,
+    /// Lifetime of a learned window.
+    pub window_lifetime: Duration,
+    /// The model that writes summaries.
+    pub summarizer: Summarizer,
+    /// Bounds.
+    pub limits: Limits,
+    /// Time for running requests to finish at the end.
+    pub shutdown_timeout: Duration,
+    /// The form of log lines.
+    pub log_format: LogFormat,
+    /// The filter of log lines.
+    pub log_level: String,
+    /// Policies, the built-in one for all requests last.
+    pub policies: Vec<Policy>,
+    /// Model globs named in policies, for metric labels.
+    pub model_labels: Vec<(String, GlobMatcher)>,
+}
+
+/// The LLM API.
+#[derive(Debug, Clone)]
+pub struct Upstream {
+    /// Scheme and authority.
+    pub origin: Uri,
+    /// The path that the listener's `/v1` stands for; `None` when the URL has none: then all paths go through unchanged.
+    pub base_path: Option<String>,
+    /// File with more certificates to trust.
+    pub ca_file: Option<PathBuf>,
+    /// Whether HTTP/2 is used.
+    pub http2: bool,
+    /// Whether the upstream is asked for its models' windows.
+    pub discover_windows: bool,
+    /// Time to connect.
+    pub connect_timeout: Duration,
+    /// Time to the first byte of an answer.
+    pub response_timeout: Duration,
+    /// Time between two pieces of an answer.
+    pub idle_timeout: Duration,
+    /// Response headers that report the prompt's tokens; the first with a number counts.
+    pub usage_headers: Vec<HeaderName>,
+}
+
+/// The model that writes summaries.
+#[derive(Debug, Clone)]
+pub struct Summarizer {
+    /// The URL for chat completions of another API; the upstream's own when not given.
+    pub url: Option<String>,
+    /// The model; the request's when not given.
+    pub model: Option<String>,
+    /// The API key.
+    pub key: Key,
+    /// Further headers.
+    pub headers: Vec<(HeaderName, HeaderValue)>,
+    /// Whether the client's own list is continued, instead of quoted.
+    pub suffix: bool,
+    /// The instructions for the summariser.
+    pub instructions: Arc<str>,
+    /// The field that limits an answer.
+    pub limit: Limit,
+    /// Sampling temperature.
+    pub temperature: Option<f64>,
+    /// Further fields of the request.
+    pub parameters: Map<String, Value>,
+    /// Its context length, tokens.
+    pub window: Option<u64>,
+    /// Time for one call.
+    pub timeout: Duration,
+    /// The longest wait before a retry.
+    pub longest_wait: Duration,
+    /// Time without a new attempt after a summary failed.
+    pub failure_lifetime: Duration,
+    /// Failures in a row that open the breaker.
+    pub breaker_failures: u32,
+    /// Time that the breaker stays open.
+    pub breaker_pause: Duration,
+    /// Summaries being made at a time.
+    pub concurrency: usize,
+    /// Summaries being made at a time for one tenant.
+    pub concurrency_per_tenant: usize,
+    /// Calls a minute.
+    pub calls_per_minute: usize,
+    /// Share of a tenant's forwarded tokens.
+    pub max_share: f64,
+    /// The longest answer, bytes.
+    pub max_bytes: usize,
+}
+
+/// The source of an API key.
+#[derive(Clone)]
+pub enum Key {
+    /// There is none.
+    None,
+    /// A file, read for each summary: secrets are rotated.
+    File(PathBuf),
+    /// The environment.
+    Value(String),
+}
+
+impl fmt::Debug for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Key::None => "None",
+            Key::File(_) => "File",
+            Key::Value(_) => "Value",
+        })
+    }
+}

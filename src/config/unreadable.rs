@@ -1,0 +1,138 @@
+//! Reading the merged data as [`raw::Raw`]: every value that does not fit is reported, and the rest is read all the same.
+
+use figment::error::Kind;
+use figment::value::{Dict, Value};
+
+use crate::config::problem::{hint, nearest, new_name};
+use crate::config::raw;
+
+/// Reads the configuration out of the merged data. A value that does not fit is passed to `report` with its path and
+/// removed; then the rest is read again, until it fits.
+pub(super) fn read(mut data: Value, report: &mut dyn FnMut(&[String], String)) -> raw::Raw {
+    loop {
+        let error = match data.deserialize::<raw::Raw>() {
+            Ok(raw) => return raw,
+            Err(error) => error,
+        };
+        let mut path = error.path.clone();
+        let (what, last) = explain(&error, &data);
+        path.extend(last);
+        report(&path, what);
+        if !remove(&mut data, &path) {
+            return raw::Raw::default();
+        }
+    }
+}
+
+/// The problem, and the last part of the key where the error's own path stops short of it.
+fn explain(error: &figment::Error, data: &Value) -> (String, Option<String>) {
+    match &error.kind {
+        Kind::UnknownField(name, known) => {
+            let last = (error.path.last() != Some(name)).then(|| name.clone());
+            let path: Vec<String> = error.path.iter().cloned().chain(last.clone()).collect();
+            (unknown_key(name, &path, known, data), last)
+        }
+        Kind::UnknownVariant(name, known) => {
+            let hint = hint(nearest(name, known.iter().copied()));
+            let known = known.join(", ");
+            (
+                format!("unknown value \"{name}\"{hint}; one of {known}"),
+                None,
+            )
+        }
+        kind => {
+            let (problem, value) = (kind.to_string(), shown_at(data, &error.path));
+            if value.is_empty() || problem.contains(&value) {
+                (problem, None)
+            } else {
+                (format!("{problem}, got {value}"), None)
+            }
+        }
+    }
+}
+
+fn unknown_key(name: &str, path: &[String], known: &[&str], data: &Value) -> String {
+    if let Some(new) = new_name(path) {
+        return format!("renamed to {new}");
+    }
+    let value = match shown_at(data, path) {
+        value if value.is_empty() => value,
+        value => format!(" = {value}"),
+    };
+    let hint = hint(nearest(name, known.iter().copied()));
+    format!("unknown key{value}{hint}; known here: {}", known.join(", "))
+}
+
+/// The value at `path` as errors show it; empty where there is none to show.
+fn shown_at(data: &Value, path: &[String]) -> String {
+    find(data, path).map(show).unwrap_or_default()
+}
+
+fn find<'v>(value: &'v Value, path: &[String]) -> Option<&'v Value> {
+    path.iter().try_fold(value, |value, part| match value {
+        Value::Dict(_, dict) => dict.get(part),
+        Value::Array(_, list) => list.get(part.parse::<usize>().ok()?),
+        _ => None,
+    })
+}
+
+/// Removes the value at `path`, or the nearest existing one above it.
+fn remove(data: &mut Value, path: &[String]) -> bool {
+    let Some((last, above)) = path.split_last() else {
+        return false;
+    };
+    let mut value = &mut *data;
+    for part in above {
+        value = match value {
+            Value::Dict(_, dict) if dict.contains_key(part) => match dict.get_mut(part) {
+                Some(value) => value,
+                None => return false,
+            },
+            Value::Array(_, list) => {
+                match part.parse::<usize>().ok().and_then(|at| list.get_mut(at)) {
+                    Some(value) => value,
+                    None => return remove(data, above),
+                }
+            }
+            _ => return remove(data, above),
+        };
+    }
+    let removed = match value {
+        Value::Dict(_, dict) => dict.remove(last).is_some(),
+        // A list item is made harmless and not removed, so that the indexes of the others stay what the operator counts.
+        Value::Array(_, list) => last
+            .parse::<usize>()
+            .ok()
+            .and_then(|at| list.get_mut(at))
+            .is_some_and(make_harmless),
+        _ => false,
+    };
+    removed || remove(data, above)
+}
+
+/// Replaces a list item by one that fits into any list of the configuration: a table by a table without keys, anything
+/// else by a strategy's name, which is as good a string as any. Returns whether the item changed.
+fn make_harmless(item: &mut Value) -> bool {
+    let harmless = match &*item {
+        Value::Dict(tag, dict) if !dict.is_empty() => Value::Dict(*tag, Dict::new()),
+        other => Value::String(other.tag(), "token_budget".to_owned()),
+    };
+    let changed = *item != harmless;
+    *item = harmless;
+    changed
+}
+
+fn show(value: &Value) -> String {
+    match value {
+        Value::String(_, text) => format!("{text:?}"),
+        Value::Bool(_, value) => value.to_string(),
+        Value::Num(_, number) => number
+            .to_i128()
+            .map(|n| n.to_string())
+            .or_else(|| number.to_f64().map(|n| n.to_string()))
+            .unwrap_or_default(),
+        Value::Array(..) => "a list".to_owned(),
+        Value::Dict(..) => "a table".to_owned(),
+        _ => String::new(),
+    }
+}
