@@ -12,7 +12,8 @@ use serde_json::{Map, Value};
 
 use crate::config::raw;
 use crate::config::resolve::{Check, is_same_place};
-use crate::core::summary::{FileAccess, FileRule, Limit, Options, PROMPT, Recent, SummaryRole};
+use crate::core::summary::{FileAccess, FileRule, Options, PROMPT, Recent, SummaryRole};
+use crate::core::wire::own_call::OutputLimit;
 
 /// Who writes summaries.
 #[derive(Debug, Clone)]
@@ -30,7 +31,7 @@ pub struct Summarizer {
     /// What it is told.
     pub instructions: Arc<str>,
     /// The field that limits an answer.
-    pub limit: Limit,
+    pub limit: OutputLimit,
     /// Sampling temperature.
     pub temperature: Option<f64>,
     /// Further fields of the request.
@@ -217,8 +218,8 @@ impl Check<'_> {
             suffix,
             instructions,
             limit: match raw.limit_field {
-                raw::LimitField::MaxCompletionTokens => Limit::MaxCompletionTokens,
-                raw::LimitField::MaxTokens => Limit::MaxTokens,
+                raw::LimitField::MaxCompletionTokens => OutputLimit::MaxCompletionTokens,
+                raw::LimitField::MaxTokens => OutputLimit::MaxTokens,
             },
             temperature: Some(raw.temperature).filter(|temperature| *temperature >= 0.0),
             parameters: raw.parameters.clone().into_iter().collect(),

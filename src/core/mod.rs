@@ -6,6 +6,7 @@
 //! Each room imports only from those above it in this list.
 
 mod cancel;
+mod patterns;
 
 pub mod budget;
 pub mod conversation;
@@ -21,3 +22,4 @@ pub mod tokens;
 pub mod wire;
 
 pub use cancel::{Cancel, Cancelled};
+pub use patterns::check_patterns;

@@ -22,6 +22,7 @@ use crate::core::policy::{Mode, OnUnfit, Policy};
 use crate::core::strategy::{ExternalInputs, Need, Stopped, WebhookAnswer};
 use crate::core::summary::{PendingSummary, Summaries};
 use crate::core::tokens::Encoding;
+use crate::core::wire::Dialect;
 use crate::core::wire::chat::{Chat, Outline};
 use crate::core::{Cancel, Cancelled};
 use crate::observe::{Action, Phase, compaction_happened};
@@ -36,6 +37,8 @@ const INLINE_BYTES: usize = 64 * 1_024;
 /// One request as thinking sees it.
 #[derive(Debug, Clone)]
 pub(super) struct PlanRequest {
+    /// Its wire format.
+    pub dialect: Dialect,
     /// The body.
     pub body: Bytes,
     /// Index of its policy.
@@ -408,6 +411,7 @@ fn conclude(
         (plan.edited() && !observe).then(|| pieces(&request.body, &render(chat, &plan.edits)));
     if let Some((prefix, checkpoint)) = plan.record {
         if crate::core::planner::gate::nothing_can_trigger(
+            request.dialect,
             &request.body,
             policy,
             &policy.budget(request.window),
@@ -464,6 +468,7 @@ pub(super) fn checkpoint_seed(
     );
     Fingerprint::of_parts(&[
         b"checkpoint",
+        request.dialect.as_str().as_bytes(),
         &request.tenant.0,
         proxy.upstream_identity.as_bytes(),
         &policy.identity.0,
@@ -476,6 +481,7 @@ pub(super) fn checkpoint_seed(
 /// path. Tenants learn on their own: an error may quote what one of them wrote, and must not narrow another's window.
 pub(super) fn model_key(
     proxy: &Proxy,
+    dialect: Dialect,
     tenant: &Fingerprint,
     path: &str,
     model: Option<&str>,
@@ -483,6 +489,7 @@ pub(super) fn model_key(
     let upstream = proxy.upstream_identity.as_bytes();
     Fingerprint::of_parts(&[
         b"model",
+        dialect.as_str().as_bytes(),
         &tenant.0,
         upstream,
         path.as_bytes(),
@@ -495,6 +502,7 @@ fn usage_seed(proxy: &Proxy, request: &PlanRequest, chat: &Outline<'_>) -> Finge
     let model = request.model.as_deref().unwrap_or_default();
     let mut parts: Vec<&[u8]> = vec![
         b"usage",
+        request.dialect.as_str().as_bytes(),
         &request.tenant.0,
         proxy.upstream_identity.as_bytes(),
         request.path.as_bytes(),

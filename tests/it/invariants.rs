@@ -20,6 +20,7 @@ use baler::core::policy::RequestFacts;
 use baler::core::strategy::{ExternalInputs, OVERSIZE};
 use baler::core::summary::{Spent, State, Summaries, Summary};
 use baler::core::tokens::Encoding;
+use baler::core::wire::Dialect;
 use baler::core::wire::chat::Chat;
 use baler::core::wire::chat::count_fixed;
 use baler::core::wire::chat::measure as measure_of;
@@ -400,7 +401,7 @@ proptest! {
         let policy = policy_of(&toml);
         for length in 1..=conversation.exchanges.len() {
             let body = conversation.body(length);
-            if gate::nothing_can_trigger(body.as_bytes(), &policy, &policy.budget(policy.window_for(None)), 1.0) {
+            if gate::nothing_can_trigger(Dialect::ChatCompletions, body.as_bytes(), &policy, &policy.budget(policy.window_for(None)), 1.0) {
                 let outcome = Core::default().ask(&body, &policy);
                 prop_assert!(!outcome.plan.edited());
                 prop_assert!(outcome.counted[0].tokens <= body.len() as u64, "a token has a byte at least");
@@ -446,8 +447,8 @@ proptest! {
             bytes[at] = *byte;
         }
         let policy = policy_of(&toml);
-        let _ = baler::core::wire::chat::peek_model(&bytes);
-        let _ = gate::nothing_can_trigger(&bytes, &policy, &policy.budget(4_000), 1.0);
+        let _ = Dialect::ChatCompletions.peek_model(&bytes);
+        let _ = gate::nothing_can_trigger(Dialect::ChatCompletions, &bytes, &policy, &policy.budget(4_000), 1.0);
         if let Ok(chat) = Chat::parse(&bytes)
             && group(&chat.messages).is_ok()
         {
@@ -460,7 +461,7 @@ proptest! {
     #[test]
     fn i8_arbitrary_bytes_are_read_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..400)) {
         let _ = Chat::parse(&bytes);
-        let _ = baler::core::wire::chat::peek_model(&bytes);
-        let _ = baler::core::wire::chat::Usage::find(&bytes);
+        let _ = Dialect::ChatCompletions.peek_model(&bytes);
+        let _ = Dialect::ChatCompletions.usage(&bytes);
     }
 }

@@ -13,6 +13,7 @@ pub use crate::config::step::{
     Pick, Recent, Sample, Scope, SlidingWindow, Step, Strip, Summarize, SummaryRole, TokenBudget,
     Touch, TrimResults, Truncate, Unit, Webhook,
 };
+use crate::core::wire::Dialect;
 pub use summarizer::{LimitField, Style, Summarizer};
 
 /// The whole file.
@@ -361,7 +362,7 @@ impl Default for Upstream {
 impl Default for Route {
     fn default() -> Self {
         Route {
-            chat_suffixes: vec!["/chat/completions".to_owned()],
+            chat_suffixes: vec![Dialect::ChatCompletions.suffix().to_owned()],
         }
     }
 }

@@ -1,14 +1,12 @@
 //! Messages that Baler writes itself: marked as data, with their own closing tag neutralised inside.
 
 use std::borrow::Cow;
-use std::sync::LazyLock;
-
-use regex::Regex;
 
 use crate::core::conversation::Role;
 use crate::core::edit::Draft;
 use crate::core::edit::Replacement;
 use crate::core::json::write_string;
+use crate::core::text::Pattern;
 use crate::core::tokens::Encoding;
 use crate::core::wire::chat::Message;
 use crate::core::wire::chat::text_of;
@@ -135,10 +133,10 @@ pub(in crate::core) fn is_ours(draft: &Draft<'_>, at: usize) -> bool {
         .any(|raw| Message::parse(raw).is_ok_and(|message| is_synthetic(&message)))
 }
 
+/// The beginnings of Baler's own tags, opening and closing.
+pub(super) static OWN_TAG: Pattern = Pattern::new(r"(?i-u)<(\s*/?\s*conversation_)");
+
 /// The text with the tags of synthetic messages made harmless: nothing inside can end the part that is data.
 fn neutral(text: &str) -> Cow<'_, str> {
-    static OWN: LazyLock<Option<Regex>> =
-        LazyLock::new(|| Regex::new(r"(?i-u)<(\s*/?\s*conversation_)").ok());
-    OWN.as_ref()
-        .map_or(Cow::Borrowed(text), |own| own.replace_all(text, r"<\$1"))
+    OWN_TAG.regex().replace_all(text, r"<\$1")
 }

@@ -28,14 +28,19 @@ use std::time::Duration;
 use crate::core::conversation::Measure;
 use crate::core::conversation::scale;
 use crate::core::conversation::{Fingerprint, PrefixHash};
+use crate::core::text::Pattern;
 
 pub use cut::PendingSummary;
 pub(in crate::core) use cut::{floor, next};
 pub(in crate::core) use files::files;
 pub use files::{FileAccess, FileRule};
-pub use prompt::{Limit, Manner, PROMPT, continued, request};
+pub use prompt::{PROMPT, continued, request};
 pub use refine::{Chunk, ChunkPlan};
 pub use validate::{Accepted, Answer, Rejected, Terms, validate};
+
+/// The patterns of this room.
+pub(in crate::core) static PATTERNS: [&Pattern; 3] =
+    [&prompt::BLOCK_TAG, &validate::MARKER, &validate::ROLE_LABEL];
 
 /// The window that the defaults are made for, tokens.
 const USUAL_WINDOW: u64 = 128_000;

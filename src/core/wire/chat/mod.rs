@@ -1,10 +1,14 @@
 //! Chat completions: the only place that spells their JSON.
 
 mod canonical;
+mod completion;
 mod count;
+mod error;
 mod include_usage;
+mod markers;
 mod message;
 mod outline;
+mod overflow;
 mod reasoning;
 mod rewrite;
 mod schemas;
@@ -12,17 +16,24 @@ mod text;
 mod usage;
 mod usage_filter;
 
+pub(in crate::core::wire) use canonical::VOLATILE_KEYS;
 pub use canonical::canonical;
+pub use completion::SUFFIX;
+pub(in crate::core::wire) use completion::{
+    completion, completion_request, continued_request, own_path, refused_parameter,
+};
 pub use count::{PRIMER_TOKENS, count_fixed, count_message, measure};
+pub(in crate::core::wire) use error::error_body;
 pub use include_usage::{Insertion, include_usage_edit};
+pub(in crate::core::wire) use markers::{media_markers, output_limit_keys};
 pub use message::{Call, Message};
 pub use outline::{Chat, Fixed, Outline, Unreadable, peek_model};
+pub(in crate::core::wire) use overflow::{overflow, overflow_event};
 pub(in crate::core) use rewrite::{
     with_arguments, with_content, with_parts, with_texts, without_members,
 };
 pub use schemas::HARMONY_TOKENS;
 pub use text::text_of;
 pub(in crate::core) use text::{AUDIO, IMAGE, cache_control, media_kind};
-pub use usage::Usage;
-pub(in crate::core) use usage::is_plausible;
+pub(in crate::core::wire) use usage::{may_report_usage, usage};
 pub use usage_filter::UsageFilter;
