@@ -12,6 +12,7 @@ use tracing::{info, warn};
 use crate::admin;
 use crate::admin::Readiness;
 use crate::config::Config;
+use crate::core;
 use crate::core::policy::{Policy, Window};
 use crate::core::tokens::Encoding;
 use crate::observe::Metrics;
@@ -61,6 +62,7 @@ pub async fn run(
     listeners: Listeners,
     stop: CancellationToken,
 ) -> anyhow::Result<()> {
+    core::check_patterns()?;
     let metrics = Arc::new(Metrics::new()?);
     let readiness = Arc::new(Readiness::default());
     announce(&config, &listeners);

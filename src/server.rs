@@ -24,6 +24,7 @@ use tower::ServiceBuilder;
 use tower_http::catch_panic::CatchPanicLayer;
 use tracing::{debug, warn};
 
+use crate::core::wire::Dialect;
 use crate::proxy::ProxyError;
 
 /// Bounds of a listener.
@@ -197,7 +198,7 @@ where
 }
 
 fn after_panic(_: Box<dyn std::any::Any + Send>) -> Response<http_body_util::Full<bytes::Bytes>> {
-    ProxyError::Internal.response()
+    ProxyError::Internal.response(Dialect::default())
 }
 
 /// Accepts on `listener` and hands each connection to the least busy worker, until `stop` is cancelled; then nothing is

@@ -22,12 +22,13 @@ use crate::core::strategy::{ExternalInputs, Need, Report, Stopped};
 use crate::core::summary::{PendingSummary, Summaries};
 use crate::core::tokens::Encoding;
 use crate::core::wire::Dialect;
-use crate::core::wire::chat::Outline;
 use crate::ledger::Ledger;
 use crate::observe::Metrics;
 use crate::summarizer::{Summarizer, SummaryOrigin};
 use crate::upstream::Upstream;
 
+/// The wire format of the requests.
+const DIALECT: Dialect = Dialect::ChatCompletions;
 /// Tokens that a summariser may spend here: more than any summary takes.
 const SUMMARY_ALLOWANCE_TOKENS: u64 = 50_000_000;
 
@@ -154,11 +155,13 @@ impl Filter<'_> {
     }
 
     fn try_compact(&self, body: &str) -> Result<(String, String), String> {
-        let outline = Outline::parse(body.as_bytes()).map_err(|error| error.to_string())?;
+        let outline = DIALECT
+            .outline(body.as_bytes())
+            .map_err(|error| error.to_string())?;
         let model = outline.model.as_deref().map(str::to_owned);
         let model = model.as_deref();
         let encoding = Encoding::for_model(model.unwrap_or_default());
-        let session = Session::open_afresh(Dialect::ChatCompletions, outline, encoding);
+        let session = Session::open_afresh(DIALECT, outline, encoding);
         let session = session.map_err(|error| error.to_string())?;
         let policy = self.policy_for(model).ok_or("no policy matches")?;
         let request = RequestFacts {

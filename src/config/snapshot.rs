@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 
 use crate::config::raw::{Limits, LogFormat};
 use crate::core::policy::Policy;
-use crate::core::summary::Limit;
+use crate::core::wire::own_call::OutputLimit;
 
 /// A checked configuration.
 #[derive(Debug)]
@@ -89,7 +89,7 @@ pub struct Summarizer {
     /// The instructions for the summariser.
     pub instructions: Arc<str>,
     /// The field that limits an answer.
-    pub limit: Limit,
+    pub limit: OutputLimit,
     /// Sampling temperature.
     pub temperature: Option<f64>,
     /// Further fields of the request.

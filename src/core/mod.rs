@@ -6,6 +6,7 @@
 //! INVARIANT: each room imports only from those above it in this list, and no files import each other in a circle.
 
 mod cancel;
+mod patterns;
 
 pub mod json;
 
@@ -32,3 +33,4 @@ pub mod policy;
 pub mod planner;
 
 pub use cancel::{Cancel, Cancelled};
+pub use patterns::check_patterns;

@@ -10,7 +10,7 @@ use crate::core::planner::UsageEstimate;
 use crate::core::policy::Reason;
 use crate::core::strategy::Report;
 use crate::core::summary::{Spent, Summary};
-use crate::core::wire::chat::Usage;
+use crate::core::wire::Usage;
 use crate::core::wire::overflow::Overflow;
 use crate::observe::{Action, Endpoint, Metrics, TrafficMetrics};
 

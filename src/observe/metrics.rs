@@ -11,6 +11,7 @@ use prometheus::{
 
 use crate::core::budget::Budget;
 use crate::core::conversation::{Size, ratio};
+use crate::core::wire::Dialect;
 
 /// Where Baler's own time went.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,7 +41,7 @@ pub enum Endpoint {
 }
 
 /// Label values of [`Endpoint`], in its order.
-const ENDPOINTS: [&str; 2] = ["chat", "other"];
+const ENDPOINTS: [&str; 2] = [Dialect::ChatCompletions.as_str(), "other"];
 
 /// What Baler did with a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

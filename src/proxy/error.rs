@@ -1,9 +1,12 @@
-//! The errors that Baler itself answers with, in OpenAI's shape, and the one place that maps causes to statuses.
+//! The errors that Baler itself answers with, in the shape of the client's dialect, and the one place that maps causes to
+//! statuses.
 
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER};
 use hyper::{Response, StatusCode};
+
+use crate::core::wire::{Dialect, Fault};
 
 /// Why a request was not served by the upstream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -85,15 +88,15 @@ impl ProxyError {
 
     /// The answer.
     #[must_use]
-    pub fn response(self) -> Response<Full<Bytes>> {
+    pub fn response(self, dialect: Dialect) -> Response<Full<Bytes>> {
         let status = self.status();
-        let kind = if status.is_client_error() {
-            "invalid_request_error"
+        let fault = if status.is_client_error() {
+            Fault::Request
         } else {
-            "api_error"
+            Fault::Service
         };
-        let body = serde_json::json!({ "error": { "message": self.to_string(), "type": kind, "param": null, "code": self.kind() } });
-        let mut response = Response::new(Full::from(body.to_string()));
+        let body = dialect.error_body(fault, self.kind(), &self.to_string());
+        let mut response = Response::new(Full::from(body));
         *response.status_mut() = status;
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));

@@ -10,7 +10,7 @@ use crate::core::budget::Budget;
 use crate::core::conversation::Fingerprint;
 use crate::core::conversation::Size;
 use crate::core::planner::{PriorUsage, UsageEstimate};
-use crate::core::wire::chat::Usage;
+use crate::core::wire::{Dialect, Usage};
 use crate::observe::{
     Action, Endpoint, RequestEnded, StreamEnd, TrafficMetrics, truncation_suspected,
 };
@@ -65,6 +65,8 @@ pub struct Context {
     pub id: String,
     /// What it is for.
     pub endpoint: Endpoint,
+    /// The wire format that it speaks, where it is inspected.
+    pub dialect: Option<Dialect>,
     /// The metrics of its policy and model, for chat requests.
     pub traffic: Option<Arc<TrafficMetrics>>,
     /// What inspection found out.
@@ -98,6 +100,7 @@ impl Context {
             worker,
             id,
             endpoint: Endpoint::Other,
+            dialect: None,
             traffic: None,
             decision: None,
             model_key: None,

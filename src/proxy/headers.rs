@@ -6,7 +6,8 @@ use hyper::header::{
 };
 use hyper::{Request, Version};
 
-use crate::core::wire::chat::{Insertion, include_usage_edit};
+use crate::core::wire::Dialect;
+use crate::core::wire::chat::Insertion;
 use crate::proxy::error::ProxyError;
 use crate::proxy::read;
 use crate::upstream::{Outgoing, Upstream};
@@ -110,11 +111,12 @@ pub(super) fn replaced(pieces: Vec<Bytes>, old: &[u8], new: &Bytes) -> Vec<Bytes
 /// Makes a request ask for usage where its client did not, and says whether it did. `pieces` are slices of `body` and new
 /// ones. The answer is to come as it is, so that what was asked for can be taken out of it again.
 pub(super) fn include_usage(
+    dialect: Dialect,
     head: &mut hyper::http::request::Parts,
     body: &Bytes,
     pieces: &mut Vec<Bytes>,
 ) -> bool {
-    let Some(Insertion { range, text }) = include_usage_edit(body) else {
+    let Some(Insertion { range, text }) = dialect.include_usage(body) else {
         return false;
     };
     let start_of = |piece: &Bytes| (piece.as_ptr() as usize).checked_sub(body.as_ptr() as usize);

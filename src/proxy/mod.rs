@@ -33,8 +33,7 @@ use crate::core::planner::gate;
 use crate::core::policy::{Mode, OnError, Policy, Source};
 use crate::core::strategy;
 use crate::core::summary::PendingSummary;
-use crate::core::wire::chat::UsageFilter;
-use crate::core::wire::chat::peek_model;
+use crate::core::wire::Dialect;
 use crate::ledger::Ledger;
 use crate::observe::{Action, Endpoint, Metrics, Phase, StreamEnd, TrafficMetrics};
 use crate::summarizer::{Summarizer, SummaryOrigin};
@@ -262,13 +261,13 @@ impl Proxy {
             .ok_or(ProxyError::Internal)
     }
 
-    fn is_chat(&self, parts: &Parts) -> bool {
-        parts.method == Method::POST
-            && self
-                .config
-                .chat_suffixes
-                .iter()
-                .any(|suffix| parts.uri.path().ends_with(suffix.as_str()))
+    /// The wire format of a request that is to be inspected.
+    fn route(&self, parts: &Parts) -> Option<Dialect> {
+        if parts.method == Method::POST {
+            Dialect::route(parts.uri.path(), &self.config.chat_suffixes)
+        } else {
+            None
+        }
     }
 }
 
@@ -306,10 +305,11 @@ pub async fn handle(
         read::request_id(&parts.headers),
     );
 
-    // 2. Route: chat completions are looked at, all else is streamed through unread.
-    let answered = if proxy.is_chat(&parts) {
+    // 2. Route: requests of a known dialect are inspected, all else is streamed through unread.
+    context.dialect = proxy.route(&parts);
+    let answered = if let Some(dialect) = context.dialect {
         context.endpoint = Endpoint::Chat;
-        inspect(&proxy, &mut context, parts, body).await
+        inspect(&proxy, &mut context, dialect, parts, body).await
     } else {
         pass(&proxy, &mut context, parts, body).await
     };
@@ -351,6 +351,7 @@ fn unread((response, place): Begun) -> Answered {
 async fn inspect(
     proxy: &Arc<Proxy>,
     context: &mut Context,
+    dialect: Dialect,
     parts: Parts,
     body: Incoming,
 ) -> Result<Answered, ProxyError> {
@@ -360,7 +361,7 @@ async fn inspect(
     let began = Instant::now();
 
     // 4. Gate: opt-outs, and the proof that nothing can trigger.
-    let model = peek_model(body);
+    let model = dialect.peek_model(body);
     let path = parts.uri.path();
     let mode_override = read::mode_override(&parts.headers);
     let Some((at, policy)) = proxy.policy_for(model.as_deref(), path, &parts.headers) else {
@@ -376,9 +377,10 @@ async fn inspect(
         () => None,
     };
     let tenant = proxy.tenant(&parts.headers);
-    let model_key = plan::model_key(proxy, &tenant, path, model.as_deref());
+    let model_key = plan::model_key(proxy, dialect, &tenant, path, model.as_deref());
     context.model_key = Some(model_key);
     let mut request = PlanRequest {
+        dialect,
         body: body.clone(),
         policy: at,
         window,
@@ -410,7 +412,7 @@ async fn inspect(
     let learned = proxy.ledger.learned(&model_key);
     let live = policy.budget(learned.window.map_or(window, |learned| learned.min(window)));
     let gated = !request.force
-        && gate::nothing_can_trigger(body, policy, &live, learned.factor)
+        && gate::nothing_can_trigger(dialect, body, policy, &live, learned.factor)
         && proxy
             .ledger
             .may_gate(&plan::checkpoint_seed(proxy, &request, policy, window));
@@ -444,7 +446,8 @@ async fn inspect(
     if gated {
         // Sent at once. What is worth knowing about it is found out while the upstream thinks.
         request.sent = true;
-        context.usage_included = injects && headers::include_usage(&mut head, body, &mut original);
+        context.usage_included =
+            injects && headers::include_usage(dialect, &mut head, body, &mut original);
         spent(proxy, context, began);
         let again = RetryableRequest {
             policy,
@@ -543,7 +546,7 @@ async fn inspect(
         .as_ref()
         .is_some_and(|decision| decision.action == Action::FailedOpen);
     context.usage_included =
-        injects && !failed && headers::include_usage(&mut head, body, &mut pieces);
+        injects && !failed && headers::include_usage(dialect, &mut head, body, &mut pieces);
     spent(proxy, context, began + waited_for_others);
 
     // 9. Send.
@@ -604,7 +607,7 @@ async fn answer_or_rescue(
         return Ok(unread(begun));
     }
     let (response, place) = begun;
-    match peek::look(response).await {
+    match peek::look(again.request.dialect, response).await {
         (response, None) => Ok((response, place)),
         (response, Some(overflow)) => {
             overflow_retry::rescue(proxy, context, again, (response, place), overflow).await
@@ -689,7 +692,11 @@ fn respond(proxy: &Proxy, mut context: Context, (response, place): Answered) -> 
             .as_ref()
             .is_some_and(|decision| decision.estimate.is_some());
     let tap = if teaches {
-        UsageTap::for_answer(&parts.headers, &proxy.config.upstream.usage_headers)
+        UsageTap::for_answer(
+            context.dialect.unwrap_or_default(),
+            &parts.headers,
+            &proxy.config.upstream.usage_headers,
+        )
     } else {
         UsageTap::default()
     };
@@ -705,6 +712,10 @@ fn respond(proxy: &Proxy, mut context: Context, (response, place): Answered) -> 
         proxy.metrics.usage_included.inc();
     }
     context.set_headers(&mut parts.headers);
+    let filter = context
+        .dialect
+        .filter(|_| filters)
+        .map(Dialect::usage_filter);
     let answer = ResponseBody::new(
         body,
         tap,
@@ -712,14 +723,11 @@ fn respond(proxy: &Proxy, mut context: Context, (response, place): Answered) -> 
         place,
         Box::new(context),
     );
-    Response::from_parts(
-        parts,
-        Either::Left(Filtered::new(answer, filters.then(UsageFilter::default))),
-    )
+    Response::from_parts(parts, Either::Left(Filtered::new(answer, filter)))
 }
 
 fn refuse(proxy: &Proxy, mut context: Context, refusal: ProxyError) -> Response<Body> {
-    let mut response = refusal.response();
+    let mut response = refusal.response(context.dialect.unwrap_or_default());
     proxy
         .metrics
         .refusals

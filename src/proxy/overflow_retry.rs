@@ -74,7 +74,12 @@ pub(super) async fn rescue(
             Some((mut pieces, waited)) => {
                 began += waited;
                 if context.usage_included {
-                    headers::include_usage(&mut head, &again.request.body, &mut pieces);
+                    headers::include_usage(
+                        again.request.dialect,
+                        &mut head,
+                        &again.request.body,
+                        &mut pieces,
+                    );
                 }
                 pieces
             }
@@ -95,7 +100,7 @@ pub(super) async fn rescue(
         tell(Rescue::Failed);
         return Ok(refused);
     };
-    let (response, again_too_long) = super::peek::look(response).await;
+    let (response, again_too_long) = super::peek::look(again.request.dialect, response).await;
     if let Some(still) = &again_too_long {
         learn(proxy, context, &again, still);
     }

@@ -11,10 +11,9 @@ use http_body_util::BodyExt;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 use hyper::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap};
 use hyper::{Response, StatusCode};
-use memchr::memmem;
 
+use crate::core::wire::Dialect;
 use crate::core::wire::decode::Decoder;
-use crate::core::wire::overflow;
 use crate::core::wire::overflow::Overflow;
 use crate::core::wire::sse::Lines;
 
@@ -93,7 +92,10 @@ enum Look {
 }
 
 /// Reads ahead as far as that may tell of an overflow.
-pub(super) async fn look(response: Response<Incoming>) -> (Response<PeekedBody>, Option<Overflow>) {
+pub(super) async fn look(
+    dialect: Dialect,
+    response: Response<Incoming>,
+) -> (Response<PeekedBody>, Option<Overflow>) {
     let (parts, body) = response.into_parts();
     let mut body = PeekedBody::from(body);
     let look = match worth(&parts.status, &parts.headers, body.size_hint().upper()) {
@@ -112,8 +114,12 @@ pub(super) async fn look(response: Response<Incoming>) -> (Response<PeekedBody>,
     // Whatever ends the reading, what was read stays in `body`.
     let _ = tokio::time::timeout(patience, body.read_ahead(look, &mut seen)).await;
     let found = match look {
-        Look::Whole => in_answer(parts.status, &seen.text.bytes),
-        Look::FirstEvent => seen.text.event.as_deref().and_then(in_event),
+        Look::Whole => dialect.overflow(parts.status.as_u16(), &seen.text.bytes),
+        Look::FirstEvent => seen
+            .text
+            .event
+            .as_deref()
+            .and_then(|data| dialect.overflow_event(data)),
     };
     (Response::from_parts(parts, body), found)
 }
@@ -147,33 +153,6 @@ fn encoding(headers: &HeaderMap) -> Option<&str> {
         .get(CONTENT_ENCODING)
         .and_then(|encoding| encoding.to_str().ok())
         .filter(|encoding| *encoding != "identity")
-}
-
-/// Most answers that are fine say so by the words they do not have.
-fn in_answer(status: StatusCode, body: &[u8]) -> Option<Overflow> {
-    if status.is_success() && memmem::find(body, b"error").is_none() {
-        return by_finish_reason(body);
-    }
-    overflow::in_answer(status.as_u16(), body).or_else(|| by_finish_reason(body))
-}
-
-fn in_event(data: &[u8]) -> Option<Overflow> {
-    if memmem::find(data, b"error").is_some() {
-        overflow::in_event(data)
-    } else {
-        by_finish_reason(data)
-    }
-}
-
-fn by_finish_reason(json: &[u8]) -> Option<Overflow> {
-    let told = memmem::find(json, b"exceed").is_some() && overflow::by_finish_reason(json);
-    told.then_some(Overflow {
-        kind: overflow::Kind::Prompt,
-        window: None,
-        input_only: false,
-        prompt: None,
-        output_tokens: None,
-    })
 }
 
 /// What was read ahead.

@@ -33,6 +33,8 @@ const INLINE_BYTES: usize = 64 * 1_024;
 /// One request as thinking sees it.
 #[derive(Debug, Clone)]
 pub(super) struct PlanRequest {
+    /// Its wire format.
+    pub dialect: Dialect,
     /// The body.
     pub body: Bytes,
     /// Index of its policy.
@@ -227,12 +229,12 @@ fn answer(proxy: &Proxy, request: &PlanRequest, cancel: &Cancel) -> Result<PlanO
     let pass = |reason| Ok(PlanOutcome::Planned(Box::new(passed(request, reason))));
     let mut clock = Clock::start(proxy);
 
-    let outline = match Outline::parse(&request.body) {
+    let outline = match request.dialect.outline(&request.body) {
         Ok(outline) => outline,
         Err(unreadable) => return pass(unreadable.as_str()),
     };
     clock.lap(Phase::View);
-    let (dialect, encoding) = (Dialect::ChatCompletions, request.encoding());
+    let (dialect, encoding) = (request.dialect, request.encoding());
     let counting = Counting {
         encoding,
         message: &|raw| proxy.ledger.measures.measure(dialect, raw, encoding),
@@ -374,7 +376,7 @@ fn conclude(
     let body = edited.then(|| pieces(&request.body, &session.render(&plan.edits)));
     if let Some((prefix, checkpoint)) = plan.checkpoint {
         let budget = policy.budget(request.window);
-        if gate::nothing_can_trigger(&request.body, policy, &budget, 1.0) {
+        if gate::nothing_can_trigger(request.dialect, &request.body, policy, &budget, 1.0) {
             proxy.ledger.never_gate(seeds.checkpoint);
         }
         proxy.ledger.keep_checkpoint(prefix, checkpoint);
@@ -471,6 +473,7 @@ pub(super) fn checkpoint_seed(
     );
     Fingerprint::of_parts(&[
         b"checkpoint",
+        request.dialect.as_str().as_bytes(),
         &request.tenant.0,
         proxy.upstream_identity.as_bytes(),
         &policy.identity.0,
@@ -483,6 +486,7 @@ pub(super) fn checkpoint_seed(
 /// path. Tenants learn on their own: an error may quote what one of them wrote, and must not narrow another's window.
 pub(super) fn model_key(
     proxy: &Proxy,
+    dialect: Dialect,
     tenant: &Fingerprint,
     path: &str,
     model: Option<&str>,
@@ -490,6 +494,7 @@ pub(super) fn model_key(
     let upstream = proxy.upstream_identity.as_bytes();
     Fingerprint::of_parts(&[
         b"model",
+        dialect.as_str().as_bytes(),
         &tenant.0,
         upstream,
         path.as_bytes(),
@@ -502,6 +507,7 @@ fn usage_seed(proxy: &Proxy, request: &PlanRequest, chat: &Outline<'_>) -> Finge
     let model = request.model.as_deref().unwrap_or_default();
     let mut parts: Vec<&[u8]> = vec![
         b"usage",
+        request.dialect.as_str().as_bytes(),
         &request.tenant.0,
         proxy.upstream_identity.as_bytes(),
         request.path.as_bytes(),

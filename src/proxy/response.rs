@@ -13,9 +13,9 @@ use hyper::body::{Body, Frame, SizeHint};
 use hyper::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderName};
 use tokio::time::{Instant, Sleep};
 
-use crate::core::wire::chat::Usage;
 use crate::core::wire::decode::Decoder;
 use crate::core::wire::sse::Lines;
+use crate::core::wire::{Dialect, Usage, UsageReader};
 use crate::observe::StreamEnd;
 use crate::proxy::exchange::Context as RequestContext;
 use crate::proxy::peek::PeekedBody;
@@ -53,15 +53,15 @@ enum Reader {
     #[default]
     Off,
     /// An event stream: the last event that reports usage counts.
-    Events(Lines, Option<Usage>),
+    Events(Lines, UsageReader),
     /// A JSON answer, kept until it is whole.
-    Json(Vec<u8>),
+    Json(Dialect, Vec<u8>),
 }
 
 impl UsageTap {
     /// The tap for an answer with these headers, of which those named in `usage_headers` may tell usage themselves.
     #[must_use]
-    pub fn for_answer(headers: &HeaderMap, usage_headers: &[HeaderName]) -> Self {
+    pub fn for_answer(dialect: Dialect, headers: &HeaderMap, usage_headers: &[HeaderName]) -> Self {
         let told = usage_headers
             .iter()
             .filter_map(|name| headers.get(name))
@@ -71,9 +71,12 @@ impl UsageTap {
             .and_then(|value| value.to_str().ok())
             .unwrap_or_default();
         let (reader, limit) = if is_event_stream(headers) {
-            (Reader::Events(Lines::default(), None), MAX_DECODED_BYTES)
+            (
+                Reader::Events(Lines::default(), dialect.usage_reader()),
+                MAX_DECODED_BYTES,
+            )
         } else if kind.starts_with("application/json") {
-            (Reader::Json(Vec::new()), MAX_JSON_BYTES)
+            (Reader::Json(dialect, Vec::new()), MAX_JSON_BYTES)
         } else {
             (Reader::Off, 0)
         };
@@ -136,20 +139,22 @@ impl Reader {
     fn see(&mut self, bytes: &[u8]) {
         match self {
             Reader::Off => {}
-            Reader::Events(lines, usage) => lines.push(bytes, &mut |data| note(usage, data)),
-            Reader::Json(seen) if seen.len() + bytes.len() > MAX_JSON_BYTES => *self = Reader::Off,
-            Reader::Json(seen) => seen.extend_from_slice(bytes),
+            Reader::Events(lines, reader) => lines.push(bytes, &mut |data| reader.event(data)),
+            Reader::Json(_, seen) if seen.len() + bytes.len() > MAX_JSON_BYTES => {
+                *self = Reader::Off;
+            }
+            Reader::Json(_, seen) => seen.extend_from_slice(bytes),
         }
     }
 
     fn usage(self) -> Option<Usage> {
         match self {
             Reader::Off => None,
-            Reader::Events(mut lines, mut usage) => {
-                lines.finish(&mut |data| note(&mut usage, data));
-                usage
+            Reader::Events(mut lines, mut reader) => {
+                lines.finish(&mut |data| reader.event(data));
+                reader.usage()
             }
-            Reader::Json(seen) => Usage::find(&seen),
+            Reader::Json(dialect, seen) => dialect.usage(&seen),
         }
     }
 }
@@ -169,13 +174,6 @@ pub(super) fn is_encoded(headers: &HeaderMap) -> bool {
         .get_all(CONTENT_ENCODING)
         .iter()
         .any(|encoding| encoding != "identity")
-}
-
-/// Most events report no usage; only those that name it are parsed.
-fn note(usage: &mut Option<Usage>, data: &[u8]) {
-    if memchr::memmem::find(data, b"\"prompt_tokens\"").is_some() {
-        *usage = Usage::find(data).or(*usage);
-    }
 }
 
 /// An upstream's answer on its way.

@@ -8,7 +8,8 @@ use hyper::Response;
 use hyper::body::Incoming;
 use hyper::header::{HeaderMap, RETRY_AFTER};
 
-use crate::core::wire::overflow;
+use crate::core::wire::own_call::Parameter;
+use crate::core::wire::{Dialect, overflow};
 
 /// Without a word of the upstream's, the wait before a retry.
 const BACK_OFF: Duration = Duration::from_secs(1);
@@ -36,14 +37,6 @@ pub(super) enum Failed {
     Rate,
     /// The answer is too long.
     TooLarge,
-}
-
-/// Parameters that not every model takes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Parameter {
-    Temperature,
-    MaxCompletionTokens,
-    MaxTokens,
 }
 
 impl Failed {
@@ -124,7 +117,9 @@ pub(super) async fn body(response: Response<Incoming>, max_bytes: usize) -> Resu
         status if let Some(overflow) = overflow::in_answer(status, &body) => {
             Failed::TooLong(overflow.window)
         }
-        400 | 422 => refused_parameter(&body).map_or(Failed::Refused, Failed::Parameter),
+        400 | 422 => Dialect::ChatCompletions
+            .refused_parameter(&body)
+            .map_or(Failed::Refused, Failed::Parameter),
         408 | 425 | 429 | 500.. => Failed::Overloaded(wait),
         _ => Failed::Refused,
     })
@@ -144,22 +139,6 @@ fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     };
     let milliseconds = number("retry-after-ms").map(|number| Duration::from_secs_f64(number / 1e3));
     milliseconds.or_else(|| number(RETRY_AFTER.as_str()).map(Duration::from_secs_f64))
-}
-
-/// The parameter that an error complains of.
-fn refused_parameter(body: &[u8]) -> Option<Parameter> {
-    let text = std::str::from_utf8(body).ok()?;
-    // OpenAI names the right parameter behind the wrong one.
-    let names = [
-        ("temperature", Parameter::Temperature),
-        ("max_completion_tokens", Parameter::MaxCompletionTokens),
-        ("max_tokens", Parameter::MaxTokens),
-    ];
-    names
-        .into_iter()
-        .filter_map(|(name, parameter)| Some((text.find(name)?, parameter)))
-        .min_by_key(|(at, _)| *at)
-        .map(|(_, found)| found)
 }
 
 #[cfg(test)]
@@ -238,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_and_parameters_are_read_with_care() {
+    fn headers_are_read_with_care() {
         let wait = |name: &'static str, value: &str| {
             let mut headers = HeaderMap::new();
             headers.insert(name, value.parse().unwrap());
@@ -252,12 +231,5 @@ mod tests {
         for nonsense in ["-1", "NaN", "inf", "1e300", "Wed, 21 Oct 2015 07:28:00 GMT"] {
             assert_eq!(wait("retry-after", nonsense), None, "{nonsense}");
         }
-        let openai = br#"{"error":{"message":"Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead.","param":"max_tokens"}}"#;
-        assert_eq!(refused_parameter(openai), Some(Parameter::MaxTokens));
-        assert_eq!(
-            refused_parameter(br#"{"error":"Unsupported value: 'temperature'"}"#),
-            Some(Parameter::Temperature)
-        );
-        assert_eq!(refused_parameter(br#"{"error":"no such model"}"#), None);
     }
 }

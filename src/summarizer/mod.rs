@@ -24,19 +24,23 @@ use crate::core::conversation::group;
 use crate::core::conversation::scale;
 use crate::core::models;
 use crate::core::summary::{
-    Answer, ChunkPlan, Limit, Manner, Options, PendingSummary, Rejected, Spent, State, Summary,
-    SummaryModel, Terms, continued, request, validate,
+    Answer, ChunkPlan, Options, PendingSummary, Rejected, Spent, State, Summary, SummaryModel,
+    Terms, continued, request, validate,
 };
 use crate::core::tokens::Encoding;
+use crate::core::wire::Dialect;
 use crate::core::wire::chat::Chat;
+use crate::core::wire::own_call::{Manner, OutputLimit, Parameter};
 use crate::ledger::Ledger;
 use crate::observe::{Metrics, SummaryMade, summary_call};
 use crate::upstream::{Outgoing, Upstream};
 
-use call::{Failed, Parameter};
+use call::Failed;
 pub(crate) use limiter::Skipped;
 use limiter::{Limiter, Reservation};
 
+/// The wire format of Baler's own calls.
+const OWN_DIALECT: Dialect = Dialect::ChatCompletions;
 /// Questions for one summary at most, folds and second thoughts included.
 const MOST_CALLS: u64 = 64;
 /// Times that a summariser may find a piece too long before it is given up.
@@ -558,8 +562,12 @@ impl Asking<'_> {
                     adaptations += 1;
                     match parameter {
                         Parameter::Temperature => manner.temperature = None,
-                        Parameter::MaxCompletionTokens => manner.limit = Limit::MaxTokens,
-                        Parameter::MaxTokens => manner.limit = Limit::MaxCompletionTokens,
+                        Parameter::Limit(OutputLimit::MaxCompletionTokens) => {
+                            manner.limit = OutputLimit::MaxTokens
+                        }
+                        Parameter::Limit(OutputLimit::MaxTokens) => {
+                            manner.limit = OutputLimit::MaxCompletionTokens
+                        }
                     }
                     continue;
                 }
@@ -608,13 +616,16 @@ impl Asking<'_> {
         let answered = call::with_retry(config.timeout, config.longest_wait, ask, told)
             .await
             .map_err(NoSummary::Failed)?;
-        let usage = crate::core::wire::chat::Usage::find(&answered);
+        let usage = OWN_DIALECT.usage(&answered);
         spent.prompt_tokens += usage.map_or(counted, |usage| usage.prompt_tokens);
         // What was refused or cut off was paid for as well.
         spent.completion_tokens += usage.map_or(0, |usage| usage.completion_tokens);
-        off_the_loop(move || Answer::read(&answered))
-            .await?
-            .map_err(NoSummary::Rejected)
+        off_the_loop(move || {
+            let written = OWN_DIALECT.completion(&answered)?;
+            Answer::read(&written)
+        })
+        .await?
+        .map_err(NoSummary::Rejected)
     }
 
     async fn send(&self, body: Bytes) -> Result<Bytes, Failed> {
@@ -651,7 +662,7 @@ impl Asking<'_> {
             }
             None => {
                 let request = head
-                    .uri(self.occasion.uri.clone())
+                    .uri(own_uri(self.upstream, &self.occasion.uri)?)
                     .body(body)
                     .map_err(|_| Failed::Unreachable)?;
                 self.upstream
@@ -662,6 +673,17 @@ impl Asking<'_> {
         };
         call::body(response, config.max_bytes).await
     }
+}
+
+/// Where the upstream takes Baler's own calls, when `requested` is where the client's request goes: a path of Baler's own
+/// choosing, and the client's query, in which gateways expect an API version or a key.
+fn own_uri(upstream: &Upstream, requested: &Uri) -> Result<Uri, Failed> {
+    let mut target = OWN_DIALECT.own_path(requested.path());
+    if let Some(query) = requested.query() {
+        target.push('?');
+        target.push_str(query);
+    }
+    upstream.uri(&target).map_err(|_| Failed::Unreachable)
 }
 
 fn unreached(error: &hyper_util::client::legacy::Error) -> Failed {

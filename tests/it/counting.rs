@@ -1,25 +1,71 @@
-//! The counter against tiktoken-rs, the reference.
+//! Each counter against the other: tiktoken-rs is the reference for the vocabularies that the crate `tiktoken` counts with,
+//! and the other way round.
 
 use std::panic::catch_unwind;
+use std::sync::LazyLock;
 
 use baler::core::tokens::{Encoding, Vocabulary};
 use baler::core::wire::chat::{HARMONY_TOKENS, count_fixed, count_message};
 use proptest::prelude::*;
 
-fn reference(encoding: Encoding, text: &str) -> u64 {
-    let bpe = match encoding.vocabulary {
-        Vocabulary::O200k => tiktoken_rs::o200k_base_singleton(),
-        Vocabulary::Cl100k => tiktoken_rs::cl100k_base_singleton(),
+static P50K: LazyLock<tiktoken::CoreBpe> = LazyLock::new(tiktoken::encoding::p50k_base);
+static R50K: LazyLock<tiktoken::CoreBpe> = LazyLock::new(tiktoken::encoding::r50k_base);
+
+const VOCABULARIES: [Vocabulary; 4] = [
+    Vocabulary::O200k,
+    Vocabulary::Cl100k,
+    Vocabulary::P50k,
+    Vocabulary::R50k,
+];
+
+fn reference(vocabulary: Vocabulary, text: &str) -> u64 {
+    let tokens = match vocabulary {
+        Vocabulary::O200k => tiktoken_rs::o200k_base_singleton().count_ordinary(text),
+        Vocabulary::Cl100k => tiktoken_rs::cl100k_base_singleton().count_ordinary(text),
+        Vocabulary::P50k => P50K.count(text),
+        Vocabulary::R50k => R50K.count(text),
     };
-    bpe.encode_ordinary(text).len() as u64
+    tokens as u64
 }
 
 fn same(text: &str) {
-    for encoding in [Encoding::O200K, Encoding::CL100K] {
+    for vocabulary in VOCABULARIES {
         assert_eq!(
-            encoding.count(text),
-            reference(encoding, text),
-            "{encoding:?} of {text:?}"
+            vocabulary.count(text),
+            reference(vocabulary, text),
+            "{vocabulary:?} of {text:?}"
+        );
+    }
+}
+
+#[test]
+fn long_texts_that_tiktoken_rs_takes_in_pieces_count_the_same() {
+    let text = "Some words,  and\n\n\tothers: don't \u{3000} 12345 漢字仮名!? ".repeat(4_000);
+    for vocabulary in [Vocabulary::P50k, Vocabulary::R50k] {
+        assert_eq!(
+            vocabulary.count(&text),
+            reference(vocabulary, &text),
+            "{vocabulary:?}"
+        );
+    }
+}
+
+#[test]
+fn two_megabytes_of_white_space_are_counted_without_a_panic() {
+    for unit in [" ", "\n", "\t \n", "\u{3000}"] {
+        let text = unit.repeat(2_000_000 / unit.len());
+        for vocabulary in VOCABULARIES {
+            let counted = vocabulary.count(&text);
+            assert!(
+                (1..=text.len() as u64).contains(&counted),
+                "{vocabulary:?} of {unit:?}: {counted}"
+            );
+        }
+        // A cut inside a run costs a token or two.
+        let (counted, exact) = (Vocabulary::P50k.count(&text), P50K.count(&text) as u64);
+        assert!(
+            (exact..exact + text.len() as u64 / 32_768 + 2).contains(&counted),
+            "{unit:?}: {counted}, not {exact}"
         );
     }
 }

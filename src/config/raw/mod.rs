@@ -9,6 +9,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::core::wire::Dialect;
 pub use policy::{Policy, Trigger};
 pub use summarizer::{Style, Summarizer};
 
@@ -205,7 +206,7 @@ impl Default for Upstream {
 impl Default for Route {
     fn default() -> Self {
         Route {
-            chat_suffixes: vec!["/chat/completions".to_owned()],
+            chat_suffixes: vec![Dialect::ChatCompletions.suffix().to_owned()],
         }
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::core::summary::Limit;
+use crate::core::wire::own_call::OutputLimit;
 
 /// `[summarizer]`
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize, JsonSchema)]
@@ -28,7 +28,7 @@ pub struct Summarizer {
     /// File with instructions for the summariser that replace the built-in ones (`config/summarize.md`).
     pub prompt_file: Option<String>,
     /// The field that limits an answer: "max_completion_tokens" or "max_tokens".
-    pub limit_field: Limit,
+    pub limit_field: OutputLimit,
     /// Sampling temperature; negative to leave it to the model. Not sent to models that are known to refuse it.
     pub temperature: f64,
     /// Further fields of the request, such as `{ reasoning_effort = "low" }`.
@@ -86,7 +86,7 @@ impl Default for Summarizer {
             headers: BTreeMap::new(),
             style: Style::Transcript,
             prompt_file: None,
-            limit_field: Limit::MaxCompletionTokens,
+            limit_field: OutputLimit::MaxCompletionTokens,
             temperature: 0.0,
             parameters: BTreeMap::new(),
             window: None,

@@ -9,6 +9,8 @@ mod synthetic;
 mod validate;
 mod zones;
 
+use crate::core::text::Pattern;
+
 pub use checkpoint::Checkpoint;
 pub use draft::Draft;
 pub use edits::{Edit, Replacement};
@@ -19,3 +21,6 @@ pub use render::{Piece, assemble, render};
 pub(in crate::core) use synthetic::{FILLER, Tag, is_synthetic};
 pub use validate::{Invalid, validate};
 pub use zones::{Keep, Pin, Target, Zone};
+
+/// The patterns of this room.
+pub(in crate::core) static PATTERNS: [&Pattern; 1] = [&synthetic::OWN_TAG];

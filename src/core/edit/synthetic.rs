@@ -1,11 +1,9 @@
 //! Messages that Baler writes itself: marked as data, with their own closing tag neutralised inside.
 
 use std::borrow::Cow;
-use std::sync::LazyLock;
-
-use regex::Regex;
 
 use crate::core::conversation::{Entry, Speaker};
+use crate::core::text::Pattern;
 
 /// The text of a filler message.
 pub(in crate::core) const FILLER: &str = "[earlier messages were condensed]";
@@ -99,10 +97,10 @@ pub(in crate::core) fn is_summary(entry: &Entry<'_>) -> bool {
     Tag::Summary.body_of(entry).is_some()
 }
 
+/// The beginnings of Baler's own tags, opening and closing.
+pub(super) static OWN_TAG: Pattern = Pattern::new(r"(?i-u)<(\s*/?\s*conversation_)");
+
 /// The text with the tags of synthetic messages made harmless: nothing inside can end the part that is data.
 fn neutral(text: &str) -> Cow<'_, str> {
-    static OWN: LazyLock<Option<Regex>> =
-        LazyLock::new(|| Regex::new(r"(?i-u)<(\s*/?\s*conversation_)").ok());
-    OWN.as_ref()
-        .map_or(Cow::Borrowed(text), |own| own.replace_all(text, r"<\$1"))
+    OWN_TAG.regex().replace_all(text, r"<\$1")
 }

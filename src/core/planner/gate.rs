@@ -6,14 +6,12 @@
 //! longer reply than the reserve, which leaves less room than the budget says. Where the upstream is known to count more
 //! than we do, so is the proof.
 
-use std::sync::LazyLock;
-
-use memchr::memmem::Finder;
+use memchr::memmem;
 
 use crate::core::budget::Budget;
 use crate::core::conversation::scale;
 use crate::core::policy::Policy;
-use crate::core::wire::chat::HARMONY_TOKENS;
+use crate::core::wire::Dialect;
 
 /// The least bytes of a message in a list: braces, a role, a comma.
 const LEAST_MESSAGE_BYTES: u64 = 10;
@@ -21,8 +19,14 @@ const LEAST_MESSAGE_BYTES: u64 = 10;
 /// Whether no trigger of `policy` can fire for a body of these bytes, sent to an upstream that counts `factor` tokens
 /// where we count one.
 #[must_use]
-pub fn nothing_can_trigger(body: &[u8], policy: &Policy, budget: &Budget, factor: f64) -> bool {
-    let bytes = scale(body.len() as u64 + HARMONY_TOKENS, factor.max(1.0));
+pub fn nothing_can_trigger(
+    dialect: Dialect,
+    body: &[u8],
+    policy: &Policy,
+    budget: &Budget,
+    factor: f64,
+) -> bool {
+    let bytes = scale(body.len() as u64 + dialect.header_tokens(), factor.max(1.0));
     let trigger = &policy.trigger;
     let idle = policy.idle.map(|idle| idle.ratio);
     // Who prepares summaries looks at what comes near the trigger as well.
@@ -40,45 +44,34 @@ pub fn nothing_can_trigger(body: &[u8], policy: &Policy, budget: &Budget, factor
             .all(|count| bytes < count.saturating_mul(LEAST_MESSAGE_BYTES));
     out_of_reach
         && bytes < budget.room
-        && !may_hold_media(body)
-        && !may_ask_for_more_than(budget.window.saturating_sub(budget.room), body)
+        && !may_hold_media(dialect, body)
+        && !may_ask_for_more_than(dialect, budget.window.saturating_sub(budget.room), body)
 }
 
 /// Whether a body may hold parts that are no text. Their field names could be spelled with escapes, so an escape that
 /// stands for a letter or a sign of plain ASCII counts as well.
-fn may_hold_media(body: &[u8]) -> bool {
-    static MEDIA: LazyLock<[Finder<'static>; 5]> = LazyLock::new(|| {
-        [
-            "\"image_url\"",
-            "\"input_audio\"",
-            "\"file\"",
-            "\"source\"",
-            "\"video_url\"",
-        ]
-        .map(Finder::new)
-    });
-    static ESCAPE: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("\\u00"));
-    MEDIA.iter().any(|finder| finder.find(body).is_some())
-        || ESCAPE
-            .find_iter(body)
+fn may_hold_media(dialect: Dialect, body: &[u8]) -> bool {
+    dialect
+        .media_markers()
+        .iter()
+        .any(|marker| marker.find(body).is_some())
+        || memmem::find_iter(body, "\\u00")
             .any(|at| matches!(body.get(at + 4), Some(b'5' | b'6' | b'7')))
 }
 
 /// Whether a body may ask for a reply of more than `reserve` tokens.
-fn may_ask_for_more_than(reserve: u64, body: &[u8]) -> bool {
-    static LIMIT: LazyLock<[Finder<'static>; 2]> =
-        LazyLock::new(|| ["\"max_tokens\"", "\"max_completion_tokens\""].map(Finder::new));
-    LIMIT.iter().any(|finder| {
-        finder.find_iter(body).any(|at| {
-            let behind = body.get(at + finder.needle().len()..).unwrap_or_default();
-            asked(behind).is_none_or(|tokens| tokens > reserve)
+fn may_ask_for_more_than(dialect: Dialect, reserve: u64, body: &[u8]) -> bool {
+    dialect.output_limit_keys().iter().any(|key| {
+        key.find_iter(body).any(|at| {
+            let rest = body.get(at + key.needle().len()..).unwrap_or_default();
+            asked(rest).is_none_or(|tokens| tokens > reserve)
         })
     })
 }
 
 /// The whole number that follows a key, when it is nothing else.
-fn asked(behind: &[u8]) -> Option<u64> {
-    let value = behind
+fn asked(after_key: &[u8]) -> Option<u64> {
+    let value = after_key
         .trim_ascii_start()
         .strip_prefix(b":")?
         .trim_ascii_start();
@@ -102,7 +95,14 @@ mod tests {
 
     fn passes(body: &str, factor: f64) -> bool {
         let policy = load(&Sources::default()).unwrap().policies.remove(0);
-        nothing_can_trigger(body.as_bytes(), &policy, &policy.budget(8_000), factor)
+        let budget = policy.budget(8_000);
+        nothing_can_trigger(
+            Dialect::default(),
+            body.as_bytes(),
+            &policy,
+            &budget,
+            factor,
+        )
     }
 
     #[test]

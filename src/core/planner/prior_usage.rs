@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::input::PriorUsage;
-use crate::core::wire::chat::is_plausible;
+use crate::core::wire::is_plausible;
 
 /// The longest text that is read, bytes.
 const MAX_BYTES: usize = 256;

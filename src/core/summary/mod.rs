@@ -24,12 +24,18 @@ mod state;
 mod transcript;
 mod validate;
 
+use crate::core::text::Pattern;
+
 pub use cut::PendingSummary;
 pub(in crate::core) use cut::{Forecast, floor, next};
 pub(in crate::core) use files::files;
 pub use files::{FileAccess, FileRule};
 pub use options::{Options, Recent, SummaryRole};
-pub use prompt::{Limit, Manner, PROMPT, continued, request};
+pub use prompt::{PROMPT, continued, request};
 pub use refine::{Chunk, ChunkPlan, SummaryModel};
 pub use state::{Spent, State, Summaries, Summary};
 pub use validate::{Accepted, Answer, Rejected, Terms, validate};
+
+/// The patterns of this room.
+pub(in crate::core) static PATTERNS: [&Pattern; 3] =
+    [&prompt::BLOCK_TAG, &validate::MARKER, &validate::ROLE_LABEL];

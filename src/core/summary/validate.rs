@@ -1,37 +1,33 @@
-//! What a summariser answered: taken as data, and only when it is a summary.
+//! The answer of a summariser: taken as data, and only when it is a summary.
 
 use std::collections::HashSet;
-use std::sync::LazyLock;
-
-use regex::Regex;
-use serde::Deserialize;
-use serde_json::Value;
 
 use crate::core::conversation::{ratio, scale};
-use crate::core::text::words_of;
+use crate::core::text::{Pattern, words_of};
 use crate::core::tokens::Encoding;
+use crate::core::wire::own_call::NoCompletion;
 
-/// A summary must save at least this share of what it stands for.
+/// A summary must save at least this share of the tokens that it replaces.
 const LEAST_SAVING: f64 = 0.3;
-/// Invented words that say nothing yet: a model may well spell one or two in its own way.
+/// Fewer ungrounded words than this prove nothing: a model may spell one or two in its own way.
 const FEW_UNGROUNDED: usize = 3;
-/// Words that say no are short.
+/// A longer text than this is not a refusal, bytes.
 const REFUSAL_BYTES: usize = 600;
 
-/// An answer, read.
+/// The text of an answer.
 #[derive(Debug)]
 pub struct Answer {
-    /// What the model wrote.
+    /// The summary that the model wrote, harmless.
     pub text: String,
-    /// Whether the summary stood inside the tags it was asked for.
+    /// Whether the summary stood inside the tags that were asked for.
     pub tagged: bool,
 }
 
-/// Why an answer is no summary.
+/// Why an answer is not a summary.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[expect(missing_docs, reason = "the messages say it")]
+#[expect(missing_docs, reason = "the messages describe them")]
 pub enum Rejected {
-    #[error("the answer is no chat completion")]
+    #[error("the answer is not a completion")]
     NotAnAnswer,
     #[error("the answer is empty")]
     Empty,
@@ -43,9 +39,9 @@ pub enum Rejected {
     TooLong,
     #[error("the summary saves too little")]
     NotSmaller,
-    #[error("the summary names what its source does not")]
+    #[error("the summary contains identifiers that its source does not")]
     Ungrounded,
-    #[error("the answer does not hold a summary in the tags asked for")]
+    #[error("the answer has no summary in the tags that were asked for")]
     Untagged,
 }
 
@@ -66,18 +62,18 @@ impl Rejected {
     }
 }
 
-/// What a summary must keep to.
+/// The limits that a summary must keep to.
 #[derive(Debug, Clone, Copy)]
 pub struct Terms {
     /// The longest it may be, tokens.
     pub max_tokens: u64,
-    /// Tokens that it stands for.
+    /// Tokens that it replaces.
     pub stands_for: u64,
     /// The share of identifiers and numbers that may be ungrounded.
     pub max_ungrounded: f64,
 }
 
-/// A summary that was checked.
+/// A summary that passed the checks.
 #[derive(Debug)]
 pub struct Accepted {
     /// Its text, harmless.
@@ -88,58 +84,23 @@ pub struct Accepted {
     pub ungrounded: f64,
 }
 
-#[derive(Deserialize)]
-struct Completion {
-    choices: Vec<Choice>,
-}
-
-#[derive(Deserialize)]
-struct Choice {
-    finish_reason: Option<String>,
-    message: Message,
-}
-
-#[derive(Deserialize)]
-struct Message {
-    content: Option<Value>,
-    refusal: Option<Value>,
+impl From<NoCompletion> for Rejected {
+    fn from(missing: NoCompletion) -> Self {
+        match missing {
+            NoCompletion::NotACompletion => Rejected::NotAnAnswer,
+            NoCompletion::CutOff => Rejected::CutOff,
+            NoCompletion::Refused => Rejected::Refused,
+        }
+    }
 }
 
 impl Answer {
-    /// Reads the body of an answer.
+    /// Reads the text of an answer.
     ///
     /// # Errors
-    /// [`Rejected`] when it holds no finished text.
-    pub fn read(body: &[u8]) -> Result<Self, Rejected> {
-        let completion: Completion =
-            serde_json::from_slice(body).map_err(|_| Rejected::NotAnAnswer)?;
-        let choice = completion
-            .choices
-            .into_iter()
-            .next()
-            .ok_or(Rejected::NotAnAnswer)?;
-        if choice
-            .message
-            .refusal
-            .is_some_and(|refusal| refusal != Value::Null && refusal != "")
-        {
-            return Err(Rejected::Refused);
-        }
-        match choice.finish_reason.as_deref() {
-            Some("length" | "max_tokens" | "model_length") => return Err(Rejected::CutOff),
-            Some("content_filter" | "refusal" | "safety") => return Err(Rejected::Refused),
-            _ => {}
-        }
-        let written = match choice.message.content {
-            Some(Value::String(text)) => text,
-            Some(Value::Array(parts)) => parts
-                .iter()
-                .filter_map(|part| part.get("text").and_then(Value::as_str))
-                .collect::<Vec<_>>()
-                .concat(),
-            _ => String::new(),
-        };
-        let (text, tagged) = inner(&written);
+    /// [`Rejected`] when there is no summary in it.
+    pub fn read(written: &str) -> Result<Self, Rejected> {
+        let (text, tagged) = inner(written);
         let text = harmless(text);
         if text.is_empty() {
             return Err(Rejected::Empty);
@@ -151,7 +112,7 @@ impl Answer {
     }
 }
 
-/// The summary in what a model wrote: without its thinking, from inside the tags where there are any, without a fence.
+/// The summary in a model's text: without its reasoning, from inside the tags where there are any, without a fence.
 fn inner(written: &str) -> (&str, bool) {
     let mut text = written;
     for closing in ["</think>", "</thinking>", "</analysis>", "</reasoning>"] {
@@ -174,42 +135,39 @@ fn inner(written: &str) -> (&str, bool) {
     (fenced.map_or(text, |(_, inside)| inside).trim(), tagged)
 }
 
-/// A text without what a chat template, or a reader of tags, could take for more than text.
+/// Markers of chat templates and tags of Baler's own.
+pub(super) static MARKER: Pattern = Pattern::new(concat!(
+    r"(?i)<(\s*/?\s*(?:conversation_|\||｜|im_|start_of_turn|end_of_turn|start_header|eot|system|developer",
+    r"|assistant|user|human|tool|function|think|summary|s>|bos>|eos>))",
+    r"|\[(/?(?:INST|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS))\]",
+    r"|(\|)>",
+));
+
+/// A line that begins like a turn of a transcript.
+pub(super) static ROLE_LABEL: Pattern = Pattern::new(
+    r"(?im)^([ \t#>*_]*)(system|developer|assistant|user|human|tool|function)([ \t*_]*):",
+);
+
+/// A text without anything that a chat template, or a reader of tags, could take for more than text.
 fn harmless(text: &str) -> String {
-    static MARKERS: LazyLock<Option<Regex>> = LazyLock::new(|| {
-        Regex::new(concat!(
-            r"(?i)<(\s*/?\s*(?:conversation_|\||｜|im_|start_of_turn|end_of_turn|start_header|eot|system|developer|assistant|user|human|tool|function|think|summary|s>|bos>|eos>))",
-            r"|\[(/?(?:INST|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS))\]",
-            r"|(\|)>",
-        ))
-        .ok()
-    });
-    static ROLES: LazyLock<Option<Regex>> = LazyLock::new(|| {
-        Regex::new(
-            r"(?im)^([ \t#>*_]*)(system|developer|assistant|user|human|tool|function)([ \t*_]*):",
-        )
-        .ok()
-    });
     let plain: String = text
         .chars()
         .filter(|c| matches!(c, '\n' | '\t') || !(c.is_control() || is_invisible(*c)))
         .collect();
-    let plain = MARKERS.as_ref().map_or(plain.as_str().into(), |markers| {
-        markers.replace_all(&plain, |found: &regex::Captures<'_>| {
+    let plain = MARKER
+        .regex()
+        .replace_all(&plain, |found: &regex::Captures<'_>| {
             match (found.get(1), found.get(2)) {
                 (Some(tag), _) => format!("<\\{}", tag.as_str()),
                 (_, Some(word)) => format!("[\\{}]", word.as_str()),
                 _ => "|\\>".to_owned(),
             }
-        })
-    });
-    let plain = ROLES.as_ref().map_or(plain.clone(), |roles| {
-        roles.replace_all(&plain, "$1$2$3 –").into_owned().into()
-    });
+        });
+    let plain = ROLE_LABEL.regex().replace_all(&plain, "$1$2$3 –");
     plain.trim().to_owned()
 }
 
-/// Characters that are not to be seen, or turn others round.
+/// Characters that are invisible, or change the direction of others.
 fn is_invisible(c: char) -> bool {
     matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}' | '\u{e0000}'..='\u{e007f}')
 }
@@ -235,7 +193,7 @@ fn is_refusal(text: &str) -> bool {
     text.len() <= REFUSAL_BYTES && NO.iter().any(|no| start.starts_with(no))
 }
 
-/// Checks a text against what it is about (`source`, in lower case).
+/// Checks a text against its source (in lower case).
 ///
 /// # Errors
 /// [`Rejected`], and in the case of [`Rejected::Ungrounded`] the share.
@@ -252,15 +210,15 @@ pub fn validate(
     if tokens > scale(terms.stands_for, 1.0 - LEAST_SAVING) {
         return Err((Rejected::NotSmaller, 0.0));
     }
-    let told: HashSet<String> = words_of(&text)
-        .filter(|word| is_telling(word))
+    let stated: HashSet<String> = words_of(&text)
+        .filter(|word| is_specific(word))
         .map(str::to_lowercase)
         .collect();
-    let ungrounded = told
+    let ungrounded = stated
         .iter()
         .filter(|word| !source.contains(word.as_str()))
         .count();
-    let share = ratio(ungrounded as u64, told.len() as u64);
+    let share = ratio(ungrounded as u64, stated.len() as u64);
     if ungrounded >= FEW_UNGROUNDED && share > terms.max_ungrounded {
         return Err((Rejected::Ungrounded, share));
     }
@@ -271,28 +229,26 @@ pub fn validate(
     })
 }
 
-/// Whether a word is an identifier, a path or a number: what must not be made up.
-fn is_telling(word: &str) -> bool {
+/// Whether a word is an identifier, a path or a number: a word that must not be invented.
+fn is_specific(word: &str) -> bool {
     let digits = word.bytes().filter(u8::is_ascii_digit).count();
     let mut before = ' ';
     let hump = word
         .chars()
         .any(|c| std::mem::replace(&mut before, c).is_lowercase() && c.is_uppercase());
     let path = word.contains('/') && (word.starts_with('/') || word.contains('.'));
-    // Small numbers count things, and lists.
+    // Small numbers only count things or list items.
     (digits > 0 && word.len() > 2) || word.contains('_') || path || hump
 }
 
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use serde_json::json;
 
     use super::*;
 
-    fn read(content: &str, finish: &str) -> Result<Answer, Rejected> {
-        let body = json!({"choices": [{"message": {"content": content}, "finish_reason": finish}], "usage": {"prompt_tokens": 7}});
-        Answer::read(body.to_string().as_bytes())
+    fn read(content: &str) -> Result<Answer, Rejected> {
+        Answer::read(content)
     }
 
     #[test]
@@ -308,15 +264,13 @@ mod tests {
             ),
             ("```markdown\n## Goal\nx\n```", "## Goal\nx", false),
         ] {
-            let answer = read(written, "stop").unwrap();
+            let answer = read(written).unwrap();
             assert_eq!(
                 (answer.text.as_str(), answer.tagged),
                 (text, tagged),
                 "{written}"
             );
         }
-        let parts = br#"{"choices":[{"message":{"content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]}}]}"#;
-        assert_eq!(Answer::read(parts).unwrap().text, "ab");
     }
 
     #[test]
@@ -357,9 +311,8 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_answer_does_harm(bytes in proptest::collection::vec(any::<u8>(), 0..400), text in "(<\\||\\|>|</?(conversation_summary|system|summary)>|\\[/?INST\\]|\n(System|user):|[a-z ]|\u{202e}|é){0,60}") {
-            let _ = Answer::read(&bytes);
-            if let Ok(answer) = read(&text, "stop") {
+        fn no_answer_does_harm(text in "(<\\||\\|>|</?(conversation_summary|system|summary)>|\\[/?INST\\]|\n(System|user):|[a-z ]|\u{202e}|é){0,60}") {
+            if let Ok(answer) = read(&text) {
                 for marker in ["<|", "|>", "[INST]", "[/INST]", "<system", "</conversation", "<conversation_", "\nSystem:", "\nuser:", "\u{202e}"] {
                     prop_assert!(!answer.text.contains(marker), "{marker} in {}", answer.text);
                 }

@@ -1,35 +1,32 @@
 //! Signs of failure in the result of a call.
 
-use std::sync::LazyLock;
-
-use regex::Regex;
-
 use crate::core::json::Json;
+use crate::core::text::Pattern;
+
+/// Words of a line that reports a failure.
+pub(super) static FAILURE: Pattern = Pattern::new(concat!(
+    r"(?i-u)\b([a-z]*error|[a-z]*exception|traceback|failed|failure|fatal|panic(ked)?|denied|refused|cannot",
+    r"|not found|no such|invalid|undefined|unable to|timed out|assert(ion)?error)\b",
+));
+
+/// A result that is a failure as a whole: its beginning, or an exit code anywhere in it.
+pub(super) static FAILED: Pattern = Pattern::new(concat!(
+    r"(?i)^\s*(<(tool_use_)?error>",
+    r"|\[?(fatal |runtime |uncaught )?(error|exception|traceback|failed|failure|fatal|panic)\b|[a-z_.]*(error|exception):)",
+    r"|^\s*(bash|sh|zsh|cmd): .*(not found|no such)",
+    r"|<(returncode|exit_code)>\s*-?[1-9]",
+    r"|\b(exit (code|status)|exited with( code| status)?|return ?code|exit_code)[:= ]+-?[1-9]",
+));
 
 /// Whether a line reports a failure.
 #[must_use]
 pub fn tells_of_failure(line: &str) -> bool {
-    static FAILURE: LazyLock<Option<Regex>> = LazyLock::new(|| {
-        Regex::new(r"(?i-u)\b([a-z]*error|[a-z]*exception|traceback|failed|failure|fatal|panic(ked)?|denied|refused|cannot|not found|no such|invalid|undefined|unable to|timed out|assert(ion)?error)\b").ok()
-    });
-    FAILURE
-        .as_ref()
-        .is_some_and(|pattern| pattern.is_match(line))
+    FAILURE.is_match(line)
 }
 
-/// Whether a tool result as a whole is a failure: by its beginning, an exit code, or an error
-/// field.
+/// Whether a tool result as a whole is a failure: by its beginning, an exit code, or an error field.
 #[must_use]
 pub fn is_failure(text: &str) -> bool {
-    static FAILED: LazyLock<Option<Regex>> = LazyLock::new(|| {
-        Regex::new(concat!(
-            r"(?i)^\s*(<(tool_use_)?error>|\[?(fatal |runtime |uncaught )?(error|exception|traceback|failed|failure|fatal|panic)\b|[a-z_.]*(error|exception):)",
-            r"|^\s*(bash|sh|zsh|cmd): .*(not found|no such)",
-            r"|<(returncode|exit_code)>\s*-?[1-9]",
-            r"|\b(exit (code|status)|exited with( code| status)?|return ?code|exit_code)[:= ]+-?[1-9]",
-        ))
-        .ok()
-    });
     match Json::parse(text) {
         Some(Json::Object(members)) => {
             members
@@ -50,28 +47,28 @@ pub fn is_failure(text: &str) -> bool {
                 })
         }
         Some(_) => false,
-        None => FAILED
-            .as_ref()
-            .is_some_and(|pattern| pattern.is_match(head_of(text))),
+        None => FAILED.is_match(head_of(text)),
     }
 }
 
-/// The part of a text that is examined for signs of failure.
+/// The part of a text that is searched for signs of failure.
 fn head_of(text: &str) -> &str {
     text.get(..text.floor_char_boundary(4_096)).unwrap_or(text)
 }
 
-/// The line that names the failure: the last one that reports a failure, where traces put it,
-/// otherwise the first line.
+/// The line of a failure that names the cause: the last that reports one, as in traces, else the first.
 #[must_use]
 pub fn failure_line(text: &str) -> &str {
     let lines = || text.lines().filter(|line| !line.trim().is_empty());
-    let mut told = lines().filter(|line| {
+    let mut reports = lines().filter(|line| {
         tells_of_failure(line)
             && !line.trim_start().starts_with('<')
             && !line.starts_with("Traceback")
     });
-    told.next_back().or_else(|| lines().next()).unwrap_or(text)
+    reports
+        .next_back()
+        .or_else(|| lines().next())
+        .unwrap_or(text)
 }
 
 #[cfg(test)]
@@ -79,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn failures_are_known_by_what_they_say_of_themselves() {
+    fn failures_are_recognised() {
         for failed in [
             r#"{"error":"no such order"}"#,
             r#"{"success": false}"#,

@@ -4,6 +4,7 @@
 pub mod duration;
 mod failure;
 mod noise;
+mod operator_patterns;
 mod pattern;
 mod sentences;
 mod table;
@@ -11,7 +12,11 @@ mod words;
 
 pub use failure::{failure_line, is_failure, tells_of_failure};
 pub use noise::without_noise;
-pub use pattern::{CaselessPattern, NamePatterns, TextPattern};
+pub use operator_patterns::{CaselessPattern, NamePatterns, TextPattern};
+pub use pattern::{BadPattern, Pattern};
 pub use sentences::pieces;
 pub use table::{Table, shortest, write_cell};
 pub(in crate::core) use words::{INFORMATIVE, is_name, parts_of, shape, words_of};
+
+/// The patterns of this room.
+pub(in crate::core) static PATTERNS: [&Pattern; 2] = [&failure::FAILURE, &failure::FAILED];

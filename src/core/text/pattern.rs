@@ -1,143 +1,101 @@
-//! Patterns as operators write them, compiled when the configuration is read.
+//! Regular expressions that are part of the program. None of them is optional: a pattern that does not compile is an error
+//! when the process starts, and in a test, never a check that is silently left out.
+//!
+//! A pattern is a `static` beside the code that uses it, and stands in its room's list of patterns.
+//! `core::check_patterns` compiles all of these lists.
 
-use globset::{Glob, GlobBuilder, GlobMatcher, GlobSet};
+use std::sync::OnceLock;
+
 use regex::Regex;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 
-/// Globs for names: `*` and `?` are wild. An empty list matches nothing.
-#[derive(Debug, Clone, Default, Deserialize, Serialize, JsonSchema)]
-#[serde(try_from = "Vec<NamePattern>", into = "Vec<String>")]
-#[schemars(with = "Vec<String>")]
-pub struct NamePatterns {
-    patterns: Vec<String>,
-    set: GlobSet,
+/// A regular expression, compiled when it is first used.
+#[derive(Debug)]
+pub struct Pattern {
+    source: &'static str,
+    /// Makes the expression from the source.
+    expand: fn(&str) -> String,
+    compiled: OnceLock<Regex>,
 }
 
-impl NamePatterns {
-    /// Whether there are no patterns.
+/// A pattern that is not a regular expression, or too large a one: a defect.
+#[derive(Debug, thiserror::Error)]
+#[error("the built-in pattern {pattern:?} does not compile")]
+pub struct BadPattern {
+    pattern: &'static str,
+    #[source]
+    error: regex::Error,
+}
+
+impl Pattern {
+    /// A pattern that is written as it is compiled.
     #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.patterns.is_empty()
+    pub const fn new(source: &'static str) -> Self {
+        Pattern::expanded(source, str::to_owned)
     }
 
-    /// Whether any pattern matches `name`.
+    /// A pattern in a notation that `expand` turns into a regular expression.
     #[must_use]
-    pub fn is_match(&self, name: &str) -> bool {
-        self.set.is_match(name)
+    pub const fn expanded(source: &'static str, expand: fn(&str) -> String) -> Self {
+        Pattern {
+            source,
+            expand,
+            compiled: OnceLock::new(),
+        }
     }
-}
 
-impl PartialEq for NamePatterns {
-    fn eq(&self, other: &Self) -> bool {
-        self.patterns == other.patterns
+    /// The pattern as it is written.
+    #[must_use]
+    pub fn source(&self) -> &'static str {
+        self.source
     }
-}
 
-impl TryFrom<Vec<NamePattern>> for NamePatterns {
-    type Error = globset::Error;
-
-    fn try_from(patterns: Vec<NamePattern>) -> Result<Self, Self::Error> {
-        let globs: Vec<Glob> = patterns.into_iter().map(|pattern| pattern.0).collect();
-        Ok(NamePatterns {
-            patterns: globs.iter().map(|glob| glob.glob().to_owned()).collect(),
-            set: GlobSet::new(&globs)?,
+    /// The compiled expression.
+    #[must_use]
+    #[expect(
+        clippy::expect_used,
+        reason = "every pattern is compiled by a test and when the process starts"
+    )]
+    pub fn regex(&self) -> &Regex {
+        self.compiled.get_or_init(|| {
+            Regex::new(&(self.expand)(self.source)).expect("a built-in pattern compiles")
         })
     }
-}
 
-impl From<NamePatterns> for Vec<String> {
-    fn from(patterns: NamePatterns) -> Self {
-        patterns.patterns
+    /// Compiles the pattern.
+    ///
+    /// # Errors
+    /// [`BadPattern`] with its source.
+    pub fn check(&self) -> Result<(), BadPattern> {
+        match Regex::new(&(self.expand)(self.source)) {
+            Ok(regex) => {
+                self.compiled.get_or_init(|| regex);
+                Ok(())
+            }
+            Err(error) => Err(BadPattern {
+                pattern: self.source,
+                error,
+            }),
+        }
     }
-}
 
-/// One glob of a list; a type of its own, so that an error carries the index of its pattern.
-#[derive(Deserialize)]
-#[serde(try_from = "String")]
-struct NamePattern(Glob);
-
-impl TryFrom<String> for NamePattern {
-    type Error = globset::Error;
-
-    fn try_from(pattern: String) -> Result<Self, Self::Error> {
-        Glob::new(&pattern).map(NamePattern)
-    }
-}
-
-/// A glob for a name, in whatever case the name is written.
-#[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
-#[serde(try_from = "String", into = "String")]
-#[schemars(with = "String")]
-pub struct CaselessPattern(GlobMatcher);
-
-impl CaselessPattern {
-    /// Whether the pattern matches `name`.
-    #[must_use]
-    pub fn is_match(&self, name: &str) -> bool {
-        self.0.is_match(name)
-    }
-}
-
-impl PartialEq for CaselessPattern {
-    fn eq(&self, other: &Self) -> bool {
-        self.0.glob() == other.0.glob()
-    }
-}
-
-impl TryFrom<String> for CaselessPattern {
-    type Error = globset::Error;
-
-    fn try_from(pattern: String) -> Result<Self, Self::Error> {
-        let glob = GlobBuilder::new(&pattern).case_insensitive(true).build()?;
-        Ok(CaselessPattern(glob.compile_matcher()))
-    }
-}
-
-impl From<CaselessPattern> for String {
-    fn from(pattern: CaselessPattern) -> Self {
-        pattern.0.glob().glob().to_owned()
-    }
-}
-
-/// A regular expression for text.
-#[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
-#[serde(try_from = "String", into = "String")]
-#[schemars(with = "String")]
-pub struct TextPattern(Regex);
-
-impl TextPattern {
-    /// Whether the expression matches anywhere in `text`.
+    /// Whether the text has a match.
     #[must_use]
     pub fn is_match(&self, text: &str) -> bool {
-        self.0.is_match(text)
+        self.regex().is_match(text)
     }
 }
 
-impl PartialEq for TextPattern {
-    fn eq(&self, other: &Self) -> bool {
-        self.0.as_str() == other.0.as_str()
-    }
-}
+#[cfg(test)]
+mod tests {
+    use super::Pattern;
 
-impl TryFrom<String> for TextPattern {
-    type Error = String;
-
-    fn try_from(pattern: String) -> Result<Self, Self::Error> {
-        Regex::new(&pattern).map(TextPattern).map_err(|error| {
-            // The last of several lines has the point; the ones before draw where it is.
-            let lines = error.to_string();
-            let point = lines.lines().last().unwrap_or_default();
-            format!(
-                "{pattern:?} is not a regular expression: {}",
-                point.trim_start_matches("error: ")
-            )
-        })
-    }
-}
-
-impl From<TextPattern> for String {
-    fn from(pattern: TextPattern) -> Self {
-        pattern.0.as_str().to_owned()
+    #[test]
+    fn a_pattern_that_does_not_compile_is_an_error_that_names_it() {
+        static BAD: Pattern = Pattern::new("(");
+        static GOOD: Pattern = Pattern::expanded("a{n}", |source| source.replace("{n}", "{2}"));
+        let error = BAD.check().unwrap_err().to_string();
+        assert_eq!(error, "the built-in pattern \"(\" does not compile");
+        assert!(GOOD.check().is_ok());
+        assert!(GOOD.is_match("baab") && !GOOD.is_match("a"));
     }
 }

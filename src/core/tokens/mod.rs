@@ -1,9 +1,11 @@
-//! How text and media become tokens, and how an upstream's count compares with ours.
+//! How text and media become tokens, and how an upstream's count compares with Baler's.
 
 mod calibration;
+mod encoding;
 pub mod media;
 mod vocabulary;
 
 pub use calibration::Calibration;
+pub use encoding::Encoding;
 pub use media::Images;
-pub use vocabulary::{Encoding, Vocabulary};
+pub use vocabulary::Vocabulary;

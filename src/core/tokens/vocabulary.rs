@@ -1,16 +1,22 @@
-//! How a model's prompt becomes tokens: its vocabulary, what images and audio cost, and what its template adds.
-//! One table.
+//! The byte-pair vocabularies, and which of two counters counts with each of them.
 //!
-//! The counter is the crate `tiktoken`, which gives the same numbers as tiktoken-rs (a test compares them), several times
-//! faster and without its panic on very long runs of white space. Only OpenAI's vocabularies are linked; that crate carries
-//! others under licences with conditions, so nothing here may name an encoding at run time.
+//! - The crate `tiktoken` counts with `o200k_base` and `cl100k_base`, which nearly all requests need. It returns the same
+//!   numbers as tiktoken-rs (a test compares them), several times faster and without its panic on very long runs of white
+//!   space. It also carries other makers' vocabularies under licences with conditions. Its lookups by name would link
+//!   them all, so nothing here may name one of its encodings at run time.
+//! - The crate `tiktoken-rs`, OpenAI's reference ported, counts with `p50k_base` and `r50k_base`, for which the other crate
+//!   has no fast path. It also resolves model names (see [`Encoding::for_model`]). Its lookups by name link five
+//!   vocabularies as text, so here too only the two that are needed are named.
+//!
+//! A vocabulary is loaded when the first text is counted with it, or by [`Vocabulary::load`].
+//!
+//! COST_OF_TIKTOKEN_RS
+//!
+//! [`Encoding::for_model`]: crate::core::tokens::Encoding::for_model
 
 use std::sync::OnceLock;
 
-use tiktoken::CoreBpe;
-
-use crate::core::models::plain;
-use crate::core::tokens::media::Images;
+use tiktoken_rs::tokenizer::Tokenizer;
 
 /// A byte-pair vocabulary.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -20,146 +26,104 @@ pub enum Vocabulary {
     O200k,
     /// `cl100k_base`: gpt-4, gpt-3.5.
     Cl100k,
+    /// `p50k_base`: text-davinci-002 and -003, the first code models.
+    P50k,
+    /// `r50k_base`: GPT-3 and GPT-2.
+    R50k,
 }
 
-/// How a model's prompt becomes tokens.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Encoding {
-    /// For text.
-    pub vocabulary: Vocabulary,
-    /// What images cost.
-    pub images: Images,
-    /// What a second of audio costs.
-    pub audio_tokens_per_second: u64,
-    /// Whether the template of gpt-oss is around it.
-    pub harmony: bool,
+type Fast = tiktoken::CoreBpe;
+type Reference = &'static tiktoken_rs::CoreBPE;
+
+static O200K: OnceLock<Fast> = OnceLock::new();
+static CL100K: OnceLock<Fast> = OnceLock::new();
+static P50K: OnceLock<Reference> = OnceLock::new();
+static R50K: OnceLock<Reference> = OnceLock::new();
+
+/// A loaded vocabulary.
+enum Counter {
+    Fast(&'static Fast),
+    Reference(Reference),
 }
 
-/// Tokens for a second of audio: OpenAI's, and what is assumed of others.
-const AUDIO: u64 = 10;
-/// The same, by Google's documentation of Gemini.
-const GEMINI_AUDIO: u64 = 32;
-
-const fn tiles(vocabulary: Vocabulary, base: u64, tile: u64) -> Encoding {
-    Encoding {
-        vocabulary,
-        images: Images::Tiles { base, tile },
-        audio_tokens_per_second: AUDIO,
-        harmony: false,
-    }
-}
-
-const fn o200k(images: Images) -> Encoding {
-    Encoding {
-        vocabulary: Vocabulary::O200k,
-        images,
-        audio_tokens_per_second: AUDIO,
-        harmony: false,
-    }
-}
-
-const fn patches(per_mille: u64) -> Encoding {
-    o200k(Images::Patches { per_mille })
-}
-
-/// Model name prefixes, in lower case; the longest that matches wins, [`Encoding::O200K`] when none does. Figures from
-/// OpenAI's guide to images, and those of the other makers.
-const ENCODINGS: [(&str, Encoding); 30] = [
-    ("gpt-4", Encoding::CL100K),
-    ("gpt-3.5", Encoding::CL100K),
-    ("gpt-35", Encoding::CL100K),
-    ("text-embedding", Encoding::CL100K),
-    ("gpt-4o", Encoding::O200K),
-    ("gpt-4o-mini", tiles(Vocabulary::O200k, 2_833, 5_667)),
-    ("chatgpt-4o", Encoding::O200K),
-    ("gpt-4.", Encoding::O200K),
-    ("gpt-4.1-mini", patches(1_620)),
-    ("gpt-4.1-nano", patches(2_460)),
-    ("gpt-4.5", Encoding::O200K),
-    // Azure's deployments are named without the point.
-    ("gpt-41", Encoding::O200K),
-    ("gpt-41-mini", patches(1_620)),
-    ("gpt-41-nano", patches(2_460)),
-    ("gpt-45", Encoding::O200K),
-    ("gpt-5", tiles(Vocabulary::O200k, 70, 140)),
-    ("gpt-5-chat", tiles(Vocabulary::O200k, 70, 140)),
-    ("gpt-5-mini", patches(1_620)),
-    ("gpt-5-nano", patches(2_460)),
-    ("o1", tiles(Vocabulary::O200k, 75, 150)),
-    ("o3", tiles(Vocabulary::O200k, 75, 150)),
-    ("o4", tiles(Vocabulary::O200k, 75, 150)),
-    ("o4-mini", patches(1_720)),
-    ("computer-use", tiles(Vocabulary::O200k, 65, 129)),
-    (
-        "gpt-oss",
-        Encoding {
-            harmony: true,
-            ..Encoding::O200K
-        },
-    ),
-    ("claude", o200k(Images::Area)),
-    (
-        "gemini",
-        Encoding {
-            audio_tokens_per_second: GEMINI_AUDIO,
-            ..o200k(Images::Squares)
-        },
-    ),
-    ("gemma", o200k(Images::Squares)),
-    ("text-davinci", Encoding::CL100K),
-    ("babbage", Encoding::CL100K),
-];
-
-impl Encoding {
-    /// `o200k_base`, images by gpt-4o's tiles: what is assumed of models that nobody knows.
-    pub const O200K: Encoding = tiles(Vocabulary::O200k, 85, 170);
-    /// `cl100k_base`, images by gpt-4's tiles.
-    pub const CL100K: Encoding = tiles(Vocabulary::Cl100k, 85, 170);
-
-    /// The encoding of a model, by its name: a maker's path and the mark of a fine-tuned model (`ft:`) left out.
-    #[must_use]
-    pub fn for_model(model: &str) -> Self {
-        let name = plain(model);
-        let name = name.strip_prefix("ft:").unwrap_or(&name);
-        let known = ENCODINGS
-            .iter()
-            .filter(|(prefix, _)| name.starts_with(prefix))
-            .max_by_key(|(prefix, _)| prefix.len());
-        known.map_or(Encoding::O200K, |(_, encoding)| *encoding)
+impl Vocabulary {
+    /// The vocabulary of a tokenizer of OpenAI's.
+    pub(super) fn of_tokenizer(tokenizer: Tokenizer) -> Self {
+        match tokenizer {
+            Tokenizer::O200kHarmony | Tokenizer::O200kBase => Vocabulary::O200k,
+            Tokenizer::Cl100kBase => Vocabulary::Cl100k,
+            // The edit models have further special tokens, which no text of a client's contains.
+            Tokenizer::P50kBase | Tokenizer::P50kEdit => Vocabulary::P50k,
+            Tokenizer::R50kBase | Tokenizer::Gpt2 => Vocabulary::R50k,
+        }
     }
 
-    /// Loads the vocabulary unless it is loaded. Takes some 100 ms and 50 MB the first time.
+    /// Loads the vocabulary unless it is loaded. The first time takes some 100 ms and 50 MB.
     pub fn load(self) {
-        self.bpe();
+        self.counter();
     }
 
     /// Whether counting can begin at once.
     #[must_use]
     pub fn is_loaded(self) -> bool {
-        self.cell().get().is_some()
-    }
-
-    fn cell(self) -> &'static OnceLock<CoreBpe> {
-        static O200K: OnceLock<CoreBpe> = OnceLock::new();
-        static CL100K: OnceLock<CoreBpe> = OnceLock::new();
-        match self.vocabulary {
-            Vocabulary::O200k => &O200K,
-            Vocabulary::Cl100k => &CL100K,
+        match self {
+            Vocabulary::O200k => O200K.get().is_some(),
+            Vocabulary::Cl100k => CL100K.get().is_some(),
+            Vocabulary::P50k => P50K.get().is_some(),
+            Vocabulary::R50k => R50K.get().is_some(),
         }
     }
 
-    fn bpe(self) -> &'static CoreBpe {
-        self.cell().get_or_init(match self.vocabulary {
-            Vocabulary::O200k => tiktoken::encoding::o200k_base,
-            Vocabulary::Cl100k => tiktoken::encoding::cl100k_base,
-        })
+    fn counter(self) -> Counter {
+        use Counter::{Fast, Reference};
+        match self {
+            Vocabulary::O200k => Fast(O200K.get_or_init(tiktoken::encoding::o200k_base)),
+            Vocabulary::Cl100k => Fast(CL100K.get_or_init(tiktoken::encoding::cl100k_base)),
+            Vocabulary::P50k => Reference(P50K.get_or_init(tiktoken_rs::p50k_base_singleton)),
+            Vocabulary::R50k => Reference(R50K.get_or_init(tiktoken_rs::r50k_base_singleton)),
+        }
     }
 
-    /// Tokens of `text`, at most its bytes, in a time that is linear in them; special tokens inside it count as the text
+    /// Tokens of `text`, at most its bytes, in a time that is linear in them. Special tokens inside it count as the text
     /// they are.
     #[must_use]
     pub fn count(self, text: &str) -> u64 {
-        self.bpe().count(text) as u64
+        match self.counter() {
+            Counter::Fast(bpe) => bpe.count(text) as u64,
+            Counter::Reference(bpe) => pieces(text)
+                .map(|piece| bpe.count_ordinary(piece) as u64)
+                .sum(),
+        }
+    }
+}
+
+/// The longest text that tiktoken-rs is given at once, bytes. Its regular expressions panic on a run of white space of
+/// about a million characters.
+const PIECE_BYTES: usize = 64 * 1_024;
+
+/// A text in pieces of at most [`PIECE_BYTES`].
+fn pieces(text: &str) -> impl Iterator<Item = &str> {
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        let (piece, behind) = rest.split_at_checked(cut(rest))?;
+        rest = behind;
+        (!piece.is_empty()).then_some(piece)
+    })
+}
+
+/// Where the first piece of a text ends: before the last run of white space that begins in the piece, where the regular
+/// expressions split as well, so that the count stays exact. A run of white space or of letters that is longer than a
+/// piece is cut, which may add a token for each cut.
+fn cut(text: &str) -> usize {
+    if text.len() <= PIECE_BYTES {
+        return text.len();
+    }
+    let end = text.floor_char_boundary(PIECE_BYTES);
+    let head = text.get(..end).unwrap_or(text);
+    let before_last_word = head.trim_end_matches(|c: char| !c.is_whitespace());
+    match before_last_word.trim_end().len() {
+        0 => end,
+        boundary => boundary,
     }
 }
 
@@ -168,48 +132,29 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_longest_prefix_names_the_encoding() {
-        let gpt_5 = tiles(Vocabulary::O200k, 70, 140);
-        let reasoner = tiles(Vocabulary::O200k, 75, 150);
-        let mini = tiles(Vocabulary::O200k, 2_833, 5_667);
-        for (model, encoding) in [
-            ("gpt-4", Encoding::CL100K),
-            ("gpt-4-turbo-2024-04-09", Encoding::CL100K),
-            ("gpt-3.5-turbo", Encoding::CL100K),
-            ("gpt-35-turbo-16k", Encoding::CL100K),
-            ("openai/gpt-4", Encoding::CL100K),
-            ("azure/gpt-35-turbo", Encoding::CL100K),
-            ("ft:gpt-3.5-turbo:org::id", Encoding::CL100K),
-            ("GPT-4o", Encoding::O200K),
-            ("gpt-4o-2024-08-06", Encoding::O200K),
-            ("chatgpt-4o-latest", Encoding::O200K),
-            ("gpt-4.1", Encoding::O200K),
-            ("gpt-41-mini", patches(1_620)),
-            ("gpt-4.5-preview", Encoding::O200K),
-            ("gpt-4o-mini-2024-07-18", mini),
-            ("ft:gpt-4o-mini:org::id", mini),
-            ("gpt-4.1-mini", patches(1_620)),
-            ("gpt-4.1-nano", patches(2_460)),
-            ("gpt-5", gpt_5),
-            ("gpt-5.2", gpt_5),
-            ("gpt-5-mini", patches(1_620)),
-            ("o1-preview", reasoner),
-            ("o3-mini", reasoner),
-            ("o4-mini", patches(1_720)),
-            ("anthropic/claude-sonnet-4", o200k(Images::Area)),
-            (
-                "gemini-2.5-pro",
-                Encoding {
-                    audio_tokens_per_second: 32,
-                    ..o200k(Images::Squares)
-                },
-            ),
-            ("gemma-3-27b", o200k(Images::Squares)),
-            ("smollm2", Encoding::O200K),
-            ("", Encoding::O200K),
-        ] {
-            assert_eq!(Encoding::for_model(model), encoding, "{model}");
+    fn a_long_text_is_cut_before_white_space() {
+        let words = "some words\n\n of  a text ".repeat(10_000);
+        let parts: Vec<&str> = pieces(&words).collect();
+        assert_eq!(parts.concat(), words);
+        assert!(parts.len() > words.len() / PIECE_BYTES);
+        for part in parts.iter().skip(1) {
+            assert!(part.len() <= PIECE_BYTES && part.starts_with(char::is_whitespace));
         }
-        assert!(Encoding::for_model("openai/gpt-oss-120b").harmony);
+        for ends in parts.iter().rev().skip(1) {
+            assert!(!ends.ends_with(char::is_whitespace));
+        }
+        assert_eq!(pieces("").count(), 0);
+        assert_eq!(pieces("short").collect::<Vec<_>>(), ["short"]);
+    }
+
+    #[test]
+    fn a_run_without_a_boundary_is_cut_all_the_same() {
+        for unit in [" ", "漢", "a", "\n\u{3000}"] {
+            let run = unit.repeat(300_000 / unit.len());
+            let parts: Vec<&str> = pieces(&run).collect();
+            assert_eq!(parts.concat(), run);
+            assert!(parts.iter().all(|part| part.len() <= PIECE_BYTES));
+            assert!(parts.len() <= 6, "{unit:?}: {}", parts.len());
+        }
     }
 }

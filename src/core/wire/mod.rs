@@ -3,16 +3,22 @@
 pub mod change;
 pub mod chat;
 pub mod decode;
+mod dialect;
 pub mod model_list;
 pub mod overflow;
+pub mod own_call;
 pub mod sse;
 mod unreadable;
+mod usage;
 
 use crate::core::conversation::{Author, Entry, Fingerprint, Measure};
 use crate::core::tokens::Encoding;
 
 pub use change::Change;
+pub use dialect::Fault;
 pub use unreadable::Unreadable;
+pub(in crate::core) use usage::is_plausible;
+pub use usage::{Usage, UsageReader};
 
 /// A wire format. A closed set: each verb is a `match` that leads to the folder of one format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]

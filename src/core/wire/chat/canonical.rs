@@ -7,7 +7,7 @@ use serde::de::{Deserializer as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use crate::core::conversation::Fingerprint;
 
 /// Object keys that clients add, drop or move between turns without a change of meaning.
-const VOLATILE: [&str; 2] = ["annotations", "cache_control"];
+pub(in crate::core::wire) const VOLATILE_KEYS: [&str; 2] = ["annotations", "cache_control"];
 
 /// The fingerprint of a message's canonical content. Falls back to the exact bytes for JSON that cannot be canonicalised
 /// (nested deeper than the parser's limit, lone surrogates): such a message is then known by its spelling.
@@ -118,7 +118,7 @@ impl<'de> Visitor<'de> for Canonical {
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Content, A::Error> {
         let mut fields: Vec<(String, Fingerprint)> = Vec::new();
         while let Some(key) = map.next_key::<String>()? {
-            if VOLATILE.contains(&key.as_str()) {
+            if VOLATILE_KEYS.contains(&key.as_str()) {
                 map.next_value::<IgnoredAny>()?;
                 continue;
             }

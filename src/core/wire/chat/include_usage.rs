@@ -1,4 +1,4 @@
-//! Where to write, in a streaming request whose client did not ask for usage, that it is wanted.
+//! The edit that makes a streaming request ask for usage when its client did not.
 
 use std::ops::Range;
 
@@ -8,17 +8,17 @@ use serde_json::value::RawValue;
 use crate::core::json::present;
 use crate::core::json::span_in;
 
-/// New bytes for a place in a body.
+/// New bytes for a place in a body: an edit that copies nothing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Insertion {
-    /// The client's bytes that they replace; often none.
+    /// The client's bytes that are replaced; often none.
     pub range: Range<usize>,
-    /// The bytes.
+    /// The new bytes.
     pub text: &'static str,
 }
 
 #[derive(Deserialize)]
-struct Wishes<'a> {
+struct TopLevel<'a> {
     #[serde(borrow)]
     stream: Option<&'a RawValue>,
     #[serde(borrow, default, deserialize_with = "present")]
@@ -31,15 +31,15 @@ struct StreamOptions<'a> {
     include_usage: Option<&'a RawValue>,
 }
 
-/// What makes `body` ask for usage. `None` for what is no stream, asks already, or says something else than the API
-/// knows: that is between client and upstream.
+/// The edit that makes `body` ask for usage. `None` for a request that does not stream, asks already, or is not as the API
+/// describes it: that is between client and upstream.
 #[must_use]
 pub fn include_usage_edit(body: &[u8]) -> Option<Insertion> {
     memchr::memmem::find(body, b"\"stream\"")?;
     let body = std::str::from_utf8(body).ok()?;
-    let wishes = object::<Wishes<'_>>(body)?;
-    wishes.stream.filter(|stream| stream.get() == "true")?;
-    let Some(options) = wishes.stream_options else {
+    let top = object::<TopLevel<'_>>(body)?;
+    top.stream.filter(|stream| stream.get() == "true")?;
+    let Some(options) = top.stream_options else {
         let end = body.trim_end().len().checked_sub(1)?;
         return Some(Insertion {
             range: end..end,
@@ -54,8 +54,8 @@ pub fn include_usage_edit(body: &[u8]) -> Option<Insertion> {
         });
     }
     match object::<StreamOptions<'_>>(options.get())?.include_usage {
-        Some(wish) if matches!(wish.get(), "false" | "null") => Some(Insertion {
-            range: span_in(body, wish.get()),
+        Some(asked) if matches!(asked.get(), "false" | "null") => Some(Insertion {
+            range: span_in(body, asked.get()),
             text: "true",
         }),
         Some(_) => None,
@@ -74,7 +74,7 @@ pub fn include_usage_edit(body: &[u8]) -> Option<Insertion> {
     }
 }
 
-/// Reads an object; a list is none, although it could be read as one.
+/// Reads an object. A list is refused: serde would read it as a struct.
 fn object<'a, T: Deserialize<'a>>(json: &'a str) -> Option<T> {
     json.trim_start()
         .starts_with('{')
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_missing_is_added() {
+    fn the_missing_part_is_added() {
         for (body, expected) in [
             (
                 r#"{"stream":true}"#,
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rest_is_between_client_and_upstream() {
+    fn other_requests_stay_as_they_are() {
         for body in [
             "",
             "{}",

@@ -46,7 +46,7 @@ fn functions(raw: &str, encoding: Encoding) -> u64 {
     };
     let each = match encoding.vocabulary {
         Vocabulary::O200k => 7,
-        Vocabulary::Cl100k => 10,
+        Vocabulary::Cl100k | Vocabulary::P50k | Vocabulary::R50k => 10,
     };
     let function = |item: &Json| match item
         .get("function")

@@ -1,10 +1,10 @@
-//! Takes out of a stream of chunks what is only there because Baler asked for usage, so that the client's bytes are as if
-//! nobody had:
+//! Takes out of a stream of chunks everything that is only there because Baler asked for usage. The client gets the bytes
+//! that it would have got without:
 //!
-//! - an event whose chunk has no choices and reports usage goes, whole;
-//! - a `"usage":null` member, which servers add to every other chunk when asked, goes, and its comma with it.
+//! - an event whose chunk has no choices and reports usage is removed as a whole;
+//! - a `"usage":null` member, which servers add to every other chunk when asked, is removed with its comma.
 //!
-//! Usage that comes with choices stays: servers that send it do so unasked. All else passes byte for byte.
+//! Usage next to choices stays: servers that send it do so unasked. All else passes byte for byte.
 
 use std::ops::Range;
 
@@ -14,14 +14,14 @@ use serde_json::value::RawValue;
 use crate::core::json::present;
 use crate::core::json::span_in;
 
-/// The longest event that is looked at, bytes.
+/// The longest event that is examined, bytes.
 const MAX_EVENT_BYTES: usize = 256 * 1024;
 
-/// An incremental filter of an event stream. An event is passed on when its last byte came, a comment line between
-/// events at once; what is longer than the bound passes as it comes.
+/// An incremental filter of an event stream. An event is passed on when its last byte has arrived, a comment line between
+/// events at once. A longer event than the bound passes as it arrives.
 #[derive(Debug, Default)]
 pub struct UsageFilter {
-    /// The present event, as far as it came.
+    /// The present event, as far as it has arrived.
     held: Vec<u8>,
     /// Where the present line begins in it.
     line_start: usize,
@@ -29,7 +29,7 @@ pub struct UsageFilter {
     line_bytes: usize,
     /// The data of the event, where it is a single line.
     data: Data,
-    /// The present event is too long: the rest of it passes unseen.
+    /// The present event is too long: the rest of it passes unexamined.
     passing: bool,
     /// The last byte was a CR: an LF next belongs to it.
     after_cr: bool,
@@ -45,7 +45,7 @@ enum Data {
     Lines,
 }
 
-/// What becomes of an event.
+/// The decision about an event.
 enum Verdict {
     Pass,
     Take,
@@ -54,7 +54,7 @@ enum Verdict {
 }
 
 impl UsageFilter {
-    /// Takes the next bytes of the stream and appends those that are the client's to `out`.
+    /// Takes the next bytes of the stream and appends the client's share of them to `out`.
     pub fn push(&mut self, mut bytes: &[u8], out: &mut Vec<u8>) {
         while let Some(first) = bytes.first() {
             if std::mem::take(&mut self.after_cr) && *first == b'\n' {
@@ -74,7 +74,7 @@ impl UsageFilter {
         }
     }
 
-    /// Takes note that the stream is over: what was held is an event without an end.
+    /// Ends the stream. Bytes still held are an event without an end.
     pub fn finish(&mut self, out: &mut Vec<u8>) {
         if self.line_bytes > 0 && !self.passing {
             self.note_line();
@@ -109,14 +109,14 @@ impl UsageFilter {
         }
         self.keep(&[terminator], out);
         if is_comment && !self.passing {
-            // Servers keep connections alive by comments: one that stands before an event need not wait for it.
+            // Servers keep connections alive with comments: one before an event need not wait for it.
             self.taken = false;
             out.append(&mut self.held);
         }
         self.line_start = self.held.len();
     }
 
-    /// Takes the LF of a CRLF to where its CR went.
+    /// Sends the LF of a CRLF where its CR went.
     fn end_of_crlf(&mut self, out: &mut Vec<u8>) {
         if self.passing || (self.held.is_empty() && !self.taken) {
             out.push(b'\n');
@@ -168,7 +168,7 @@ struct Chunk<'a> {
     usage: Option<&'a RawValue>,
 }
 
-/// Judges an event by its data, which begins at `start` of it. Most events do not name usage and are not parsed.
+/// Judges an event by its data, which begins at `start` of it. Most events do not contain the key and are not parsed.
 fn judge(data: &[u8], start: usize) -> Verdict {
     if memchr::memmem::find(data, b"\"usage\"").is_none()
         || !data.trim_ascii_start().starts_with(b"{")
@@ -233,7 +233,7 @@ mod tests {
         String::from_utf8(out).unwrap()
     }
 
-    /// What a server sends for each event when it is asked for usage, and what of it nobody misses.
+    /// Events of a server that was asked for usage, and the same as if it had not been asked.
     const EVENTS: [(&str, &str); 15] = [
         (": ping", ": ping"),
         (
@@ -284,7 +284,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_was_asked_for_goes_however_the_bytes_are_cut(
+        fn usage_is_removed_however_the_bytes_are_cut(
             picks in proptest::collection::vec(0..EVENTS.len(), 0..8),
             end in 0..3_usize,
             mut cuts in proptest::collection::vec(0..1_000_usize, 0..12),
@@ -328,12 +328,12 @@ mod tests {
             "a CR alone ends a line"
         );
         assert_eq!(seen("\n"), "\n");
-        assert_eq!(seen(": ping\n"), ": ping\n", "a comment is no event");
+        assert_eq!(seen(": ping\n"), ": ping\n", "a comment is not an event");
         assert_eq!(seen("data: {\"choices\":[],\"usage\":{}}\r\n\r"), "");
         assert_eq!(
             seen("\ndata: 3\n\n"),
             "data: 3\n\n",
-            "the end of what was taken is taken too"
+            "the end of a removed event is removed too"
         );
     }
 
@@ -354,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_over_the_bound_passes_untouched_and_the_next_is_looked_at_again() {
+    fn an_event_over_the_bound_passes_untouched_and_the_next_is_examined() {
         let long = format!(
             "data: {{\"x\":\"{}\",\"usage\":null}}\n\n",
             "x".repeat(MAX_EVENT_BYTES)

@@ -1,24 +1,24 @@
-//! Opens the envelopes in which upstreams and the gateways before them send errors.
+//! Opens the envelopes in which upstreams, and gateways in front of them, send errors.
 //!
-//! INVARIANT: takes messages and codes from their own places alone. Other places (`input`, `flagged_input`, `param` ...)
+//! INVARIANT: takes messages and codes from their own places only. Other places (`input`, `flagged_input`, `param` ...)
 //! may quote what the user wrote.
 
 use crate::core::json::Json;
-use crate::core::wire::overflow::phrases;
+use crate::core::wire::overflow::wording;
 
 /// Objects, lists and JSON in strings that are opened within one another.
 const DEPTH: u8 = 8;
-/// Messages that are read; gateways that tried several upstreams list what each of them said.
+/// Messages that are read; a gateway that tried several upstreams lists the message of each.
 const TEXTS: usize = 16;
 
-/// What an error says, out of its envelope.
+/// An error, taken out of its envelope.
 #[derive(Debug, Default)]
-pub(super) struct Said {
+pub(super) struct ErrorReport {
     /// Messages.
     pub(super) texts: Vec<String>,
-    /// What stands in `code`, `type` and the like.
+    /// Values of `code`, `type` and the like.
     pub(super) codes: Vec<String>,
-    /// A status of HTTP that stands inside.
+    /// An HTTP status inside the envelope.
     pub(super) status: Option<u16>,
     /// The window, in a field of its own (llama.cpp).
     pub(super) n_ctx: Option<String>,
@@ -26,22 +26,22 @@ pub(super) struct Said {
     pub(super) n_prompt_tokens: Option<String>,
 }
 
-/// Reads an answer that is known to be an error. `None`: nothing that could be understood, such as a gateway's HTML.
-pub(super) fn read(body: &[u8]) -> Option<Said> {
+/// Reads an answer that is known to be an error. `None` for one that cannot be understood, such as a gateway's HTML.
+pub(super) fn read(body: &[u8]) -> Option<ErrorReport> {
     let text = String::from_utf8_lossy(body);
     let text = text.trim_start_matches('\u{feff}');
-    let mut said = Said::default();
+    let mut report = ErrorReport::default();
     match text.trim_start().chars().next()? {
-        '{' | '[' => said.walk(&Json::parse(text)?, DEPTH),
-        '"' => said.text(&serde_json::from_str::<String>(text).ok()?, DEPTH),
+        '{' | '[' => report.walk(&Json::parse(text)?, DEPTH),
+        '"' => report.text(&serde_json::from_str::<String>(text).ok()?, DEPTH),
         '<' => return None,
-        _ => said.text(text, DEPTH),
+        _ => report.text(text, DEPTH),
     }
-    Some(said)
+    Some(report)
 }
 
-/// Reads JSON that is an error only if it says so. `None`: it is none.
-pub(super) fn read_error(body: &[u8]) -> Option<Said> {
+/// Reads JSON that may be an error. `None` when nothing marks it as one.
+pub(super) fn read_error(body: &[u8]) -> Option<ErrorReport> {
     let json = Json::parse(std::str::from_utf8(body).ok()?)?;
     let first = match &json {
         Json::List(items) => items.first()?,
@@ -61,12 +61,12 @@ pub(super) fn read_error(body: &[u8]) -> Option<Said> {
     if !(holds_error || failed || is("object", "error") || is("type", "error")) {
         return None;
     }
-    let mut said = Said::default();
-    said.walk(&json, DEPTH);
-    Some(said)
+    let mut report = ErrorReport::default();
+    report.walk(&json, DEPTH);
+    Some(report)
 }
 
-impl Said {
+impl ErrorReport {
     fn walk(&mut self, json: &Json, depth: u8) {
         let Some(depth) = depth.checked_sub(1) else {
             return;
@@ -97,12 +97,12 @@ impl Said {
         }
     }
 
-    /// A message, which may be another envelope, or pass some on between words. JSON is never taken for words: it may be
+    /// A message, which may be another envelope, or contain some between words. JSON is never taken for words: it may be
     /// the request.
     fn text(&mut self, text: &str, depth: u8) {
         let mut rest = text;
         while let Some((words, json)) = rest.find('{').and_then(|at| rest.split_at_checked(at))
-            && !phrases::complains(words)
+            && !wording::complains(words)
         {
             let mut values = serde_json::Deserializer::from_str(json).into_iter::<Json>();
             let Some(Ok(inner)) = values.next() else {

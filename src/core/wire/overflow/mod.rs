@@ -1,26 +1,29 @@
-//! What an upstream says when a request is too long for its model.
+//! How upstreams report that a request is too long for its model.
 //!
-//! There is no standard: vendors differ in status, envelope and wording, and the wording changes between versions. The
-//! envelope is opened by `envelope`, the wordings are a table in `phrases`; here the two are weighed. A message may
-//! quote what the user wrote, so only what stands in a message's place is read, only its beginning, and only if nothing
-//! before the wording complains of something else. Rate limits, quotas and bodies of too many bytes are no overflows.
+//! There is no standard: vendors differ in status, envelope and wording, and the wording changes between versions.
+//! `envelope` opens the envelope, `phrases` is a table of wordings, `wording` reads a message by it, and this module weighs
+//! the findings. A message may quote what the user wrote. So only messages in their own places are read, only their
+//! beginnings, and only if nothing before the wording complains of something else. Rate limits, quotas and bodies of too
+//! many bytes are not overflows.
 //!
-//! Knows nothing of retries, nor of what else is known of a model.
+//! Must not know of retries, nor of anything else that is known of a model.
 
 mod envelope;
+mod figures;
 mod phrases;
+mod wording;
 
-use serde::Deserialize;
+use envelope::ErrorReport;
+use figures::Figures;
 
-use envelope::Said;
-use phrases::Figures;
+pub(in crate::core) use phrases::patterns;
 
-/// What an upstream said about a request that was too long.
+/// An upstream's report of a request that was too long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Overflow {
-    /// What was too long, as far as the message tells.
+    /// The part that was too long, as far as it is known.
     pub kind: Kind,
-    /// The limit that the message names, tokens: a plausible one that nothing else in the message contradicts.
+    /// The limit in the message, tokens: a plausible one that nothing else in the message contradicts.
     pub window: Option<u64>,
     /// Whether `window` limits the prompt alone, so that the answer needs no room in it. Taking it for the whole window
     /// errs on the safe side.
@@ -31,10 +34,10 @@ pub struct Overflow {
     pub output_tokens: Option<u64>,
 }
 
-/// What was too long.
+/// The part of a request that was too long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// The prompt. Also where a message does not tell: a shorter prompt helps in every case but [`Kind::Output`].
+    /// The prompt. Also where the message leaves it open: a shorter prompt helps in every case but [`Kind::Output`].
     Prompt,
     /// Prompt and `max_tokens` together: a smaller `max_tokens` would do. With a prompt that is not exact it may do.
     Total,
@@ -64,64 +67,40 @@ pub struct Prompt {
     pub exact: bool,
 }
 
-/// The overflow of which a whole answer tells. The body may also be an error under status 200.
+impl Overflow {
+    /// An overflow of which nothing else is known.
+    #[must_use]
+    pub fn unspecified() -> Self {
+        weigh(&[Kind::Prompt], &Figures::default())
+    }
+}
+
+/// The overflow that a whole answer reports. The body may also be an error under status 200.
 #[must_use]
 pub fn in_answer(status: u16, body: &[u8]) -> Option<Overflow> {
     if status < 400 {
         return in_event(body);
     }
-    // Cerebras says no more than this. Servers that refuse bytes send a page or a sentence along.
+    // Cerebras sends no more than this. Servers that limit bytes send a page or a sentence along.
     if status == 413 && body.trim_ascii().is_empty() {
-        return Some(weigh(&[Kind::Prompt], &Figures::default()));
+        return Some(Overflow::unspecified());
     }
     judge(status, &envelope::read(body)?)
 }
 
-/// The overflow of which the data of a stream's event tells, where the event is an error under status 200.
+/// The overflow that the data of a stream's event reports, where the event is an error under status 200.
 #[must_use]
 pub fn in_event(data: &[u8]) -> Option<Overflow> {
-    let said = envelope::read_error(data)?;
-    judge(said.status.unwrap_or(200), &said)
+    let report = envelope::read_error(data)?;
+    judge(report.status.unwrap_or(200), &report)
 }
 
-/// Whether a chat completion, whole or a stream's event, ended because the window was full. It may hold a part of an
-/// answer nevertheless.
-#[must_use]
-pub fn by_finish_reason(json: &[u8]) -> bool {
-    #[derive(Deserialize)]
-    struct Answer {
-        choices: Option<Vec<Choice>>,
-    }
-    #[derive(Deserialize)]
-    struct Choice {
-        finish_reason: Option<String>,
-        native_finish_reason: Option<String>,
-    }
-    let Ok(answer) = serde_json::from_slice::<Answer>(json) else {
-        return false;
-    };
-    answer
-        .choices
-        .unwrap_or_default()
-        .iter()
-        .flat_map(|choice| [&choice.finish_reason, &choice.native_finish_reason])
-        .flatten()
-        .any(|reason| {
-            [
-                "model_context_window_exceeded",
-                "context_window_exceeded",
-                "context_length_exceeded",
-            ]
-            .contains(&reason.as_str())
-        })
-}
-
-fn judge(status: u16, said: &Said) -> Option<Overflow> {
-    let statuses = [Some(status), said.status];
-    if statuses.contains(&Some(429)) || said.codes.iter().any(|code| phrases::other_code(code)) {
+fn judge(status: u16, report: &ErrorReport) -> Option<Overflow> {
+    let statuses = [Some(status), report.status];
+    if statuses.contains(&Some(429)) || report.codes.iter().any(|code| wording::other_code(code)) {
         return None;
     }
-    if said.texts.iter().any(|text| phrases::other_error(text)) {
+    if report.texts.iter().any(|text| wording::other_error(text)) {
         return None;
     }
     let bad_request = statuses
@@ -130,31 +109,28 @@ fn judge(status: u16, said: &Said) -> Option<Overflow> {
         .any(|status| matches!(status, 400 | 413 | 422));
     let mut figures = Figures::default();
     let mut kinds = Vec::new();
-    kinds.extend(
-        said.codes
-            .iter()
-            .filter(|code| phrases::overflow_code(code, bad_request))
-            .map(|_| Kind::Prompt),
-    );
-    if let (Some(window), Some(prompt)) = (&said.n_ctx, &said.n_prompt_tokens) {
+    for code in &report.codes {
+        if wording::overflow_code(code, bad_request) {
+            kinds.push(Kind::Prompt);
+        }
+    }
+    if let (Some(window), Some(prompt)) = (&report.n_ctx, &report.n_prompt_tokens) {
         kinds.push(Kind::Prompt);
         figures.window(window, false);
         figures.prompt(prompt, true);
     }
-    for text in &said.texts {
-        phrases::read(text, bad_request, &mut kinds, &mut figures);
+    for text in &report.texts {
+        wording::read(text, bad_request, &mut kinds, &mut figures);
     }
     (!kinds.is_empty()).then(|| weigh(&kinds, &figures))
 }
 
-/// Figures tell more than words do: the same sentence is sent for a long prompt and for a large `max_tokens`.
+/// Figures are more reliable than words: the same sentence is sent for a long prompt and for a large output limit.
 fn weigh(kinds: &[Kind], figures: &Figures) -> Overflow {
-    let (window, prompt, output_tokens) = (
-        figures.agreed_window(),
-        figures.whole_prompt(),
-        figures.output,
-    );
-    let said = *[Kind::Total, Kind::Prompt]
+    let window = figures.agreed_window();
+    let prompt = figures.whole_prompt();
+    let output_tokens = figures.output;
+    let by_words = *[Kind::Total, Kind::Prompt]
         .iter()
         .find(|kind| kinds.contains(kind))
         .unwrap_or(&Kind::Output);
@@ -166,7 +142,7 @@ fn weigh(kinds: &[Kind], figures: &Figures) -> Overflow {
             Kind::Total
         }
         (Some(window), None, Some(output)) if output >= window => Kind::Output,
-        _ => said,
+        _ => by_words,
     };
     Overflow {
         kind,
@@ -174,29 +150,5 @@ fn weigh(kinds: &[Kind], figures: &Figures) -> Overflow {
         input_only: window.is_some() && figures.input_only,
         prompt,
         output_tokens,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::by_finish_reason;
-
-    #[test]
-    fn a_full_window_is_told_by_the_finish_reason_of_any_choice() {
-        for full in [
-            r#"{"choices":[{"index":0,"finish_reason":"model_context_window_exceeded","message":{"content":""}}]}"#,
-            r#"{"choices":[{"finish_reason":null},{"finish_reason":"length","native_finish_reason":"model_context_window_exceeded"}]}"#,
-        ] {
-            assert!(by_finish_reason(full.as_bytes()), "{full}");
-        }
-        for other in [
-            "",
-            "[DONE]",
-            r#"{"choices":null}"#,
-            r#"{"choices":[{"finish_reason":"length","message":{"content":"model_context_window_exceeded"}}]}"#,
-            r#"{"choices":[{"finish_reason":7}]}"#,
-        ] {
-            assert!(!by_finish_reason(other.as_bytes()), "{other}");
-        }
     }
 }
