@@ -1031,7 +1031,9 @@ async fn turns_or_messages_say_what_is_not_summarised() {
     ] {
         let (upstream_address, log) = upstream(|_| completion(SUMMARY, "stop")).await;
         let baler = Baler::start(
-            &policy(&format!("wait = \"15s\", extract_share = 0.0, keep = {{ {keep} }}")),
+            &policy(&format!(
+                "wait = \"15s\", extract_share = 0.0, keep = {{ {keep} }}"
+            )),
             upstream_address,
         )
         .await;

@@ -52,13 +52,13 @@ pub enum Reason {
     Messages,
     /// Number of turns.
     Turns,
-    /// The policy's expression.
+    /// The policy's expression (`when`).
     Condition,
     /// The prompt cache is cold, so that rewriting costs nothing.
     Idle,
     /// The upstream refused the request as too long.
     Overflow,
-    /// The request asked for it.
+    /// The request's `x-baler-mode: force`.
     Forced,
 }
 
