@@ -1,4 +1,5 @@
-//! `baler check`: reads the configuration as `serve` would, and reports its problems or its policies.
+//! `baler check`: reads the configuration as `serve` would, and reports its problems or its
+//! policies.
 
 use std::io::{Result, Write};
 use std::process::ExitCode;
@@ -48,8 +49,8 @@ fn report(config: &Config, explains: bool, out: &mut impl Write) -> Result<()> {
     Ok(())
 }
 
-/// Every key of a policy with its value; then the numbers that follow from them in the policy's window (the default one
-/// where it depends on the model); then the ladder.
+/// Every key of a policy with its value; then the numbers that follow from them in the policy's
+/// window (the default one where it depends on the model); then the ladder.
 fn explain(policy: &Policy, discovers: bool, out: &mut impl Write) -> Result<()> {
     keys(policy, out)?;
     let window = policy.window_for(None);
@@ -123,7 +124,8 @@ fn triggers(policy: &Policy, budget: Budget, out: &mut impl Write) -> Result<()>
     };
     writeln!(
         out,
-        "  acts at {limits}above {room} tokens anyway; down to {target} tokens, saving at least {min_gain}"
+        "  acts at {limits}above {room} tokens anyway; down to {target} tokens, \
+         saving at least {min_gain}"
     )?;
     if policy.when.is_some() {
         writeln!(out, "  acts when its expression is true")?;
@@ -145,7 +147,8 @@ fn prices(policy: &Policy, out: &mut impl Write) -> Result<()> {
         (false, _) => writeln!(out, "  need not pay for tokens that are read anew"),
         (true, None) => writeln!(
             out,
-            "  must pay for tokens that are read anew, where the prices of the model's cache are known"
+            "  must pay for tokens that are read anew, where the prices of the model's cache are \
+             known"
         ),
         (
             true,
@@ -155,8 +158,8 @@ fn prices(policy: &Policy, out: &mut impl Write) -> Result<()> {
             }),
         ) => writeln!(
             out,
-            "  must pay for tokens that are read anew: cached tokens cost {cache_read} to read and {cache_write} \
-             to write"
+            "  must pay for tokens that are read anew: cached tokens cost {cache_read} to read \
+             and {cache_write} to write"
         ),
     }
 }
@@ -186,7 +189,8 @@ fn summarizer(summarizer: &Summarizer, out: &mut impl Write) -> Result<()> {
     )?;
     writeln!(
         out,
-        "  {} at a time, {} for a tenant, {} calls a minute, for {} of the forwarded tokens; {:?} for a call",
+        "  {} at a time, {} for a tenant, {} calls a minute, for {} of the forwarded \
+         tokens; {:?} for a call",
         summarizer.concurrency,
         summarizer.concurrency_per_tenant,
         summarizer.calls_per_minute,

@@ -1,4 +1,4 @@
-//! The command line: what is typed, and one file a command.
+//! The command line: flags, and one file for each command.
 
 mod check;
 mod compact;
@@ -16,7 +16,8 @@ use crate::config::Sources;
 /// Exit code for a configuration that is refused.
 const EXIT_CONFIG: u8 = 2;
 
-/// Keeps long LLM conversations inside the context window. A sidecar proxy for OpenAI-compatible APIs.
+/// Keeps long LLM conversations inside the context window. A sidecar proxy for OpenAI-compatible
+/// APIs.
 #[derive(Debug, Parser)]
 #[command(version, args_conflicts_with_subcommands = true)]
 pub struct Cli {
@@ -30,10 +31,11 @@ pub struct Cli {
 enum Command {
     /// Serve (the default).
     Serve(ServeFlags),
-    /// Check a configuration file, the environment and the flags; exit code 2 and every problem when something is wrong.
+    /// Check a configuration file, the environment and the flags; exit code 2 and every problem
+    /// when something is wrong.
     Check(CheckFlags),
-    /// Compact requests by hand: chat-completion bodies in (JSON or JSON Lines), compacted ones out, a report each on
-    /// standard error.
+    /// Compact requests by hand: chat-completion bodies in (JSON or JSON Lines), compacted ones
+    /// out, a report each on standard error.
     Compact(CompactFlags),
     /// Watch a long conversation with and without Baler. Needs no key, no network and no file.
     Demo(DemoFlags),
@@ -87,11 +89,13 @@ struct CompactFlags {
     /// Strategies to use instead of the policy's ladder, with their defaults.
     #[arg(long, value_delimiter = ',', value_name = "STRATEGY,…")]
     ladder: Option<Vec<String>>,
-    /// Compact at once, down to this share of the tokens after the leading system and developer messages.
+    /// Compact at once, down to this share of the tokens after the leading system and developer
+    /// messages.
     #[arg(long, value_name = "RATIO", conflicts_with = "target_tokens")]
     target_ratio: Option<f64>,
-    /// Compact at once, down to this many prompt tokens. Either target is the room as well: newest results that leave more are
-    /// cut. Without a target the policy decides, as it would in the proxy.
+    /// Compact at once, down to this many prompt tokens. Either target is the room as well: newest
+    /// results that leave more are cut. Without a target the policy decides, as it would in the
+    /// proxy.
     #[arg(long, value_name = "TOKENS")]
     target_tokens: Option<u64>,
 }
@@ -135,7 +139,7 @@ fn environment() -> std::collections::BTreeMap<String, String> {
         .collect()
 }
 
-/// Runs the command that was typed.
+/// Runs the command.
 #[must_use]
 pub fn run(cli: Cli) -> ExitCode {
     let done = match cli.command {
@@ -152,7 +156,7 @@ pub fn run(cli: Cli) -> ExitCode {
     })
 }
 
-/// Writes a line to standard error; nobody is left to tell when that fails.
+/// Writes a line to standard error. A failure has no other place to be reported.
 fn complain(line: &str) {
     use std::io::Write;
     let _ = writeln!(std::io::stderr(), "{line}");

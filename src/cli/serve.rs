@@ -33,12 +33,12 @@ pub(super) fn run(flags: ServeFlags) -> anyhow::Result<ExitCode> {
         signals.abort();
         served
     })?;
-    // What the shutdown timeout cut off must not hold the process.
+    // Requests that the shutdown timeout cut off must not hold the process.
     runtime.shutdown_background();
     Ok(ExitCode::SUCCESS)
 }
 
-/// The first SIGTERM or SIGINT asks to stop, a second one does not wait.
+/// The first SIGTERM or SIGINT starts the shutdown, a second one ends the process at once.
 fn stop_on_signals(stop: CancellationToken) -> anyhow::Result<tokio::task::JoinHandle<()>> {
     let (mut terminate, mut interrupt) = (
         signal(SignalKind::terminate())?,
@@ -51,7 +51,8 @@ fn stop_on_signals(stop: CancellationToken) -> anyhow::Result<tokio::task::JoinH
                 _ = interrupt.recv() => "SIGINT",
             }
         };
-        // Awaited outside of the macros: they do not evaluate what they do not log.
+        // Awaited outside of the macros, which do not evaluate the arguments of a line below the
+        // log level.
         let first = next().await;
         info!("{first} received");
         stop.cancel();

@@ -1,7 +1,7 @@
 //! Triggers as CEL expressions: a pure function of a read-only view of the request.
 //!
-//! Amounts of tokens are doubles, so that an expression can contain shares of them (`total_tokens > budget * 0.8`); CEL
-//! itself never mixes whole numbers and doubles in arithmetic.
+//! Amounts of tokens are doubles, so that an expression can contain shares of them (`total_tokens >
+//! budget * 0.8`); CEL itself never mixes whole numbers and doubles in arithmetic.
 
 use std::collections::HashMap;
 use std::panic::catch_unwind;
@@ -134,7 +134,8 @@ impl Condition {
                 messages: &messages,
                 request: &RequestFacts::default(),
             };
-            // A key that one request lacks another may have; a type that does not fit is wrong for all of them.
+            // A key that one request lacks another may have; a type that does not fit is wrong for
+            // all of them.
             if let Err(error) = self.evaluate(&view)
                 && !error.starts_with(MISSING)
             {
@@ -144,7 +145,8 @@ impl Condition {
         Ok(())
     }
 
-    /// Whether the expression reads the request's headers; no other replica knows those of an earlier request.
+    /// Whether the expression reads the request's headers; no other replica knows those of an
+    /// earlier request.
     #[must_use]
     pub fn reads_headers(&self) -> bool {
         self.reads_headers
@@ -208,7 +210,8 @@ fn shown(seen: SeenMessage, tokens: Value) -> Value {
     Value::Map(members.into())
 }
 
-/// The first name that is neither a variable nor bound by a macro of the expression itself (`messages.all(m, …)`).
+/// The first name that is neither a variable nor bound by a macro of the expression itself
+/// (`messages.all(m, …)`).
 fn unknown<'n>(names: &[&'n str], text: &str) -> Option<&'n str> {
     let bound = |name: &str| {
         ["all(", "exists(", "exists_one(", "map(", "filter("]

@@ -1,5 +1,6 @@
-//! `coalesce`: older turns become one user message, a transcript of what was asked, called and answered. Made from the
-//! originals each time, so that it always shows the newest calls and outputs and counts the rest.
+//! `coalesce`: older turns become one user message, a transcript of what was asked, called and
+//! answered. Made from the originals each time, so that it always shows the newest calls and
+//! outputs and counts the rest.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -19,7 +20,8 @@ use crate::core::wire::chat::cache_control;
 use crate::core::wire::chat::media_kind;
 use crate::core::wire::chat::text_of;
 
-/// Older turns become one user message: a transcript of the user's questions, the calls and their outputs.
+/// Older turns become one user message: a transcript of the user's questions, the calls and their
+/// outputs.
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Coalesce {

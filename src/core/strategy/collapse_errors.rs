@@ -1,5 +1,5 @@
-//! `collapse_errors`: a failed call that the same tool later did without failing shrinks to a line. The last failure of
-//! a tool that did not succeed since stays in full.
+//! `collapse_errors`: a failed call that the same tool later did without failing shrinks to a line.
+//! The last failure of a tool that did not succeed since stays in full.
 
 use std::collections::HashSet;
 

@@ -1,4 +1,5 @@
-//! `dedupe`: a tool result that stands again later, and a run of lines that does, become a reference to the newest copy.
+//! `dedupe`: a tool result that stands again later, and a run of lines that does, become a
+//! reference to the newest copy.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};

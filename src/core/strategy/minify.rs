@@ -1,5 +1,5 @@
-//! `minify`: tool results and arguments say the same in fewer tokens. JSON loses its white space, lists of like objects
-//! become tables, and what is no JSON loses terminal noise.
+//! `minify`: tool results and arguments say the same in fewer tokens. JSON loses its white space,
+//! lists of like objects become tables, and what is no JSON loses terminal noise.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -15,7 +15,8 @@ use crate::core::text::without_noise;
 use crate::core::wire::chat::Message;
 use crate::core::wire::chat::{with_arguments, with_texts};
 
-/// JSON results lose their white space, lists of like objects become tables, and terminal noise goes from other results.
+/// JSON results lose their white space, lists of like objects become tables, and terminal noise
+/// goes from other results.
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Minify {

@@ -11,7 +11,8 @@ use crate::core::strategy::options::{OptionCheck, Options, Run};
 use crate::core::strategy::scope::Scope;
 use crate::core::strategy::{Done, Stopped};
 
-/// Messages besides those of a window that usually stay: instructions, the task, the last user message.
+/// Messages besides those of a window that usually stay: instructions, the task, the last user
+/// message.
 const BESIDES_WINDOW: u64 = 3;
 
 /// The newest turns, exchanges or messages stay: one of the three; 20 messages when none is given.

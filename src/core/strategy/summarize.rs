@@ -1,6 +1,7 @@
-//! `summarize`: old turns become a summary that a model wrote, with what no model may be trusted with added by Baler: the
-//! files that were touched, and values that a digest would keep. The core only looks whether there is a summary, and says
-//! which one is missing; who asks for it is the shell's business.
+//! `summarize`: old turns become a summary that a model wrote, with what no model may be trusted
+//! with added by Baler: the files that were touched, and values that a digest would keep. The core
+//! only looks whether there is a summary, and says which one is missing; who asks for it is the
+//! shell's business.
 
 use crate::core::wire::chat::cache_control;
 use std::sync::Arc;

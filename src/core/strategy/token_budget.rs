@@ -1,5 +1,5 @@
-//! `token_budget`: the oldest exchanges of the span go until the rest fits. What else the list must keep (head and
-//! tail) always stays, so at least one exchange does.
+//! `token_budget`: the oldest exchanges of the span go until the rest fits. What else the list must
+//! keep (head and tail) always stays, so at least one exchange does.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -17,8 +17,8 @@ use crate::core::strategy::{Done, Stopped};
 pub struct TokenBudget {
     /// The budget; the policy's target when not given.
     pub budget: Option<Amount>,
-    /// Share of the budget above which exchanges go. Below 1 they go down to that share, else a list between the two would
-    /// be under the budget and never shrink; above 1 down to the budget.
+    /// Share of the budget above which exchanges go. Below 1 they go down to that share, else a
+    /// list between the two would be under the budget and never shrink; above 1 down to the budget.
     pub threshold: f64,
 }
 

@@ -1,8 +1,8 @@
-//! `trim_results`: large tool results become smaller: a text keeps its head and tail, a list some of its items, and JSON
-//! may become an outline. Error results are left alone.
+//! `trim_results`: large tool results become smaller: a text keeps its head and tail, a list some
+//! of its items, and JSON may become an outline. Error results are left alone.
 //!
-//! The options do not put each other out of action: an outline shows the items that `sample` picks, and what is still
-//! large after either, or cannot be sampled, is truncated. JSON stays JSON.
+//! The options do not put each other out of action: an outline shows the items that `sample` picks,
+//! and what is still large after either, or cannot be sampled, is truncated. JSON stays JSON.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

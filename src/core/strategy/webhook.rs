@@ -1,5 +1,5 @@
-//! `webhook`: the span goes to a service of the operator's; its answer takes the span's place when it is valid and
-//! smaller. The core only asks and takes the answer; the shell posts and waits.
+//! `webhook`: the span goes to a service of the operator's; its answer takes the span's place when
+//! it is valid and smaller. The core only asks and takes the answer; the shell posts and waits.
 
 use std::time::Duration;
 

@@ -1,6 +1,7 @@
 //! `digest`: older exchanges become an extract that keeps what later calls are likely to need.
 //!
-//! The next compaction extends a digest: its lines stay candidates as they are, with the newly aged exchanges behind them.
+//! The next compaction extends a digest: its lines stay candidates as they are, with the newly aged
+//! exchanges behind them.
 
 mod extract;
 mod rank;
