@@ -1,9 +1,11 @@
-//! `baler check`: loads the configuration as `serve` would, and prints the problems or a summary.
+//! `baler check`: reads the configuration as `serve` would, and reports its problems or its
+//! policies.
 
-use std::io::Write;
+use std::io::{Result, Write};
 use std::process::ExitCode;
 
 use crate::cli::{CheckFlags, EXIT_CONFIG, complain};
+use crate::config::{Config, Key, Summarizer};
 use crate::core::budget::Budget;
 use crate::core::conversation::scale;
 use crate::core::edit::Keep;
@@ -17,23 +19,7 @@ pub(super) fn run(flags: CheckFlags) -> anyhow::Result<ExitCode> {
     sources.file = flags.file.or(sources.file);
     match config::load(&sources) {
         Ok(config) => {
-            let mut out = std::io::stdout().lock();
-            writeln!(
-                out,
-                "ok: listens on {}, forwards to {}{}",
-                config.listen,
-                config.upstream.origin.to_string().trim_end_matches('/'),
-                config.upstream.base_path.as_deref().unwrap_or_default()
-            )?;
-            for policy in &config.policies {
-                writeln!(out, "policy {}", app::describe(policy))?;
-                if flags.explain {
-                    explain(policy, config.upstream.discover_windows, &mut out)?;
-                    if policy.summarize().is_some() {
-                        summarizer(&config.summarizer, &mut out)?;
-                    }
-                }
-            }
+            report(&config, flags.explain, &mut std::io::stdout().lock())?;
             Ok(ExitCode::SUCCESS)
         }
         Err(problems) => {
@@ -43,32 +29,78 @@ pub(super) fn run(flags: CheckFlags) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// Prints every key of a policy with its value, the numbers that follow from them in the policy's
-/// window (`default_window` where the window depends on the model), and the ladder.
-fn explain(policy: &Policy, discovers: bool, out: &mut impl Write) -> std::io::Result<()> {
-    if let Some(Json::Object(keys)) = Json::parse(&policy.delivery.options) {
-        for (key, value) in keys
-            .iter()
-            .filter(|(key, _)| !matches!(key.as_str(), "name" | "ladder"))
-        {
-            writeln!(out, "  {key} = {}", given(value))?;
+fn report(config: &Config, explains: bool, out: &mut impl Write) -> Result<()> {
+    writeln!(
+        out,
+        "ok: listens on {}, forwards to {}{}",
+        config.listen,
+        config.upstream.origin.to_string().trim_end_matches('/'),
+        config.upstream.base_path.as_deref().unwrap_or_default()
+    )?;
+    for policy in &config.policies {
+        writeln!(out, "policy {}", app::describe(policy))?;
+        if explains {
+            explain(policy, config.upstream.discover_windows, out)?;
+            if policy.summarize().is_some() {
+                summarizer(&config.summarizer, out)?;
+            }
         }
     }
+    Ok(())
+}
+
+/// Every key of a policy with its value; then the numbers that follow from them in the policy's
+/// window (the default one where it depends on the model); then the ladder.
+fn explain(policy: &Policy, discovers: bool, out: &mut impl Write) -> Result<()> {
+    keys(policy, out)?;
     let window = policy.window_for(None);
+    let budget = policy.budget(window);
+    writeln!(
+        out,
+        "  mode {}, window {window}, room for the prompt {}",
+        policy.delivery.mode.as_str(),
+        budget.room
+    )?;
+    if policy.window == Window::Auto {
+        windows(policy, discovers, out)?;
+    }
+    triggers(policy, budget, out)?;
+    prices(policy, out)?;
+    let Keep {
+        tokens,
+        turns,
+        exchanges,
+    } = policy.keep;
+    writeln!(
+        out,
+        "  keeps the newest {tokens} tokens, {turns} turns, {exchanges} exchanges"
+    )?;
+    for (at, step) in policy.ladder.iter().enumerate() {
+        let step = serde_json::to_string(step)?;
+        writeln!(out, "  step {}: {step}", at + 1)?;
+    }
+    Ok(())
+}
+
+fn keys(policy: &Policy, out: &mut impl Write) -> Result<()> {
+    let Some(Json::Object(keys)) = Json::parse(&policy.delivery.options) else {
+        return Ok(());
+    };
+    let shown_elsewhere = |key: &str| matches!(key, "name" | "ladder");
+    for (key, value) in keys.iter().filter(|(key, _)| !shown_elsewhere(key)) {
+        writeln!(out, "  {key} = {}", given(value))?;
+    }
+    Ok(())
+}
+
+/// The sizes at which a policy acts.
+fn triggers(policy: &Policy, budget: Budget, out: &mut impl Write) -> Result<()> {
     let Budget {
         room,
         target,
         min_gain,
         ..
-    } = policy.budget(window);
-    writeln!(
-        out,
-        "  mode {}, window {window}, room for the prompt {room}",
-        policy.delivery.mode.as_str()
-    )?;
-    if policy.window == Window::Auto {
-        windows(policy, discovers, out)?;
-    }
+    } = budget;
     let Trigger {
         ratio,
         tokens,
@@ -92,86 +124,73 @@ fn explain(policy: &Policy, discovers: bool, out: &mut impl Write) -> std::io::R
     };
     writeln!(
         out,
-        "  acts at {limits}above {room} tokens anyway; down to {target} tokens, saving {min_gain} at least"
+        "  acts at {limits}above {room} tokens anyway; down to {target} tokens, \
+         saving at least {min_gain}"
     )?;
     if policy.when.is_some() {
-        writeln!(out, "  acts when its expression says so")?;
+        writeln!(out, "  acts when its expression is true")?;
     }
     if let Some(idle) = policy.idle {
+        let tokens = scale(room, idle.ratio);
         writeln!(
             out,
-            "  acts at {} tokens after {:?} of silence",
-            scale(room, idle.ratio),
+            "  acts at {tokens} tokens after {:?} without a request",
             idle.after
         )?;
     }
+    Ok(())
+}
+
+/// Whether a compaction must pay for tokens that are read anew.
+fn prices(policy: &Policy, out: &mut impl Write) -> Result<()> {
     match (policy.break_even, policy.prices) {
-        (false, _) => writeln!(out, "  need not pay for what is read anew")?,
+        (false, _) => writeln!(out, "  need not pay for tokens that are read anew"),
         (true, None) => writeln!(
             out,
-            "  must pay for what is read anew, where the prices of the model's cache are known"
-        )?,
+            "  must pay for tokens that are read anew, where the prices of the model's cache are \
+             known"
+        ),
         (
             true,
             Some(Prices {
                 cache_read,
                 cache_write,
             }),
-        ) => {
-            writeln!(
-                out,
-                "  must pay for what is read anew: cached tokens cost {cache_read} to read and {cache_write} to write"
-            )?;
-        }
+        ) => writeln!(
+            out,
+            "  must pay for tokens that are read anew: cached tokens cost {cache_read} to read \
+             and {cache_write} to write"
+        ),
     }
-    let Keep {
-        tokens,
-        turns,
-        exchanges,
-    } = policy.keep;
-    writeln!(
-        out,
-        "  keeps the newest {tokens} tokens, {turns} turns, {exchanges} exchanges"
-    )?;
-    for (at, step) in policy.ladder.iter().enumerate() {
-        let step = serde_json::to_string(step)?;
-        writeln!(out, "  step {}: {step}", at + 1)?;
-    }
-    Ok(())
 }
 
-/// Prints which model writes a policy's summaries, and the limits on their cost.
-fn summarizer(summarizer: &config::Summarizer, out: &mut impl Write) -> std::io::Result<()> {
-    let config::Summarizer {
-        url,
-        model,
-        key,
-        suffix,
-        ..
-    } = summarizer;
-    let key = match key {
-        config::Key::None if url.is_none() => "the request's own credentials",
-        config::Key::None => "no key",
-        config::Key::File(_) | config::Key::Value(_) => "a key of its own",
+/// The model that writes a policy's summaries, and the bounds on its cost.
+fn summarizer(summarizer: &Summarizer, out: &mut impl Write) -> Result<()> {
+    let key = match &summarizer.key {
+        Key::None if summarizer.url.is_none() => "the request's own credentials",
+        Key::None => "no key",
+        Key::File(_) | Key::Value(_) => "a key of its own",
+    };
+    let model = summarizer
+        .model
+        .as_ref()
+        .map_or("the request's model".to_owned(), |model| {
+            format!("model {model}")
+        });
+    let source = if summarizer.suffix {
+        "the client's own list, continued"
+    } else {
+        "a transcript"
     };
     writeln!(
         out,
-        "  summaries by {}, {}, with {key}, of {}",
-        url.as_deref().unwrap_or("the upstream itself"),
-        model
-            .as_ref()
-            .map_or("the request's model".to_owned(), |model| format!(
-                "model {model}"
-            )),
-        if *suffix {
-            "the client's own list, continued"
-        } else {
-            "a transcript"
-        },
+        "  summaries by {}, {model}, with {key}, of {source}",
+        summarizer.url.as_deref().unwrap_or("the upstream itself"),
     )?;
     writeln!(
         out,
-        "  {} at a time, {} for a tenant, {} calls a minute, for {} of the tokens forwarded; {:?} for a call",
+        "  {} at a time, {} for a tenant, {} calls a minute, for {} of the forwarded \
+         tokens; {:?} for a call",
         summarizer.concurrency,
         summarizer.concurrency_per_tenant,
         summarizer.calls_per_minute,
@@ -180,25 +199,24 @@ fn summarizer(summarizer: &config::Summarizer, out: &mut impl Write) -> std::io:
     )
 }
 
-/// Prints the windows of the policy's models, as far as they are known before any request.
-fn windows(policy: &Policy, discovers: bool, out: &mut impl Write) -> std::io::Result<()> {
-    let asked = if discovers {
-        "what the API's list of models says, asked with the first request; else "
+/// The windows of the policy's models, as far as known before the first request.
+fn windows(policy: &Policy, discovers: bool, out: &mut impl Write) -> Result<()> {
+    let discovered = if discovers {
+        "that in the API's list of models, fetched with the first request; else "
     } else {
         ""
     };
     writeln!(
         out,
-        "  window by model: {asked}the table of known models; else {}",
+        "  window by model: {discovered}that in the table of known models; else {}",
         policy.default_window
     )?;
-    let Some(options) = Json::parse(&policy.delivery.options) else {
-        return Ok(());
+    let options = Json::parse(&policy.delivery.options);
+    let models = match options.as_ref().and_then(|options| options.get("models")) {
+        Some(Json::List(models)) => models.as_slice(),
+        _ => &[],
     };
-    let Some(Json::List(models)) = options.get("models") else {
-        return Ok(());
-    };
-    // A pattern may match models with different windows.
+    // A pattern stands for models that may differ.
     let names = models.iter().filter_map(|model| match model {
         Json::String(name) if !name.contains(['*', '?', '[', '{']) => Some(name),
         _ => None,
@@ -206,7 +224,7 @@ fn windows(policy: &Policy, discovers: bool, out: &mut impl Write) -> std::io::R
     for name in names {
         let (window, source) = policy.window_by(Some(name), None);
         let source = if source == Source::Table {
-            "by the table"
+            "from the table"
         } else {
             "not known: default_window"
         };
@@ -215,18 +233,14 @@ fn windows(policy: &Policy, discovers: bool, out: &mut impl Write) -> std::io::R
     Ok(())
 }
 
-/// A value as an operator would write it, without keys that are not set.
+/// A value as an operator would write it: without the keys that are not given.
 fn given(value: &Json) -> String {
     match value {
         Json::Null => "none".to_owned(),
-        Json::Object(members) => Json::Object(
-            members
-                .iter()
-                .filter(|(_, value)| *value != Json::Null)
-                .cloned()
-                .collect(),
-        )
-        .to_string(),
+        Json::Object(members) => {
+            let given = members.iter().filter(|(_, value)| *value != Json::Null);
+            Json::Object(given.cloned().collect()).to_string()
+        }
         other => other.to_string(),
     }
 }

@@ -1,4 +1,5 @@
-//! Loading: the sources of a configuration, their precedence, and the way from them to a [`Config`].
+//! Loading: the sources of a configuration, their precedence, and the way from them to a
+//! [`Config`].
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -159,8 +160,9 @@ fn replace_ladders(written: &mut raw::Raw, names: &[String], problems: &mut Vec<
     }
 }
 
-/// Whether a variable begins like Baler's and is not a key: the one with the file's name, and those that Kubernetes sets in
-/// every pod of a namespace with a Service called `baler` or `baler-something`.
+/// Whether a variable begins like Baler's and is not a key: the one with the file's name, and those
+/// that Kubernetes sets in every pod of a namespace with a Service called `baler` or
+/// `baler-something`.
 fn is_foreign(name: &str) -> bool {
     let rest = name.strip_prefix("BALER").unwrap_or(name);
     let numbered_port = rest

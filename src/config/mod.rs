@@ -1,7 +1,8 @@
-//! Configuration, in two stages: [`raw`] is the text of an operator, `resolve` checks it and turns it into a [`Config`].
+//! Configuration, in two stages: [`raw`] is the text of an operator, `resolve` checks it and turns
+//! it into a [`Config`].
 //!
-//! Precedence: defaults < `OPENAI_BASE_URL` < TOML file < environment (`BALER_SECTION__KEY`) < flags. All problems are
-//! reported at once, each with its key, its value and its source.
+//! Precedence: defaults < `OPENAI_BASE_URL` < TOML file < environment (`BALER_SECTION__KEY`) <
+//! flags. All problems are reported at once, each with its key, its value and its source.
 
 mod load;
 mod problem;

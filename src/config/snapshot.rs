@@ -55,7 +55,8 @@ pub struct Config {
 pub struct Upstream {
     /// Scheme and authority.
     pub origin: Uri,
-    /// The path that the listener's `/v1` stands for; `None` when the URL has none: then all paths go through unchanged.
+    /// The path that the listener's `/v1` stands for; `None` when the URL has none: then all paths
+    /// go through unchanged.
     pub base_path: Option<String>,
     /// File with more certificates to trust.
     pub ca_file: Option<PathBuf>,

@@ -1,4 +1,5 @@
-//! Reading the merged data as [`raw::Raw`]: every value that does not fit is reported, and the rest is read all the same.
+//! Reading the merged data as [`raw::Raw`]: every value that does not fit is reported, and the rest
+//! is read all the same.
 
 use figment::error::Kind;
 use figment::value::{Dict, Value};
@@ -6,8 +7,8 @@ use figment::value::{Dict, Value};
 use crate::config::problem::{hint, nearest, new_name};
 use crate::config::raw;
 
-/// Reads the configuration out of the merged data. A value that does not fit is passed to `report` with its path and
-/// removed; then the rest is read again, until it fits.
+/// Reads the configuration out of the merged data. A value that does not fit is passed to `report`
+/// with its path and removed; then the rest is read again, until it fits.
 pub(super) fn read(mut data: Value, report: &mut dyn FnMut(&[String], String)) -> raw::Raw {
     loop {
         let error = match data.deserialize::<raw::Raw>() {
@@ -99,7 +100,8 @@ fn remove(data: &mut Value, path: &[String]) -> bool {
     }
     let removed = match value {
         Value::Dict(_, dict) => dict.remove(last).is_some(),
-        // A list item is made harmless and not removed, so that the indexes of the others stay what the operator counts.
+        // A list item is made harmless and not removed, so that the indexes of the others stay what
+        // the operator counts.
         Value::Array(_, list) => last
             .parse::<usize>()
             .ok()
@@ -110,8 +112,9 @@ fn remove(data: &mut Value, path: &[String]) -> bool {
     removed || remove(data, above)
 }
 
-/// Replaces a list item by one that fits into any list of the configuration: a table by a table without keys, anything
-/// else by a strategy's name, which is as good a string as any. Returns whether the item changed.
+/// Replaces a list item by one that fits into any list of the configuration: a table by a table
+/// without keys, anything else by a strategy's name, which is as good a string as any. Returns
+/// whether the item changed.
 fn make_harmless(item: &mut Value) -> bool {
     let harmless = match &*item {
         Value::Dict(tag, dict) if !dict.is_empty() => Value::Dict(*tag, Dict::new()),

@@ -71,7 +71,7 @@ fn flags_beat_environment_beats_file_beats_openais_variable() {
 }
 
 #[test]
-fn every_problem_is_told_at_once_with_its_place() {
+fn every_problem_is_reported_at_once_with_its_key() {
     let file = r#"
 top = 1
 [listen]
@@ -137,7 +137,7 @@ on_unfit = "drop"
 }
 
 #[test]
-fn what_kubernetes_sets_for_a_service_of_that_name_is_no_mistake() {
+fn variables_that_kubernetes_sets_for_a_service_are_ignored() {
     let env = [
         ("BALER_SERVICE_HOST", "10.0.0.1"),
         ("BALER_SERVICE_PORT", "4141"),
@@ -245,7 +245,7 @@ fn the_schema_is_fresh_and_knows_every_key() {
 }
 
 #[test]
-fn what_is_wrong_with_a_summariser_is_said_at_its_place() {
+fn problems_of_a_summariser_are_reported_with_their_keys() {
     let ladder = |step: &str| format!("[[policy]]\nladder = [{step}]\n");
     for (toml, key) in [
         (
@@ -300,6 +300,22 @@ fn what_is_wrong_with_a_summariser_is_said_at_its_place() {
             ladder("{ summarize = { max_ungrounded = 2.0 } }"),
             "policy.0.ladder.0.summarize.max_ungrounded",
         ),
+        (
+            ladder("{ summarize = { extract_share = -0.1 } }"),
+            "policy.0.ladder.0.summarize.extract_share",
+        ),
+        (
+            ladder(
+                "{ summarize = { files = [{ tool = \"[\", argument = \"path\", kind = \"read\" }] } }",
+            ),
+            "policy.0.ladder.0.summarize.files.0.tool",
+        ),
+        (
+            ladder(
+                "{ summarize = { files = [{ tool = \"read\", argument = \"\", kind = \"read\" }] } }",
+            ),
+            "policy.0.ladder.0.summarize.files.0.argument",
+        ),
         (ladder("\"summarize\", \"summarize\""), "policy.0.ladder"),
     ] {
         let problems = read(&toml, &[], &[]).unwrap_err();
@@ -324,4 +340,111 @@ fn what_is_wrong_with_a_summariser_is_said_at_its_place() {
         &[],
     )
     .unwrap();
+}
+
+#[test]
+fn a_renamed_key_names_its_new_name() {
+    for (toml, key, new) in [
+        (
+            "[limits]\nthink_timeout = \"1s\"",
+            "limits.think_timeout",
+            "plan_timeout",
+        ),
+        (
+            "[[policy]]\ninject_usage = true",
+            "policy.0.inject_usage",
+            "include_usage",
+        ),
+        (
+            "[[policy]]\nladder = [{ summarize = { max_invented = 0.1 } }]",
+            "policy.0.ladder.0.summarize.max_invented",
+            "max_ungrounded",
+        ),
+        (
+            "[[policy]]\nladder = [{ summarize = { facts = 0.1 } }]",
+            "policy.0.ladder.0.summarize.facts",
+            "extract_share",
+        ),
+        (
+            "[[policy]]\nladder = [{ summarize = { artifacts = [] } }]",
+            "policy.0.ladder.0.summarize.artifacts",
+            "files",
+        ),
+    ] {
+        let problems = read(toml, &[], &[]).unwrap_err();
+        assert_eq!(problems.len(), 1, "{problems:?}");
+        assert_eq!(problems[0].key, key);
+        assert_eq!(problems[0].what, format!("renamed to {new}"));
+    }
+    let variable = [("BALER_LIMITS__THINK_TIMEOUT", "1s")];
+    let problems = read("", &variable, &[]).unwrap_err();
+    assert_eq!(problems[0].what, "renamed to plan_timeout");
+    assert_eq!(
+        problems[0].source.as_deref(),
+        Some("BALER_LIMITS__THINK_TIMEOUT")
+    );
+}
+
+#[test]
+fn options_and_limits_of_a_step_share_a_table() {
+    let ladder = |step: &str| format!("[[policy]]\nladder = [{step}]\n");
+    let step = |toml: &str| {
+        let config = read(&ladder(toml), &[], &[]).unwrap();
+        config.policies[0].ladder[0].clone()
+    };
+    let limited = step("{ clear_results = { tools = [\"read_*\"], keep = 7, older_than = 4 } }");
+    assert!(limited.scope.tools.is_match("read_file"));
+    assert!(!limited.scope.tools.is_match("write_file"));
+    assert_eq!(limited.scope.older_than, 4);
+    // What is written is what was read.
+    let written = serde_json::to_value(&limited).unwrap();
+    assert_eq!(
+        written,
+        serde_json::json!({ "clear_results": {
+            "keep": 7, "keep_tokens": 0, "clear_inputs": false, "clear_at_least": 0,
+            "tools": ["read_*"], "exclude_tools": [], "older_than": 4,
+        } })
+    );
+    assert_eq!(
+        serde_json::from_value::<baler::core::strategy::Step>(written).unwrap(),
+        limited
+    );
+    assert_eq!(step("\"digest\""), step("{ digest = {} }"));
+
+    for (toml, key, what) in [
+        (
+            "{ digest = { tool = [] } }",
+            "policy.0.ladder.0.digest.tool",
+            "known here: tools, exclude_tools, older_than",
+        ),
+        (
+            "{ minify = { tools = [\"a\", \"[\"] } }",
+            "policy.0.ladder.0.minify.tools.1",
+            "unclosed character class",
+        ),
+        (
+            "{ minify = { older_than = \"x\" } }",
+            "policy.0.ladder.0.minify.older_than",
+            "got \"x\"",
+        ),
+        (
+            "{ token_budget = { budget = { ratio = 0.5, tokens = 5 } } }",
+            "policy.0.ladder.0.token_budget.budget",
+            "takes one of ratio and tokens",
+        ),
+        (
+            "{ digest = {}, minify = {} }",
+            "policy.0.ladder.0",
+            "one strategy a table",
+        ),
+        (
+            "{ digests = {} }",
+            "policy.0.ladder.0.digests",
+            "did you mean \"digest\"?",
+        ),
+    ] {
+        let problems = read(&ladder(toml), &[], &[]).unwrap_err();
+        assert_eq!(problems[0].key, key, "{toml}: {problems:?}");
+        assert!(problems[0].what.contains(what), "{toml}: {problems:?}");
+    }
 }

@@ -23,6 +23,7 @@ mod configuration;
 mod corpus;
 mod counting;
 mod errors;
+mod examples;
 mod fingerprints;
 mod generated;
 mod invariants;

@@ -1,5 +1,6 @@
-//! The configuration as an operator writes it: every key, its default, and its meaning. The JSON schema and the list of
-//! keys are made from these types. Doc comments become the schema's descriptions.
+//! The configuration as an operator writes it: every key, its default, and its meaning. The JSON
+//! schema and the list of keys are made from these types. Doc comments become the schema's
+//! descriptions.
 
 mod policy;
 mod summarizer;
@@ -61,14 +62,16 @@ pub struct Admin {
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Upstream {
-    /// The base URL that the SDK had before. The listener's /v1 stands for its path; other paths go to its origin.
+    /// The base URL that the SDK had before. The listener's /v1 stands for its path; other paths go
+    /// to its origin.
     pub url: String,
     /// PEM file with certificates to trust besides the public ones.
     pub ca_file: Option<String>,
-    /// Whether HTTP/2 is used, on as many connections as it takes for no request to wait for a stream.
+    /// Whether HTTP/2 is used, on as many connections as it takes for no request to wait for a
+    /// stream.
     pub http2: bool,
-    /// Whether the upstream's list of models (`/v1/models`) is fetched for the context lengths in it, for policies with
-    /// `window = "auto"`.
+    /// Whether the upstream's list of models (`/v1/models`) is fetched for the context lengths in
+    /// it, for policies with `window = "auto"`.
     pub discover_windows: bool,
     /// Time to connect, TLS included.
     #[serde(with = "crate::core::text::duration")]
@@ -118,11 +121,13 @@ pub struct Limits {
     pub connections: usize,
     /// Requests at a time, answers still streaming included; more get a 503.
     pub in_flight: usize,
-    /// The longest body that is inspected, bytes; longer chat requests get a 413. Other paths have no limit.
+    /// The longest body that is inspected, bytes; longer chat requests get a 413. Other paths have
+    /// no limit.
     pub body_bytes: usize,
     /// Memory for all bodies being inspected, bytes; more get a 503.
     pub memory_bytes: usize,
-    /// Time for the headers of a connection's next request to arrive, the wait for that request included.
+    /// Time for the headers of a connection's next request to arrive, the wait for that request
+    /// included.
     #[serde(with = "crate::core::text::duration")]
     #[schemars(with = "String")]
     pub header_timeout: Duration,

@@ -17,7 +17,8 @@ use crate::core::strategy::Step;
 pub struct Policy {
     /// The name: lower-case letters, digits, `-` and `_`.
     pub name: String,
-    /// Model names that the policy applies to; `*` and `?` are wild. Other model names are `other` in metrics.
+    /// Model names that the policy applies to; `*` and `?` are wild. Other model names are `other`
+    /// in metrics.
     pub models: Vec<String>,
     /// Request paths that the policy applies to; empty for all.
     pub paths: Vec<String>,
@@ -25,15 +26,16 @@ pub struct Policy {
     pub headers: BTreeMap<String, String>,
     /// "enforce", "observe" (plan and report, forward the original) or "off".
     pub mode: Mode,
-    /// Context length, tokens, or "auto": the length that the upstream reports (`upstream.discover_windows`), else that of
-    /// the table of known models, else `default_window`.
+    /// Context length, tokens, or "auto": the length that the upstream reports
+    /// (`upstream.discover_windows`), else that of the table of known models, else
+    /// `default_window`.
     pub window: Window,
     /// Context length of unknown models under `window = "auto"`, tokens.
     pub default_window: u64,
     /// Tokens kept free for the reply; at most a quarter of the window.
     pub reserve: u64,
-    /// When to act: at any of these. A table given here replaces the default one. Above window − reserve the policy always
-    /// acts.
+    /// When to act: at any of these. A table given here replaces the default one. Above window −
+    /// reserve the policy always acts.
     pub trigger: Trigger,
     /// A lower trigger for conversations whose prompt cache is cold; none when not given.
     pub idle_trigger: Option<IdleTrigger>,
@@ -41,20 +43,23 @@ pub struct Policy {
     pub target: Amount,
     /// The least that a compaction must save while the request still fits.
     pub min_gain: Amount,
-    /// Whether a compaction must also pay, while the request still fits, for the tokens that the upstream has to read anew.
+    /// Whether a compaction must also pay, while the request still fits, for the tokens that the
+    /// upstream has to read anew.
     pub break_even: bool,
     /// Prices of cached prompt tokens; those of the model table when not given.
     pub prices: Option<Prices>,
-    /// "auto" (as the model's family requires), "free", or "alternate" (user and assistant take turns).
+    /// "auto" (as the model's family requires), "free", or "alternate" (user and assistant take
+    /// turns).
     pub roles: Roles,
-    /// The newest part, which stays unchanged: at most a third of what the head leaves of the target. A table given here
-    /// replaces the default one.
+    /// The newest part, which stays unchanged: at most a third of what the head leaves of the
+    /// target. A table given here replaces the default one.
     pub keep: Keep,
     /// Messages that stay unchanged elsewhere.
     pub pin: Pin,
     /// Strategies, least lossy first: names, or tables with options.
     pub ladder: Vec<Step>,
-    /// Whether streams are asked for usage where the client did not ask. The extra chunk is taken out of the answer again.
+    /// Whether streams are asked for usage where the client did not ask. The extra chunk is taken
+    /// out of the answer again.
     pub include_usage: bool,
     /// "forward" or "reject": what happens to a request that cannot be made to fit.
     pub on_unfit: OnUnfit,
@@ -62,7 +67,8 @@ pub struct Policy {
     pub on_error: OnError,
     /// Whether a request that the upstream refuses as too long is compacted and sent once more.
     pub rescue: bool,
-    /// Whether `max_tokens` (`max_completion_tokens`) is lowered where that alone makes a refused request fit.
+    /// Whether `max_tokens` (`max_completion_tokens`) is lowered where that alone makes a refused
+    /// request fit.
     pub fit_output: bool,
     /// Whether a request may choose the policy with `x-baler-policy`.
     pub selectable: bool,
@@ -80,8 +86,8 @@ pub struct Trigger {
     pub messages: Option<u64>,
     /// User messages.
     pub turns: Option<u64>,
-    /// A CEL expression over `total_tokens`, `budget`, `window`, `occupancy` (doubles), `messages` (each `seq`, `role`,
-    /// `tokens`), `model` and `headers`.
+    /// A CEL expression over `total_tokens`, `budget`, `window`, `occupancy` (doubles), `messages`
+    /// (each `seq`, `role`, `tokens`), `model` and `headers`.
     pub when: Option<String>,
 }
 

@@ -12,7 +12,8 @@ use crate::core::wire::own_call::OutputLimit;
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Summarizer {
-    /// Base URL of another OpenAI-compatible API; when not given the upstream itself, with the request's own credentials.
+    /// Base URL of another OpenAI-compatible API; when not given the upstream itself, with the
+    /// request's own credentials.
     pub url: Option<String>,
     /// The model; the request's when not given.
     pub model: Option<String>,
@@ -22,14 +23,17 @@ pub struct Summarizer {
     pub api_key_env: Option<String>,
     /// Further headers.
     pub headers: BTreeMap<String, String>,
-    /// "transcript": the messages as quoted data, in a conversation of their own. "suffix": the client's own list and the
-    /// instruction after it, which the upstream's prompt cache makes cheap; only without `url` and `model`.
+    /// "transcript": the messages as quoted data, in a conversation of their own. "suffix": the
+    /// client's own list and the instruction after it, which the upstream's prompt cache makes
+    /// cheap; only without `url` and `model`.
     pub style: Style,
-    /// File with instructions for the summariser that replace the built-in ones (`config/summarize.md`).
+    /// File with instructions for the summariser that replace the built-in ones
+    /// (`config/summarize.md`).
     pub prompt_file: Option<String>,
     /// The field that limits an answer: "max_completion_tokens" or "max_tokens".
     pub limit_field: OutputLimit,
-    /// Sampling temperature; negative to leave it to the model. Not sent to models that are known to refuse it.
+    /// Sampling temperature; negative to leave it to the model. Not sent to models that are known
+    /// to refuse it.
     pub temperature: f64,
     /// Further fields of the request, such as `{ reasoning_effort = "low" }`.
     pub parameters: BTreeMap<String, serde_json::Value>,
@@ -39,8 +43,8 @@ pub struct Summarizer {
     #[serde(with = "crate::core::text::duration")]
     #[schemars(with = "String")]
     pub timeout: Duration,
-    /// The longest wait before the one retry after 429, 5xx and timeouts, `retry-after` included. A call whose
-    /// `retry-after` is longer is not retried.
+    /// The longest wait before the one retry after 429, 5xx and timeouts, `retry-after` included. A
+    /// call whose `retry-after` is longer is not retried.
     #[serde(with = "crate::core::text::duration")]
     #[schemars(with = "String")]
     pub retry_after_at_most: Duration,
@@ -60,7 +64,8 @@ pub struct Summarizer {
     pub concurrency_per_tenant: usize,
     /// Calls a minute at most.
     pub max_calls_per_minute: usize,
-    /// Tokens that summaries may cost, as a share of a tenant's prompt tokens that were forwarded; one window more is free.
+    /// Tokens that summaries may cost, as a share of a tenant's prompt tokens that were forwarded;
+    /// one window more is free.
     pub max_share: f64,
     /// The longest answer, bytes.
     pub max_bytes: usize,

@@ -1,4 +1,5 @@
-//! `policy.ladder`: the options of each step check themselves; here is what concerns several steps or the network.
+//! `policy.ladder`: the options of each step check themselves; here is what concerns several steps
+//! or the network.
 
 use crate::config::raw;
 use crate::config::resolve::check::{Check, http_uri};

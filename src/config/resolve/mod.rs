@@ -1,4 +1,5 @@
-//! From the written configuration to the checked one: addresses, URLs, headers, globs and policies. One file a section.
+//! From the written configuration to the checked one: addresses, URLs, headers, globs and policies.
+//! One file a section.
 
 mod check;
 mod ladder;
@@ -14,7 +15,8 @@ use globset::{Glob, GlobMatcher};
 use crate::config::{Config, raw};
 use check::Check;
 
-/// Resolves the configuration. Each problem goes to `report(key, problem)`; with one or more the result is `None`.
+/// Resolves the configuration. Each problem goes to `report(key, problem)`; with one or more the
+/// result is `None`.
 pub(super) fn resolve(
     raw: &raw::Raw,
     env: &BTreeMap<String, String>,

@@ -187,8 +187,8 @@ fn delivery(raw: &raw::Policy, matcher: Matcher) -> Delivery {
     }
 }
 
-/// Fingerprint of all keys that decide a plan. The name, the matcher, and whether the policy is selectable or asks for
-/// usage do not.
+/// Fingerprint of all keys that decide a plan. The name, the matcher, and whether the policy is
+/// selectable or asks for usage do not.
 fn identity(raw: &raw::Policy) -> Fingerprint {
     let plain = raw::Policy {
         name: String::new(),
@@ -199,6 +199,7 @@ fn identity(raw: &raw::Policy) -> Fingerprint {
         include_usage: false,
         ..raw.clone()
     };
-    // These types always serialise; if that were to change, policies with different names would share nothing.
+    // These types always serialise; if that were to change, policies with different names would
+    // share nothing.
     Fingerprint::of(&serde_json::to_vec(&plain).unwrap_or_else(|_| raw.name.clone().into_bytes()))
 }

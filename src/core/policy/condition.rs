@@ -1,7 +1,7 @@
 //! Triggers as CEL expressions: a pure function of a read-only view of the request.
 //!
-//! Amounts of tokens are doubles, so that shares of them can be written (`total_tokens > budget * 0.8`); CEL itself never
-//! mixes whole numbers and doubles in arithmetic.
+//! Amounts of tokens are doubles, so that an expression can contain shares of them (`total_tokens >
+//! budget * 0.8`); CEL itself never mixes whole numbers and doubles in arithmetic.
 
 use std::collections::HashMap;
 use std::panic::catch_unwind;
@@ -12,7 +12,7 @@ use crate::core::conversation::{as_float, ratio};
 
 /// The longest expression (bytes).
 const LONGEST: usize = 2_048;
-/// What an expression may name.
+/// The variables of an expression.
 const VARIABLES: [&str; 7] = [
     "total_tokens",
     "budget",
@@ -32,14 +32,14 @@ pub struct Condition {
 
 impl std::fmt::Debug for Condition {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("When")
+        f.write_str("Condition")
     }
 }
 
-/// What an expression sees of one message.
+/// The view of one message that an expression has.
 #[derive(Debug, Clone, Copy)]
 pub struct SeenMessage {
-    /// Its place in the client's list, from 0.
+    /// The index in the client's list, from 0.
     pub seq: usize,
     /// The wire format's word for its role.
     pub role: &'static str,
@@ -47,7 +47,7 @@ pub struct SeenMessage {
     pub tokens: u64,
 }
 
-/// What an expression sees of a request.
+/// The view of a request that an expression has.
 #[derive(Clone, Copy)]
 #[expect(missing_debug_implementations, reason = "holds a closure")]
 pub struct ConditionView<'v> {
@@ -59,16 +59,16 @@ pub struct ConditionView<'v> {
     pub window: u64,
     /// The messages as they would be sent.
     pub messages: &'v dyn Fn() -> Vec<SeenMessage>,
-    /// What the request said of itself.
+    /// The request's model and headers.
     pub request: &'v RequestFacts,
 }
 
-/// What an expression may know of a request beside its messages.
+/// The facts about a request besides its messages.
 #[derive(Debug, Clone, Default)]
 pub struct RequestFacts {
-    /// Its model.
+    /// The model.
     pub model: String,
-    /// Its headers, names in lower case; those with credentials left out.
+    /// The headers, names in lower case; those with credentials left out.
     pub headers: HashMap<String, String>,
 }
 
@@ -76,17 +76,17 @@ impl Condition {
     /// Compiles an expression and tries it on requests of several kinds.
     ///
     /// # Errors
-    /// What is wrong with it: too long, no CEL, an unknown name, a type that does not fit.
+    /// The problem, in words: too long, not CEL, an unknown name, a type that does not fit.
     pub fn compile(text: &str) -> Result<Self, String> {
         if text.len() > LONGEST {
             return Err(format!("is longer than {LONGEST} bytes"));
         }
-        // The parser is not ours: whatever it makes of a text, a configuration is refused with words.
+        // The parser may panic; a configuration is refused with words all the same.
         let program = catch_unwind(|| Program::compile(text))
-            .map_err(|_| "is no CEL expression".to_owned())?
+            .map_err(|_| "is not a CEL expression".to_owned())?
             .map_err(|errors| {
                 format!(
-                    "is no CEL expression: {}",
+                    "is not a CEL expression: {}",
                     errors.to_string().lines().next().unwrap_or_default()
                 )
             })?;
@@ -103,11 +103,17 @@ impl Condition {
                 references.has_variable("headers"),
             )
         };
-        let when = Condition {
+        let condition = Condition {
             program,
             reads_messages,
             reads_headers,
         };
+        condition.try_out()?;
+        Ok(condition)
+    }
+
+    /// Evaluates the expression on requests of several sizes.
+    fn try_out(&self) -> Result<(), String> {
         for (tokens, count) in [(0, 0), (1, 1), (90_000, 40), (1_000_000, 200)] {
             let roles = ["system", "user", "assistant", "tool"];
             let messages = || {
@@ -127,26 +133,28 @@ impl Condition {
                 messages: &messages,
                 request: &RequestFacts::default(),
             };
-            // A key that one request lacks another may have; what is wrong with a type is wrong with all of them.
-            if let Err(error) = when.evaluate(&view)
+            // A key that one request lacks another may have; a type that does not fit is wrong for
+            // all of them.
+            if let Err(error) = self.evaluate(&view)
                 && !error.starts_with(MISSING)
             {
                 return Err(error);
             }
         }
-        Ok(when)
+        Ok(())
     }
 
-    /// Whether it reads the request's headers, which no other replica can know of an earlier request.
+    /// Whether the expression reads the request's headers; no other replica knows those of an
+    /// earlier request.
     #[must_use]
     pub fn reads_headers(&self) -> bool {
         self.reads_headers
     }
 
-    /// Evaluates it.
+    /// Evaluates the expression.
     ///
     /// # Errors
-    /// What went wrong, in words: a missing key, a type that does not fit, a number that overflows.
+    /// The problem, in words: a missing key, a type that does not fit, a number that overflows.
     pub fn evaluate(&self, view: &ConditionView<'_>) -> Result<bool, String> {
         let mut context = Context::default();
         let number = |tokens: u64| Value::Float(as_float(tokens));
@@ -177,7 +185,7 @@ impl Condition {
     }
 }
 
-/// How the error of a key that is not there begins.
+/// The beginning of the error for a missing key.
 const MISSING: &str = "there is no key";
 
 fn shown(seen: SeenMessage, tokens: Value) -> Value {
@@ -192,7 +200,8 @@ fn shown(seen: SeenMessage, tokens: Value) -> Value {
     Value::Map(members.into())
 }
 
-/// The first name that is neither a variable nor bound by a macro of the expression itself (`messages.all(m, …)`).
+/// The first name that is neither a variable nor bound by a macro of the expression itself
+/// (`messages.all(m, …)`).
 fn unknown<'n>(names: &[&'n str], text: &str) -> Option<&'n str> {
     let bound = |name: &str| {
         ["all(", "exists(", "exists_one(", "map(", "filter("]
@@ -244,9 +253,9 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_work_is_refused_at_once() {
+    fn expressions_that_cannot_work_are_refused() {
         for (text, why) in [
-            ("total_tokens >", "no CEL"),
+            ("total_tokens >", "not a CEL"),
             ("tokens > 5", "names \"tokens\""),
             ("total_tokens > 5 && messages.size() > 'x'", ""),
             ("total_tokens", "truth value"),

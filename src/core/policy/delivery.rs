@@ -24,7 +24,8 @@ pub struct Delivery {
     pub rescue: bool,
     /// Whether a reply's limit is lowered where that alone makes a refused request fit.
     pub fit_output: bool,
-    /// All keys of the policy but the ladder as JSON, defaults filled in, for `baler check --explain`.
+    /// All keys of the policy but the ladder as JSON, defaults filled in, for `baler check
+    /// --explain`.
     pub options: String,
 }
 

@@ -1,4 +1,5 @@
-//! A resolved policy: when it acts, down to where, with which strategies, and what it must not touch.
+//! A resolved policy: when it acts, down to where, with which strategies, and what it must not
+//! touch.
 
 mod condition;
 mod delivery;
@@ -31,7 +32,8 @@ pub use window::{Source, Window};
 pub struct Policy {
     /// The name: header and label value.
     pub name: String,
-    /// Fingerprint of everything that decides a plan: policies that decide differently never share a checkpoint.
+    /// Fingerprint of everything that decides a plan: policies that decide differently never share
+    /// a checkpoint.
     pub identity: Fingerprint,
     /// The context length.
     pub window: Window,
@@ -84,8 +86,8 @@ impl Policy {
         self.window_by(model, None).0
     }
 
-    /// The context length assumed for `model`, tokens, and its source; `discovered` is the length that the upstream
-    /// reported.
+    /// The context length assumed for `model`, tokens, and its source; `discovered` is the length
+    /// that the upstream reported.
     #[must_use]
     pub fn window_by(&self, model: Option<&str>, discovered: Option<u64>) -> (u64, Source) {
         match (self.window, discovered, model.and_then(models::known)) {
@@ -131,15 +133,15 @@ impl Policy {
         }
     }
 
-    /// The budget in a window, by the policy alone: the basis of decisions that any replica can derive again. The reserve
-    /// is at most a quarter of the window.
+    /// The budget in a window, by the policy alone: the basis of decisions that any replica can
+    /// derive again. The reserve is at most a quarter of the window.
     #[must_use]
     pub fn budget(&self, window: u64) -> Budget {
         self.budget_with_reserve(window, self.reserve.min(window / 4))
     }
 
-    /// The budget of one request, which may ask for a longer reply than the reserve. A reply as long as the window, for
-    /// which no prompt leaves room, is ignored.
+    /// The budget of one request, which may ask for a longer reply than the reserve. A reply as
+    /// long as the window, for which no prompt leaves room, is ignored.
     #[must_use]
     pub fn budget_for(&self, window: u64, max_output_tokens: Option<u64>) -> Budget {
         let shrunk = self.reserve.min(window / 4);

@@ -52,13 +52,13 @@ pub enum Reason {
     Messages,
     /// Number of turns.
     Turns,
-    /// The policy's expression.
+    /// The policy's expression (`when`).
     Condition,
     /// The prompt cache is cold, so that rewriting costs nothing.
     Idle,
     /// The upstream refused the request as too long.
     Overflow,
-    /// The request asked for it.
+    /// The request's `x-baler-mode: force`.
     Forced,
 }
 
@@ -92,7 +92,8 @@ impl Reason {
 }
 
 impl Trigger {
-    /// The first trigger that `size` reaches, given window − reserve (`room`). A size above the room always fires.
+    /// The first trigger that `size` reaches, given window − reserve (`room`). A size above the
+    /// room always fires.
     #[must_use]
     pub fn fires(&self, size: Size, room: u64) -> Option<Reason> {
         let reached = |limit: Option<u64>, value: u64| limit.is_some_and(|limit| value >= limit);

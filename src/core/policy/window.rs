@@ -10,8 +10,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 /// The context length that a policy assumes: a number of tokens, or "auto".
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Window {
-    /// The length that the upstream reports for the model, else that of the table of known models, else the policy's
-    /// default.
+    /// The length that the upstream reports for the model, else that of the table of known models,
+    /// else the policy's default.
     Auto,
     /// This many tokens.
     Tokens(u64),

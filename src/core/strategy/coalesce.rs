@@ -17,7 +17,8 @@ use crate::core::conversation::{Author, BlockId, Entry, Exchange, Kind, Media, T
 use crate::core::edit::{Draft, Tag, Target, Zone};
 use crate::core::text::{failure_line, is_failure};
 
-/// Older turns become one user message: a transcript of the user's questions, the calls and their outputs.
+/// Older turns become one user message: a transcript of the user's questions, the calls and their
+/// outputs.
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Coalesce {

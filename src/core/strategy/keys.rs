@@ -1,6 +1,8 @@
-//! The keys of a step's table: those of the strategy's options and those of the scope, in one table.
+//! The keys of a step's table: those of the strategy's options and those of the scope, in one
+//! table.
 //!
-//! Both types refuse unknown keys, which serde's `flatten` does not allow. So the table is split while it is read.
+//! Both types refuse unknown keys, which serde's `flatten` does not allow. So the table is split
+//! while it is read.
 
 use std::collections::HashMap;
 use std::marker::PhantomData;
@@ -45,8 +47,8 @@ impl<'de> Deserializer<'de> for FieldProbe<'_> {
     }
 
     forward_to_deserialize_any! {
-        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf option unit
-        unit_struct newtype_struct seq tuple tuple_struct map enum identifier ignored_any
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf option
+        unit unit_struct newtype_struct seq tuple tuple_struct map enum identifier ignored_any
     }
 }
 

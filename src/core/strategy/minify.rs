@@ -13,7 +13,8 @@ use crate::core::edit::Draft;
 use crate::core::json::Json;
 use crate::core::text::{shortest, without_noise};
 
-/// JSON results lose their white space, lists of like objects become tables, and terminal noise goes from other results.
+/// JSON results lose their white space, lists of like objects become tables, and terminal noise
+/// goes from other results.
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Minify {

@@ -1,5 +1,5 @@
-//! The contract between the ladder and a strategy: options that describe and check themselves, and one function over a
-//! draft.
+//! The contract between the ladder and a strategy: options that describe and check themselves, and
+//! one function over a draft.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -10,7 +10,8 @@ use super::report::Done;
 use super::scope::Scope;
 use crate::core::edit::{Draft, Target};
 
-/// A strategy, which is the type of its options. Doc comments of the type and its fields become the JSON schema.
+/// A strategy, which is the type of its options. Doc comments of the type and its fields become the
+/// JSON schema.
 pub(super) trait Options: Default + Serialize + DeserializeOwned + JsonSchema {
     /// The strategy's name in configuration, logs and metrics.
     const NAME: &'static str;
@@ -63,8 +64,8 @@ pub struct OptionCheck<'c> {
 }
 
 impl<'c> OptionCheck<'c> {
-    /// A check that passes each problem to `report`, with the path of its key inside the step's table; the path is empty
-    /// where the table as a whole is wrong.
+    /// A check that passes each problem to `report`, with the path of its key inside the step's
+    /// table; the path is empty where the table as a whole is wrong.
     pub fn new(trigger: TriggerLimits, report: &'c mut dyn FnMut(&str, String)) -> Self {
         OptionCheck { trigger, report }
     }

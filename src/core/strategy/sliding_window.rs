@@ -12,7 +12,8 @@ use super::scope::Scope;
 use crate::core::conversation::Kind;
 use crate::core::edit::{Draft, Zone};
 
-/// Messages besides those of a window that usually stay: instructions, the task, the last user message.
+/// Messages besides those of a window that usually stay: instructions, the task, the last user
+/// message.
 const BESIDES_WINDOW: u64 = 3;
 
 /// The newest turns, exchanges or messages stay: one of the three; 20 messages when none is given.

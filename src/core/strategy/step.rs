@@ -1,4 +1,5 @@
-//! A step of a ladder, as it is written and as it runs: a strategy's name, or a table `{ NAME = { options } }`.
+//! A step of a ladder, as it is written and as it runs: a strategy's name, or a table `{ NAME = {
+//! options } }`.
 
 use std::borrow::Cow;
 
@@ -84,7 +85,7 @@ impl JsonSchema for Step {
             }));
         }
         json_schema!({
-            "description": "A step of a ladder: a strategy's name, or a table of that name with options.",
+            "description": "A step of a ladder: a strategy's name, or a table of it with options.",
             "anyOf": forms,
         })
     }

@@ -1,4 +1,5 @@
-//! `strip`: old images, audio and files become a text stub; old reasoning goes where the model family allows it.
+//! `strip`: old images, audio and files become a text stub; old reasoning goes where the model
+//! family allows it.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -1,5 +1,5 @@
-//! The table of strategies. Everything that must name every strategy is made from it: [`Strategy`], names, reading,
-//! writing, the JSON schema, checks and dispatch.
+//! The table of strategies. Everything that must name every strategy is made from it: [`Strategy`],
+//! names, reading, writing, the JSON schema, checks and dispatch.
 
 use schemars::{Schema, SchemaGenerator};
 use serde::Serialize;
@@ -78,8 +78,8 @@ macro_rules! strategies {
                 }
             }
 
-            /// Reads the options of the strategy with this name from the next value of `map`, and the keys of the scope
-            /// out of the same table.
+            /// Reads the options of the strategy with this name from the next value of `map`, and
+            /// the keys of the scope out of the same table.
             pub(super) fn read<'de, A: MapAccess<'de>>(
                 name: &str,
                 map: &mut A,

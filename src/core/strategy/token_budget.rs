@@ -18,8 +18,8 @@ use crate::core::edit::{Draft, Target, Zone};
 pub struct TokenBudget {
     /// The budget; the policy's target when not given.
     pub budget: Option<Amount>,
-    /// Share of the budget above which exchanges go. Below 1 they go down to that share, else a list between the two would
-    /// be under the budget and never shrink; above 1 down to the budget.
+    /// Share of the budget above which exchanges go. Below 1 they go down to that share, else a
+    /// list between the two would be under the budget and never shrink; above 1 down to the budget.
     pub threshold: f64,
 }
 

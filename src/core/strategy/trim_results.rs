@@ -1,5 +1,5 @@
-//! `trim_results`: large tool results become smaller: a text keeps its head and tail, a list some of its items, and JSON
-//! may become an outline. Error results are left alone.
+//! `trim_results`: large tool results become smaller: a text keeps its head and tail, a list some
+//! of its items, and JSON may become an outline. Error results are left alone.
 //!
 //! The options work together: an outline shows the items that `sample` picks, and a result that is still large after
 //! either, or cannot be sampled, is truncated. JSON stays JSON.

@@ -16,7 +16,8 @@ pub(super) const MARK_KEY: &str = "__truncated__";
 const MARK_CHARS: u64 = 72;
 /// A member of JSON is not cut below this many characters: a mark, and enough to see what it was.
 const LEAST_CHARS: u64 = 120;
-/// Items of a list stay whole up to this share of it: a few whole ones tell more than the beginnings of all.
+/// Items of a list stay whole up to this share of it: a few whole ones tell more than the
+/// beginnings of all.
 const WHOLE_ITEM_SHARE: u64 = 4;
 /// Tries to meet a size in tokens, which characters tell about only on the average.
 const TRIES: usize = 4;
@@ -29,9 +30,9 @@ pub struct Truncate {
     pub unit: Unit,
     /// Results above this size are large.
     pub size: u64,
-    /// The beginning of a large text that stays. Of JSON about head and tail together stay, in the same proportion, and
-    /// with its marks never more than `size`: small members whole, the rest shortened. With 0 here and in `tail` only the
-    /// mark stays.
+    /// The beginning of a large text that stays. Of JSON about head and tail together stay, in the
+    /// same proportion, and with its marks never more than `size`: small members whole, the rest
+    /// shortened. With 0 here and in `tail` only the mark stays.
     pub head: u64,
     /// The end that stays.
     pub tail: u64,

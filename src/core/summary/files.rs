@@ -1,4 +1,5 @@
-//! The files that a conversation's calls read and changed: found in the calls, never left to a model.
+//! The files that a conversation's calls read and changed: found in the calls, never left to a
+//! model.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -28,8 +29,8 @@ pub enum FileAccess {
 pub struct FileRule {
     /// The tool's name, in any case; `*` and `?` are wild.
     pub tool: CaselessPattern,
-    /// The argument that names the file, holds a list of files, or a patch; `a.b` is the member b of the argument a, `a|b`
-    /// either of both.
+    /// The argument that names the file, holds a list of files, or a patch; `a.b` is the member b
+    /// of the argument a, `a|b` either of both.
     pub argument: String,
     /// "read" or "write".
     pub kind: FileAccess,
@@ -160,7 +161,8 @@ impl Files {
         names
     }
 
-    /// The lists as text, a file a line, with at most about `most` files of each kind; empty when there are none.
+    /// The lists as text, a file a line, with at most about `most` files of each kind; empty when
+    /// there are none.
     #[must_use]
     pub(in crate::core) fn listed(&self, most: usize) -> String {
         let most = most.min(MOST_FILES);
@@ -182,7 +184,8 @@ impl Files {
     }
 }
 
-/// The rules for the tools of common agents. A pattern that does not compile is left out; a test requires that all do.
+/// The rules for the tools of common agents. A pattern that does not compile is left out; a test
+/// requires that all do.
 pub(super) fn usual_rules() -> &'static [FileRule] {
     static RULES: LazyLock<Vec<FileRule>> = LazyLock::new(|| {
         let rules = USUAL.iter().filter_map(|(tool, argument, when, kind)| {

@@ -19,38 +19,45 @@ const SUMMARY_SHARE: u64 = 4;
 /// Below this many tokens nothing can be summarised.
 const LEAST_SUMMARY: u64 = 256;
 
-/// Older turns become a summary by a model, which is prepared before it is needed. See `[summarizer]`.
+/// Older turns become a summary by a model, which is prepared before it is needed. See
+/// `[summarizer]`.
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[schemars(rename = "Summarize")]
 pub struct Options {
-    /// The recent part that is not summarised, in whole exchanges: the most that any key asks for, at most half of the
-    /// target. Without a key it is 20000 tokens in a window of 128000, and less in smaller ones.
+    /// The recent part that is not summarised, in whole exchanges: the most that any key asks for,
+    /// at most half of the target. Without a key it is 20000 tokens in a window of 128000, and less
+    /// in smaller ones.
     pub keep: Recent,
     /// Share of window − reserve from which on a summary is prepared in the background.
     pub prepare_at: f64,
-    /// How long a request waits for a summary that is not ready; with "0s" the rest of the ladder acts at once.
+    /// How long a request waits for a summary that is not ready; with "0s" the rest of the ladder
+    /// acts at once.
     #[serde(with = "crate::core::text::duration")]
     #[schemars(with = "String")]
     pub wait: Duration,
     /// The longest summary, tokens; at most a quarter of the target.
     pub max_tokens: u64,
-    /// Updates after which a summary is made anew from the originals, where those fit the summariser's window.
+    /// Updates after which a summary is made anew from the originals, where those fit the
+    /// summariser's window.
     pub refresh_every: u32,
     /// Characters of a result, or of a call's arguments, that the summariser is shown.
     pub result_limit: usize,
-    /// Share of the target that Baler may add to a summary itself: lists of files, and an extract as `digest` makes it.
+    /// Share of the target that Baler may add to a summary itself: lists of files, and an extract
+    /// as `digest` makes it.
     pub extract_share: f64,
-    /// Share of the identifiers and numbers of a summary that its source may lack; a summary with more is discarded.
+    /// Share of the identifiers and numbers of a summary that its source may lack; a summary with
+    /// more is discarded.
     pub max_ungrounded: f64,
     /// The role of the message with the summary: "user", "system" or "developer".
     pub role: SummaryRole,
-    /// The calls that read and change files: the first rule that finds a file counts. Rules for the tools of common agents
-    /// when not given.
+    /// The calls that read and change files: the first rule that finds a file counts. Rules for the
+    /// tools of common agents when not given.
     pub files: Option<Vec<FileRule>>,
 }
 
-/// The newest part of a conversation that is not summarised: the most that any of these keys asks for.
+/// The newest part of a conversation that is not summarised: the most that any of these keys asks
+/// for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Recent {

@@ -1,5 +1,5 @@
-//! Plain text as strategies need it: noise removed, sentences, words, signs of failure, tables; and the patterns and
-//! durations that operators write as text.
+//! Plain text as strategies need it: noise removed, sentences, words, signs of failure, tables; and
+//! the patterns and durations that operators write as text.
 
 pub mod duration;
 mod failure;
