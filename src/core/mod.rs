@@ -7,17 +7,17 @@
 
 mod cancel;
 
-pub mod budget;
-pub mod conversation;
-pub mod edit;
 pub mod json;
-pub mod models;
-pub mod planner;
-pub mod policy;
-pub mod strategy;
-pub mod summary;
 pub mod text;
+pub mod conversation;
+pub mod models;
 pub mod tokens;
 pub mod wire;
+pub mod budget;
+pub mod edit;
+pub mod summary;
+pub mod strategy;
+pub mod policy;
+pub mod planner;
 
 pub use cancel::{Cancel, Cancelled};

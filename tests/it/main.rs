@@ -17,6 +17,7 @@
 mod support;
 
 mod admin;
+mod architecture;
 mod cli;
 mod compaction;
 mod configuration;
