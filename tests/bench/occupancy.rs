@@ -12,6 +12,7 @@
     reason = "a program for developers: it prints, and stops where something is not as it must be"
 )]
 
+use std::hint::black_box;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -24,6 +25,7 @@ use baler::core::policy::{Policy, Window};
 use baler::core::strategy::ExternalInputs;
 use baler::core::tokens::Encoding;
 use baler::core::wire::chat::Outline;
+use baler::core::wire::overflow::{in_answer, in_event};
 use baler::ledger::Ledger;
 
 const ENCODING: Encoding = Encoding::O200K;
@@ -36,11 +38,81 @@ const TURNS: usize = 500;
 fn main() {
     ENCODING.load();
     let counted = counting();
+    let linear = hostile();
     let estimated = estimating();
-    if !(counted && estimated) {
+    if !(counted && linear && estimated) {
         eprintln!("a promise was not kept");
         std::process::exit(1);
     }
+}
+
+/// Eight times the text must not take much more than eight times as long, whatever it is made of: quadratic would be 64.
+/// The rest is for noise, and for caches that the long text does not fit in.
+const MOST_GROWTH: u32 = 24;
+const NOISE: Duration = Duration::from_millis(20);
+
+/// Texts that regular expressions and parsers have been known to choke on.
+fn hostile() -> bool {
+    let counted = [
+        " ",
+        "a",
+        "!?",
+        "QUJDREVGR0hJ",
+        "漢字仮名",
+        "👩\u{200d}👧🎉",
+        "\n",
+        "7",
+        " \n\t",
+        "a\u{301}",
+        "Zq9",
+    ];
+    let refused = [
+        "7",
+        "7,",
+        "{",
+        "{}",
+        "{\\\"message\\\":1}",
+        "prompt is too long ",
+        "context length ",
+        "exceeds ",
+        "[",
+        "a: ",
+        "漢",
+    ];
+    let counting = counted.map(|unit| {
+        grows_linearly(unit, 200_000, |text| {
+            black_box(ENCODING.count(text));
+        })
+    });
+    let reading = refused.map(|unit| {
+        grows_linearly(unit, 8_192, |text| {
+            let envelope = format!(r#"{{"error":{{"message":"{text}"}}}}"#);
+            for body in [text, &envelope] {
+                let _ = black_box(in_answer(400, body.as_bytes()));
+                let _ = black_box(in_event(body.as_bytes()));
+            }
+        })
+    });
+    let kept = counting.iter().chain(&reading).all(|linear| *linear);
+    println!("hostile texts: eight times the text takes some eight times as long: {kept}");
+    kept
+}
+
+/// Compares the time of `work` on `bytes` of `unit`, and on eight times as many, each at best of three.
+fn grows_linearly(unit: &str, bytes: usize, mut work: impl FnMut(&str)) -> bool {
+    let mut best = |bytes: usize| {
+        let text = unit.repeat(bytes / unit.len());
+        (0..3)
+            .map(|_| timed(|| work(&text)).0)
+            .min()
+            .unwrap_or_default()
+    };
+    let (short, long) = (best(bytes), best(bytes * 8));
+    let linear = long < short * MOST_GROWTH + NOISE;
+    if !linear {
+        println!("  {unit:?}: {short:?} for {bytes} bytes, {long:?} for eight times as many");
+    }
+    linear
 }
 
 /// Ours and the reference's speed over the same texts.

@@ -187,7 +187,7 @@ async fn bodies_share_a_bounded_memory() {
         b"{",
     )
     .await;
-    within(async { while baler.metric("baler_requests_in_flight").await < 1.0 {} }).await;
+    baler.metric_reaches("baler_requests_in_flight", 1.0).await;
     let body = request(&[message("user", &"x".repeat(60_000))]);
     let answer = baler.chat(&body).await;
     assert_eq!(
@@ -195,7 +195,7 @@ async fn bodies_share_a_bounded_memory() {
         (503, "out_of_memory")
     );
     drop(held);
-    within(async { while baler.metric("baler_requests_in_flight").await > 0.0 {} }).await;
+    baler.metric_ends("baler_requests_in_flight").await;
     assert_eq!(baler.chat(&body).await.status, 200);
 }
 

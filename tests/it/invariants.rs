@@ -1,5 +1,7 @@
 //! The invariants of the design, as properties over generated chats.
 
+mod protected;
+
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -8,7 +10,7 @@ use baler::core::Cancel;
 use baler::core::conversation::Fingerprint;
 use baler::core::conversation::Measure;
 use baler::core::conversation::Size;
-use baler::core::conversation::{Kind, Role, group};
+use baler::core::conversation::{Exchange, Kind, Role, group};
 use baler::core::edit::{Checkpoint, Edit};
 use baler::core::edit::{MeasuredConversation, size_of_edited};
 use baler::core::edit::{assemble, render, validate};
@@ -17,13 +19,16 @@ use baler::core::planner::gate;
 use baler::core::planner::{LiveFacts, Lookup, Plan, PlanInput, Seeds, plan};
 use baler::core::policy::Policy;
 use baler::core::policy::RequestFacts;
+use baler::core::strategy::Step;
 use baler::core::strategy::{ExternalInputs, OVERSIZE};
 use baler::core::summary::{Spent, State, Summaries, Summary};
 use baler::core::tokens::Encoding;
-use baler::core::wire::chat::Chat;
 use baler::core::wire::chat::count_fixed;
 use baler::core::wire::chat::measure as measure_of;
+use baler::core::wire::chat::{Call, Chat, Message};
 use proptest::prelude::*;
+
+use self::protected::{Before, Place, is_synthetic, last_user, pinned};
 
 use crate::generated::conversation;
 use crate::generated::policy;
@@ -171,12 +176,8 @@ pub fn policy_of(toml: &str) -> Policy {
 pub fn check(body: &str, policy: &Policy, outcome: &Outcome) {
     check_edits(body, policy, outcome);
     let [before, _] = outcome.counted;
-    if before.tokens <= outcome.plan.budget.room
-        && policy
-            .trigger
-            .fires(before, outcome.plan.budget.room)
-            .is_none()
-    {
+    let room = outcome.plan.budget.room;
+    if before.tokens <= room && policy.trigger.fires(before, room).is_none() {
         assert!(
             policy.when.is_some() || outcome.plan.compaction.is_none(),
             "I4: below the trigger nothing new is done"
@@ -186,128 +187,220 @@ pub fn check(body: &str, policy: &Policy, outcome: &Outcome) {
 
 /// The same for a request that may have been compacted for another reason than its size.
 fn check_edits(body: &str, policy: &Policy, outcome: &Outcome) {
-    let Outcome {
-        plan,
-        sent,
-        counted: [before, after],
-    } = outcome;
     let original = Chat::parse(body.as_bytes()).unwrap();
-    let result = Chat::parse(sent.as_bytes()).expect("I2: still a chat");
     let exchanges = group(&original.messages).unwrap();
-    group(&result.messages).expect("I2: calls and results match");
+    let request = Checked {
+        body,
+        policy,
+        outcome,
+        original: &original,
+        exchanges: &exchanges,
+    };
+    request.i1_bytes();
+    request.i2_validity();
+    request.i3_head_pins_and_newest();
+    request.i4_estimate();
+    request.i7_fit();
+}
 
-    // I1
-    if !plan.edited() {
-        assert_eq!(sent, body, "I1: not compacted, not a byte changed");
-    }
-    let (first, last) = (
-        original.span(original.messages[0].raw),
-        original.span(original.messages.last().unwrap().raw),
-    );
-    assert!(
-        sent.starts_with(&body[..first.start]) && sent.ends_with(&body[last.end..]),
-        "I1: what stands around the list"
-    );
-    let kept: Vec<&str> = original
-        .messages
-        .iter()
-        .zip(&plan.edits)
-        .filter(|(_, edit)| **edit == Edit::Keep)
-        .map(|(message, _)| message.raw)
-        .collect();
-    let mut sent_messages = result.messages.iter().map(|message| message.raw);
-    for message in kept {
+/// A request and what became of it.
+struct Checked<'a> {
+    body: &'a str,
+    policy: &'a Policy,
+    outcome: &'a Outcome,
+    original: &'a Chat<'a>,
+    exchanges: &'a [Exchange],
+}
+
+impl Checked<'_> {
+    fn i1_bytes(&self) {
+        let (plan, sent) = (&self.outcome.plan, &self.outcome.sent);
+        if !plan.edited() {
+            assert_eq!(sent, self.body, "I1: not compacted, not a byte changed");
+        }
+        let messages = &self.original.messages;
+        let first = self.original.span(messages[0].raw);
+        let last = self.original.span(messages.last().unwrap().raw);
         assert!(
-            sent_messages.any(|sent| sent == message),
-            "I1: kept messages byte for byte and in order"
+            sent.starts_with(&self.body[..first.start]) && sent.ends_with(&self.body[last.end..]),
+            "I1: what stands around the list"
         );
+        let result = Chat::parse(sent.as_bytes()).expect("I2: still a chat");
+        let mut sent = result.messages.iter().map(|message| message.raw);
+        for (message, edit) in messages.iter().zip(&plan.edits) {
+            assert!(
+                *edit != Edit::Keep || sent.any(|raw| raw == message.raw),
+                "I1: kept messages byte for byte and in order"
+            );
+        }
     }
 
-    // I2
-    for (message, edit) in original.messages.iter().zip(&plan.edits) {
-        for new in edit.new_messages() {
-            let new = baler::core::wire::chat::Message::parse(&new.json).expect("I2: a message");
-            match edit {
-                Edit::Stand(_) => assert!(
-                    matches!(new.role, Role::User | Role::Assistant),
-                    "I2: nothing synthetic instructs"
-                ),
-                _ => assert_eq!(new.role, message.role, "I2: roles are as they were"),
-            }
-            assert!(new.content.is_some() || new.is_call(), "I2: not empty");
-            let valid = |call: &baler::core::wire::chat::Call<'_>| {
-                let arguments: String =
-                    serde_json::from_str(call.arguments.unwrap_or("\"{}\"")).unwrap();
-                serde_json::from_str::<serde_json::Value>(&arguments).is_ok()
-            };
-            for (call, original) in new.calls.iter().zip(&message.calls) {
-                assert!(valid(call) || !valid(original), "I2: arguments stay JSON");
+    fn i2_validity(&self) {
+        let result = Chat::parse(self.outcome.sent.as_bytes()).expect("I2: still a chat");
+        group(&result.messages).expect("I2: calls and results match");
+        let valid = |call: &Call<'_>| {
+            let arguments: String =
+                serde_json::from_str(call.arguments.unwrap_or("\"{}\"")).unwrap();
+            serde_json::from_str::<serde_json::Value>(&arguments).is_ok()
+        };
+        for (message, edit) in self.original.messages.iter().zip(&self.outcome.plan.edits) {
+            for new in edit.new_messages() {
+                let new = Message::parse(&new.json).expect("I2: a message");
+                match edit {
+                    Edit::Stand(_) => assert!(
+                        matches!(new.role, Role::User | Role::Assistant),
+                        "I2: nothing synthetic instructs"
+                    ),
+                    _ => assert_eq!(new.role, message.role, "I2: roles are as they were"),
+                }
+                assert!(new.content.is_some() || new.is_call(), "I2: not empty");
+                for (call, original) in new.calls.iter().zip(&message.calls) {
+                    assert!(valid(call) || !valid(original), "I2: arguments stay JSON");
+                }
             }
         }
     }
 
-    // I3
-    let stays = |at: usize| assert_eq!(plan.edits[at], Edit::Keep, "I3: message {at} of {body}");
-    let last_user = original
-        .messages
-        .iter()
-        .rposition(|message| message.role == Role::User);
-    let first_user = original
-        .messages
-        .iter()
-        .position(|message| message.role == Role::User)
-        .filter(|_| policy.pin.first_user);
-    last_user.into_iter().chain(first_user).for_each(stays);
-    original
-        .messages
-        .iter()
-        .enumerate()
-        .filter(|(_, message)| message.role.is_instruction())
-        .for_each(|(at, _)| stays(at));
-    let newest = exchanges
-        .iter()
-        .rev()
-        .find(|exchange| exchange.kind != Kind::Instruction)
-        .unwrap();
-    for at in newest.first..newest.end {
-        let cut = matches!(&plan.edits[at], Edit::Replace(new) if new.json.contains("of this tool result removed") || new.json.contains("of this argument removed"));
+    /// Instructions, the first user message where it is pinned, the last one, pinned exchanges, and the newest.
+    fn i3_head_pins_and_newest(&self) {
+        let messages = &self.original.messages;
+        let edits = &self.outcome.plan.edits;
+        let newest = self.newest();
+        let first_user = messages
+            .iter()
+            .position(|message| message.role == Role::User)
+            .filter(|_| self.policy.pin.first_user);
+        let last_user = last_user(self.original);
+        for exchange in self.exchanges {
+            let at = exchange.first;
+            let synthetic = is_synthetic(&messages[at]);
+            let head = messages[at].role.is_instruction()
+                || (first_user == Some(at) && !synthetic)
+                || last_user == Some(at)
+                || (!synthetic && pinned(self.original, exchange, self.policy));
+            for at in exchange.first..exchange.end {
+                let kept = edits[at] == Edit::Keep || exchange == newest && is_cut(&edits[at]);
+                assert!(
+                    kept || !(head || exchange == newest),
+                    "I3: message {at} stays: {}",
+                    self.body
+                );
+            }
+        }
+    }
+
+    fn newest(&self) -> &Exchange {
+        let instruction = |exchange: &&Exchange| exchange.kind == Kind::Instruction;
+        let newest = self
+            .exchanges
+            .iter()
+            .rev()
+            .find(|exchange| !instruction(exchange));
+        newest.unwrap()
+    }
+
+    fn i4_estimate(&self) {
+        let [before, after] = self.outcome.counted;
+        let plan = &self.outcome.plan;
         assert!(
-            plan.edits[at] == Edit::Keep || cut,
-            "I3: the newest exchange stays, its results cut at worst"
+            after.tokens <= before.tokens && plan.after.tokens <= plan.before.tokens,
+            "I4: the estimate never rises"
         );
     }
 
-    // I4
-    assert!(
-        after.tokens <= before.tokens,
-        "I4: the estimate never rises"
-    );
-    assert!(plan.after.tokens <= plan.before.tokens);
+    /// The list as `edits` left it, with the numbers of this request, put into tokens as they are counted.
+    fn before<'b>(&'b self, edits: &'b [Edit]) -> Before<'b> {
+        let plan = &self.outcome.plan;
+        let counted = self.outcome.counted[1].tokens;
+        let to_counted = |tokens: u64| tokens * counted / plan.after.tokens.max(1);
+        let (target, room) = (plan.budget.target, plan.budget.room);
+        let fixed = count_fixed(&self.original.outline, Encoding::O200K);
+        let numbers = (
+            target.max(to_counted(target)),
+            room.max(to_counted(room)),
+            fixed,
+        );
+        Before::of(self.original, self.exchanges, self.policy, edits, numbers)
+    }
 
-    // I7
-    let can_drop = policy
-        .ladder
-        .iter()
-        .any(|step| step.strategy.name() == "token_budget");
-    if can_drop && !plan.fits {
-        let edited = |at: usize| plan.edits[at] != Edit::Keep;
-        let fixed = exchanges.iter().all(|exchange| {
-            let dropped = matches!(plan.edits[exchange.first], Edit::Drop | Edit::Stand(_));
-            let head = matches!(exchange.kind, Kind::Instruction | Kind::Other | Kind::User);
-            dropped
-                || head
-                || exchange == newest
-                || edited(exchange.first + 1)
-                || small(&original, exchange)
-        });
-        assert!(fixed, "I7: what does not fit has nothing left to give");
+    /// Where a ladder that may drop everything does not make it fit, nothing is left but what must not go: head, pins, the
+    /// tail within `keep`, and what stands for older messages.
+    fn i7_fit(&self) {
+        // Held against what is left, the tail reaches as far as it did at any time before.
+        self.i7_given(&self.outcome.plan.edits);
+    }
+
+    fn i7_given(&self, before: &[Edit]) {
+        let plan = &self.outcome.plan;
+        let drops = |step: &Step| step.strategy.name() == "token_budget";
+        if plan.fits || !self.policy.ladder.iter().any(drops) {
+            return;
+        }
+        let places = self.before(before).places();
+        for (exchange, place) in self.exchanges.iter().zip(places) {
+            let gone = matches!(plan.edits[exchange.first], Edit::Drop | Edit::Stand(_));
+            assert!(
+                gone || place != Place::Span,
+                "I7: what does not fit has nothing left to give, but message {} of {}",
+                exchange.first,
+                self.body
+            );
+            for at in exchange.first..exchange.end {
+                let result = self.original.messages[at].role == Role::Tool;
+                let large = measure_of(&self.original.messages[at], Encoding::O200K).tokens >= 700;
+                assert!(
+                    !(place == Place::Tail && result && large) || plan.edits[at] != Edit::Keep,
+                    "I7: a large result is not cut"
+                );
+            }
+        }
+    }
+
+    /// I3 for the tail and I7, exactly: given what became of the messages of this list before.
+    fn check_given(&self, before: &[Edit]) {
+        let plan = &self.outcome.plan;
+        self.i7_given(before);
+        let Some(compaction) = &plan.compaction else {
+            assert_eq!(plan.edits, before, "nothing moves without a compaction");
+            return;
+        };
+        let places = self.before(before).for_reason(compaction.reason).places();
+        for (exchange, place) in self.exchanges.iter().zip(places) {
+            for at in exchange.first..exchange.end {
+                let edit = &plan.edits[at];
+                let kept = *edit == before[at] || place == Place::Tail && is_cut(edit);
+                assert!(
+                    kept || matches!(place, Place::Span | Place::Condensed),
+                    "I3: message {at} is {place:?} and stays: {}",
+                    self.body
+                );
+            }
+        }
     }
 }
 
-fn small(chat: &Chat<'_>, exchange: &baler::core::conversation::Exchange) -> bool {
-    chat.messages[exchange.first..exchange.end]
-        .iter()
-        .all(|message| measure_of(message, Encoding::O200K).tokens < 700)
+/// Checks a turn of a conversation that was seen from its start; `before` is what became of its messages up to then.
+fn check_turn(body: &str, policy: &Policy, outcome: &Outcome, before: &mut Vec<Edit>) {
+    check(body, policy, outcome);
+    let original = Chat::parse(body.as_bytes()).unwrap();
+    let exchanges = group(&original.messages).unwrap();
+    before.resize(original.messages.len(), Edit::Keep);
+    let request = Checked {
+        body,
+        policy,
+        outcome,
+        original: &original,
+        exchanges: &exchanges,
+    };
+    request.check_given(before);
+    before.clone_from(&outcome.plan.edits);
+}
+
+/// Whether an edit is the one exception for what alone is too much: a result or an argument that was cut, and says so, or
+/// that lost blanks.
+fn is_cut(edit: &Edit) -> bool {
+    let marks = ["of this tool result removed", "of this argument removed"];
+    matches!(edit, Edit::Replace(new) if marks.iter().any(|mark| new.json.contains(mark)))
 }
 
 /// The messages of a body as one text, without what follows them.
@@ -354,11 +447,11 @@ proptest! {
     fn i1_to_i5_and_i7_hold_on_every_turn(conversation in conversation(), toml in policy()) {
         let policy = policy_of(&toml);
         let core = Core::default();
-        let mut earlier: Option<String> = None;
+        let (mut earlier, mut before) = (None::<String>, Vec::new());
         for length in conversation.request_points() {
             let body = conversation.body(length);
             let outcome = core.ask(&body, &policy);
-            check(&body, &policy, &outcome);
+            check_turn(&body, &policy, &outcome, &mut before);
             // I5
             if let (Some(earlier), None) = (&earlier, &outcome.plan.compaction) {
                 prop_assert!(list(&outcome.sent).starts_with(earlier), "I5: the prefix stays");

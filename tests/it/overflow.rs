@@ -175,38 +175,6 @@ fn case_does_not_matter() {
 }
 
 #[test]
-fn hostile_answers_take_linear_time() {
-    for unit in [
-        "7",
-        "7,",
-        "{",
-        "{}",
-        "{\\\"message\\\":1}",
-        "prompt is too long ",
-        "context length ",
-        "exceeds ",
-        "[",
-        "a: ",
-        "漢",
-    ] {
-        let text = unit.repeat(65_536 / unit.len());
-        for body in [
-            text.clone(),
-            format!(r#"{{"error":{{"message":"{text}"}}}}"#),
-            format!(r#"{{"error":[{}""]}}"#, r#""","#.repeat(20_000)),
-        ] {
-            let started = std::time::Instant::now();
-            let _ = (in_answer(400, body.as_bytes()), in_event(body.as_bytes()));
-            assert!(
-                started.elapsed() < std::time::Duration::from_secs(2),
-                "{unit}: {:?}",
-                started.elapsed()
-            );
-        }
-    }
-}
-
-#[test]
 fn envelopes_within_envelopes_end_somewhere() {
     let message =
         r#"{"error":{"message":"prompt is too long: 213462 tokens > 200000 maximum"}}"#.to_owned();

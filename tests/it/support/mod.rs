@@ -23,6 +23,24 @@ pub async fn within<F: Future>(event: F) -> F::Output {
         .expect("it did not happen in time")
 }
 
+/// Waits until `reached` holds, but not for ever: for states that announce themselves by no event, such as metrics,
+/// probes and sockets of another process.
+pub async fn until(mut reached: impl AsyncFnMut() -> bool) {
+    within(async {
+        let mut looks = tokio::time::interval(Duration::from_millis(5));
+        looks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        while !reached().await {
+            looks.tick().await;
+        }
+    })
+    .await;
+}
+
+/// Waits until nothing listens at `address` any more.
+pub async fn until_closed(address: SocketAddr) {
+    until(async || tokio::net::TcpStream::connect(address).await.is_err()).await;
+}
+
 /// A configuration from TOML, on free ports and one worker.
 pub fn config(toml: &str, upstream: &str) -> Config {
     let file = tempfile::NamedTempFile::new().unwrap();
@@ -71,7 +89,7 @@ impl Baler {
             stop,
             running,
         };
-        within(async { while baler.probe("/readyz").await.status != 200 {} }).await;
+        until(async || baler.probe("/readyz").await.status == 200).await;
         baler
     }
 
@@ -97,7 +115,12 @@ impl Baler {
 
     /// Waits until a metric has at least this value: what is written when an answer ends is written just after it.
     pub async fn metric_reaches(&self, series: &str, least: f64) {
-        within(async { while self.metric(series).await < least {} }).await;
+        until(async || self.metric(series).await >= least).await;
+    }
+
+    /// Waits until a gauge is back at zero.
+    pub async fn metric_ends(&self, series: &str) {
+        until(async || self.metric(series).await <= 0.0).await;
     }
 
     /// A chat request, answered.
