@@ -380,7 +380,7 @@ impl Checked<'_> {
 }
 
 /// Checks a turn of a conversation that was seen from its start; `before` is what became of its messages up to then.
-fn check_turn(body: &str, policy: &Policy, outcome: &Outcome, before: &mut Vec<Edit>) {
+pub fn check_turn(body: &str, policy: &Policy, outcome: &Outcome, before: &mut Vec<Edit>) {
     check(body, policy, outcome);
     let original = Chat::parse(body.as_bytes()).unwrap();
     let exchanges = group(&original.messages).unwrap();

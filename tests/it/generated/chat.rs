@@ -92,8 +92,7 @@ fn call(call: &Call) -> String {
 }
 
 fn function(call: &Call) -> String {
-    let arguments = format!("{{\"q\":{}}}", quoted(&call.query));
-    let (name, arguments) = (&call.tool, quoted(&arguments));
+    let (name, arguments) = (&call.tool, quoted(&call.arguments));
     format!(r#"{{"name":"{name}","arguments":{arguments}}}"#)
 }
 

@@ -6,6 +6,7 @@ mod policies;
 pub mod view;
 
 use proptest::prelude::*;
+use serde_json::json;
 
 pub use policies::policy;
 use view::{Block, Call, Conversation, Exchange, Extra, Frame, Said, Speaker, Spelling, Text};
@@ -100,11 +101,8 @@ fn calls() -> impl Strategy<Value = Exchange> {
         let mut results = Vec::new();
         for (n, (query, content, number)) in calls.into_iter().enumerate() {
             let id = id(n, number);
-            blocks.push(Block::Call(Call {
-                id: id.clone(),
-                tool: format!("tool_{}", n % 2),
-                query,
-            }));
+            let tool = format!("tool_{}", n % 2);
+            blocks.push(Block::Call(Call::new(&id, &tool, &json!({ "q": query }))));
             let blocks = content;
             results.push(Said::new(Speaker::Tool, vec![Block::Result { id, blocks }]));
         }
@@ -127,11 +125,7 @@ fn calls() -> impl Strategy<Value = Exchange> {
 /// A call in the oldest form, and what it returned.
 fn legacy() -> impl Strategy<Value = Exchange> {
     (words(), content()).prop_map(|(query, blocks)| {
-        let call = Call {
-            id: String::new(),
-            tool: "old".to_owned(),
-            query,
-        };
+        let call = Call::new("", "old", &json!({ "q": query }));
         let result = Block::Result {
             id: String::new(),
             blocks,

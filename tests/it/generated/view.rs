@@ -75,8 +75,8 @@ pub enum Spelling {
 pub struct Call {
     pub id: String,
     pub tool: String,
-    /// Its only argument.
-    pub query: String,
+    /// A JSON object.
+    pub arguments: String,
 }
 
 /// Fields beside the content.
@@ -112,6 +112,16 @@ impl Text {
             spelling: Spelling::Plain,
             part: false,
             cached: false,
+        }
+    }
+}
+
+impl Call {
+    pub fn new(id: impl Into<String>, tool: &str, arguments: &serde_json::Value) -> Self {
+        Call {
+            id: id.into(),
+            tool: tool.to_owned(),
+            arguments: arguments.to_string(),
         }
     }
 }

@@ -190,9 +190,10 @@ pub fn pinned(chat: &Chat<'_>, exchange: &Exchange, policy: &Policy) -> bool {
         let pattern = policy.pin.text.as_ref();
         pattern.is_some_and(|pattern| pattern.is_match(text))
     };
+    let by_text = policy.pin.text.is_some();
     messages.iter().any(|message| {
         message.calls.iter().any(|call| tool(&call.name))
-            || text_of(message).iter().any(|found| text(found))
+            || by_text && text_of(message).iter().any(|found| text(found))
     })
 }
 

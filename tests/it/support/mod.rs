@@ -16,6 +16,11 @@ use tokio_util::sync::CancellationToken;
 pub use client::{Answer, Client};
 pub use upstream::{Log, Received, Upstream, json_answer};
 
+/// Whether everything is to be played that there is, however long it takes: `BALER_LONG=1`.
+pub fn long() -> bool {
+    std::env::var_os("BALER_LONG").is_some()
+}
+
 /// Waits for `event`, but not for ever.
 pub async fn within<F: Future>(event: F) -> F::Output {
     tokio::time::timeout(Duration::from_secs(20), event)
