@@ -33,6 +33,7 @@ use self::protected::{Before, Place, is_synthetic, last_user, pinned};
 use crate::generated::conversation;
 use crate::generated::policy;
 use crate::support::config;
+use crate::support::long;
 use crate::support::messages_of;
 
 /// The core with a ledger of its own.
@@ -408,8 +409,13 @@ fn list(body: &str) -> String {
     messages_of(body.as_bytes()).join("\u{0}")
 }
 
+/// Cases of each property; more where time is no matter.
+fn cases() -> u32 {
+    if long() { 4_096 } else { 192 }
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 192, max_shrink_iters: 400, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: cases(), max_shrink_iters: 400, ..ProptestConfig::default() })]
 
     #[test]
     fn summaries_break_none_of_them_and_are_cut_between_exchanges(
