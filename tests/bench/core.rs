@@ -208,7 +208,12 @@ fn agent(exchanges: usize, bytes: usize) -> String {
         ))
         .unwrap();
         messages.push(format!(
-            r#"{{"role":"assistant","content":null,"tool_calls":[{{"id":"call_{exchange}","type":"function","function":{{"name":"read","arguments":{path}}}}}]}}"#
+            concat!(
+                r#"{{"role":"assistant","content":null,"tool_calls":[{{"id":"call_{exchange}","#,
+                r#""type":"function","function":{{"name":"read","arguments":{path}}}}}]}}"#,
+            ),
+            exchange = exchange,
+            path = path,
         ));
         let content = serde_json::to_string(&text).unwrap();
         messages.push(format!(

@@ -1,5 +1,5 @@
-//! How fast tokens are counted and the size of a growing conversation is estimated: prints figures and fails where a
-//! promise is not kept.
+//! How fast tokens are counted and the size of a growing conversation is estimated: prints figures
+//! and fails where a promise is not kept.
 //!
 //! Run with `cargo bench`. One thread; what is compared is measured in this process, by turns.
 
@@ -46,8 +46,8 @@ fn main() {
     }
 }
 
-/// Eight times the text must not take much more than eight times as long, whatever it is made of: quadratic would be 64.
-/// The rest is for noise, and for caches that the long text does not fit in.
+/// Eight times the text must not take much more than eight times as long, whatever it is made of:
+/// quadratic would be 64. The rest is for noise, and for caches that the long text does not fit in.
 const MOST_GROWTH: u32 = 24;
 const NOISE: Duration = Duration::from_millis(20);
 
@@ -98,7 +98,8 @@ fn hostile() -> bool {
     kept
 }
 
-/// Compares the time of `work` on `bytes` of `unit`, and on eight times as many, each at best of three.
+/// Compares the time of `work` on `bytes` of `unit`, and on eight times as many, each at best of
+/// three.
 fn grows_linearly(unit: &str, bytes: usize, mut work: impl FnMut(&str)) -> bool {
     let mut best = |bytes: usize| {
         let text = unit.repeat(bytes / unit.len());
@@ -212,7 +213,8 @@ fn text(number: usize, bytes: usize) -> String {
     text
 }
 
-/// A conversation that grows by a turn each time: what the new messages cost, and what the known ones do.
+/// A conversation that grows by a turn each time: what the new messages cost, and what the known
+/// ones do.
 fn estimating() -> bool {
     println!(
         "estimating a conversation of {TURNS} turns that grows by two messages of 2 kB each time"
@@ -221,7 +223,8 @@ fn estimating() -> bool {
     let mut policy: Policy = load(&Sources::default()).unwrap().policies.remove(0);
     policy.window = Window::Tokens(10_000_000);
     let mut messages = vec![r#"{"role":"system","content":"You are an agent."}"#.to_owned()];
-    // Per turn: counting what is new; knowing again what is not (its bytes are hashed); chaining it all up to an estimate.
+    // Per turn: counting what is new; knowing again what is not (its bytes are hashed); chaining it
+    // all up to an estimate.
     let mut times: Vec<[Duration; 3]> = Vec::with_capacity(TURNS);
     for turn in 0..TURNS {
         let known = messages.len();
@@ -242,7 +245,8 @@ fn estimating() -> bool {
                 .collect()
         };
         let (knowing, mut measures) = timed(|| measured(&outline.messages[..known]));
-        // The known messages push the vocabulary out of the processor's near caches; that is no cost of counting.
+        // The known messages push the vocabulary out of the processor's near caches; that is no
+        // cost of counting.
         std::hint::black_box(ENCODING.count(&text(turn + 1_000_000, 4_000)));
         let (counting, new) = timed(|| measured(&outline.messages[known..]));
         measures.extend(new);
@@ -270,7 +274,8 @@ fn estimating() -> bool {
     }
     let growth = late[0] / early[0];
     println!(
-        "  what is new costs {growth:.2} times as much late as it does early (at most 2.5; the conversation is three times as long)"
+        "  what is new costs {growth:.2} times as much late as it does early (at most 2.5; the \
+        conversation is three times as long)"
     );
     growth <= 2.5
 }

@@ -80,7 +80,11 @@ async fn stopping_turns_readiness_off_finishes_streams_and_then_ends() {
     );
     let mut client = Client::send(baler.data, &head, body.as_bytes()).await;
     let mut got = within(upstream.next()).await;
-    got.send("HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n3\r\none\r\n").await;
+    got.send(
+        "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\
+        \r\n3\r\none\r\n",
+    )
+    .await;
     within(client.read_until("one\r\n")).await;
 
     baler.stop.cancel();

@@ -1,4 +1,5 @@
-//! The rules of the house, read from the sources: what the core may know, who may import whom, and how large things are.
+//! The rules of the house, read from the sources: what the core may know, who may import whom, and
+//! how large things are.
 
 mod imports;
 mod sources;
@@ -50,7 +51,8 @@ const WIRE_NAMES: [&str; 27] = [
     "tool_choice",
 ];
 
-/// Words of Baler's own that are spelled like a field of the wire: where, the word, its meaning there.
+/// Words of Baler's own that are spelled like a field of the wire: where, the word, its meaning
+/// there.
 const OWN_WORDS: [(&str, &str, &str); 6] = [
     ("src/cli/check.rs", "messages", "a unit of triggers"),
     ("src/config/", "messages", "a key"),
@@ -130,7 +132,8 @@ fn no_type_outside_of_the_wire_is_read_from_its_json() {
     );
 }
 
-/// Other crates that the core may use. They compute; none of them reads, writes, waits, draws or looks at a clock.
+/// Other crates that the core may use. They compute; none of them reads, writes, waits, draws or
+/// looks at a clock.
 const PURE_CRATES: [&str; 20] = [
     "base64",
     "blake3",
@@ -154,7 +157,8 @@ const PURE_CRATES: [&str; 20] = [
     "alloc",
 ];
 
-/// Modules of the standard library that do I/O, wait or start something, and types that read the clock or are random.
+/// Modules of the standard library that do I/O, wait or start something, and types that read the
+/// clock or are random.
 const IMPURE_MODULES: [&str; 8] = [
     "env", "fs", "net", "os", "process", "thread", "path", "random",
 ];
@@ -356,7 +360,8 @@ fn functions_fit_a_screen_and_take_few_parameters() {
         }
     }
     none(
-        "functions have at most 60 lines, and five parameters unless a reason is written beside them",
+        "functions have at most 60 lines, and five parameters unless a reason is written beside \
+        them",
         &offences,
     );
 }
@@ -379,7 +384,8 @@ fn files_are_short_and_say_what_they_are_for() {
     none("files have at most 500 lines and begin with //!", &offences);
 }
 
-/// Tests wait for events, or look now and then by the one helper that does; they assert on no clock.
+/// Tests wait for events, or look now and then by the one helper that does; they assert on no
+/// clock.
 #[test]
 fn no_test_spins_or_holds_a_stopwatch() {
     let words = [

@@ -242,7 +242,9 @@ async fn no_content_credential_or_query_reaches_the_log() {
     let (mut child, mut lines, seen, data) = serve(command).await;
     let body = request(&[message("user", "canary-content")]);
     let head = format!(
-        "POST /v1/chat/completions?key=canary-query HTTP/1.1\r\nhost: x\r\nauthorization: Bearer canary-key\r\nx-team: canary-header\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
+        "POST /v1/chat/completions?key=canary-query HTTP/1.1\r\nhost: x\r\n\
+        authorization: Bearer canary-key\r\nx-team: canary-header\r\ncontent-length: {}\r\n\
+        connection: close\r\n\r\n",
         body.len()
     );
     let answer = within(async {

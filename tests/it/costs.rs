@@ -1,5 +1,6 @@
-//! What a conversation costs with Baler and without: the invariants on every turn of it, how often it is rewritten, and
-//! whether compacting pays. First on conversations made from seeds; [`crate::traces`] plays recorded ones.
+//! What a conversation costs with Baler and without: the invariants on every turn of it, how often
+//! it is rewritten, and whether compacting pays. First on conversations made from seeds;
+//! [`crate::traces`] plays recorded ones.
 
 use std::collections::HashMap;
 
@@ -32,8 +33,9 @@ pub fn request_points(messages: &[String]) -> Vec<usize> {
         .collect()
 }
 
-/// What a provider charges for a request, in uncached prompt tokens: a tenth for what it has cached of the request before,
-/// which it knows in steps of 128 tokens from 1,024 on. Messages come with their tokens.
+/// What a provider charges for a request, in uncached prompt tokens: a tenth for what it has cached
+/// of the request before, which it knows in steps of 128 tokens from 1,024 on. Messages come with
+/// their tokens.
 fn price(before: &[(String, u64)], now: &[(String, u64)]) -> f64 {
     let shared: u64 = before
         .iter()
@@ -89,7 +91,8 @@ pub struct Played {
     pub unfit: usize,
     /// Rewrites as a share of those that the marks allow, at worst.
     pub share: f64,
-    /// The bill, in uncached prompt tokens, of conversations that a model with a window of 128k could have seen whole.
+    /// The bill, in uncached prompt tokens, of conversations that a model with a window of 128k
+    /// could have seen whole.
     pub with: f64,
     pub without: f64,
 }
@@ -109,7 +112,8 @@ impl Played {
     /// Prints the figures, and fails where a conversation was rewritten too often.
     pub fn report(&self, name: &str, window: u64) {
         println!(
-            "{name}, window {window}: {} requests, {} rewrites (at worst {:.2} of what the marks allow), {} unfit",
+            "{name}, window {window}: {} requests, {} rewrites (at worst {:.2} of what the marks \
+            allow), {} unfit",
             self.requests, self.rewrites, self.share, self.unfit
         );
         self.print_bill(name, window);
@@ -142,8 +146,8 @@ impl Played {
     }
 }
 
-/// Plays every request of a conversation through a core that sees them all: the invariants on every turn, and what a core
-/// that saw none makes of every `fresh`-th one.
+/// Plays every request of a conversation through a core that sees them all: the invariants on every
+/// turn, and what a core that saw none makes of every `fresh`-th one.
 pub fn play(messages: &[String], window: u64, fresh: usize, counts: &mut Counts) -> Played {
     let policy = policy_of(&format!("[[policy]]\nwindow = {window}\n"));
     let budget = policy.budget(window);

@@ -1,5 +1,6 @@
-//! What is sent, as fingerprints: the corpus, and real conversations where they are at hand, under every ladder and in
-//! three windows. A change that should not alter a byte leaves the file as it is; one that should is listed in its commit.
+//! What is sent, as fingerprints: the corpus, and real conversations where they are at hand, under
+//! every ladder and in three windows. A change that should not alter a byte leaves the file as it
+//! is; one that should is listed in its commit.
 //!
 //! Every run plays a part of the cases on record, `BALER_LONG=1` all of them. To record:
 //! `BALER_RECORD=1 BALER_LONG=1 cargo test --release --test it fingerprints::`.
@@ -61,11 +62,17 @@ const LADDERS: [(&str, &str); 20] = [
     ("budget", r#"ladder = ["token_budget"]"#),
     (
         "lossy-all",
-        r#"ladder = ["dedupe", "minify", "strip", "collapse_errors", "trim_results", "clear_results", "coalesce", "token_budget"]"#,
+        concat!(
+            r#"ladder = ["dedupe", "minify", "strip", "collapse_errors", "trim_results", "#,
+            r#""clear_results", "coalesce", "token_budget"]"#,
+        ),
     ),
     (
         "summarize",
-        r#"ladder = [{ summarize = { keep = { tokens = 200 }, max_tokens = 64, prepare_at = 0.3 } }, "digest", "token_budget"]"#,
+        concat!(
+            r#"ladder = [{ summarize = { keep = { tokens = 200 }, max_tokens = 64, prepare_at = "#,
+            r#"0.3 } }, "digest", "token_budget"]"#,
+        ),
     ),
     (
         "alternate",
@@ -73,7 +80,8 @@ const LADDERS: [(&str, &str); 20] = [
     ),
     (
         "pinned",
-        "pin = { tools = [\"get_*\"], text = \"(?i)error\" }\nkeep = { tokens = 100, exchanges = 2 }",
+        "pin = { tools = [\"get_*\"], text = \"(?i)error\" }\n\
+        keep = { tokens = 100, exchanges = 2 }",
     ),
 ];
 
@@ -91,8 +99,8 @@ fn short(parts: &[String]) -> String {
         .collect()
 }
 
-/// What is sent for every request of a conversation, in its order; and the same of a core that sees only the last one, is
-/// asked to compact it, and was told that the upstream counts more.
+/// What is sent for every request of a conversation, in its order; and the same of a core that sees
+/// only the last one, is asked to compact it, and was told that the upstream counts more.
 fn played(bodies: &[String], policy: &str, summaries: bool) -> String {
     let policy = policy_of(policy);
     let core = || Core::with_summaries(summaries.then_some(3));
@@ -148,7 +156,8 @@ fn compare(name: &str, found: &BTreeMap<String, String>, all: bool) {
     );
 }
 
-/// Whether a case is played in every run: each ladder in one window, the default ladder in all of them.
+/// Whether a case is played in every run: each ladder in one window, the default ladder in all of
+/// them.
 fn is_quick(ladder: &str, window: u64, middle: u64) -> bool {
     ladder == "default" || window == middle
 }
@@ -164,7 +173,8 @@ fn what_is_sent_for_the_corpus_is_what_was_sent() {
                 }
                 let window = (tokens * percent / 100).max(300);
                 let policy = format!(
-                    "[[policy]]\nwindow = {window}\nreserve = 64\nmin_gain = {{ tokens = 0 }}\n{toml}\n"
+                    "[[policy]]\nwindow = {window}\nreserve = 64\nmin_gain = {{ tokens = 0 }}\n\
+                    {toml}\n"
                 );
                 let print = played(std::slice::from_ref(&body), &policy, ladder == "summarize");
                 found.insert(format!("{name} {ladder} {percent}"), print);
@@ -174,8 +184,8 @@ fn what_is_sent_for_the_corpus_is_what_was_sent() {
     compare("fingerprints.txt", &found, long());
 }
 
-/// Which conversations of a file are played under the default ladder, and which under all of them: those on record, or
-/// the shortest one of each.
+/// Which conversations of a file are played under the default ladder, and which under all of them:
+/// those on record, or the shortest one of each.
 fn chosen(conversations: &[Vec<String>]) -> (Vec<usize>, Vec<usize>) {
     if long() {
         return ((0..conversations.len().min(12)).collect(), vec![0, 1]);

@@ -1,4 +1,5 @@
-//! The integration tests: Baler in process on ports of its own, real sockets at both ends, a module a behaviour.
+//! The integration tests: Baler in process on ports of its own, real sockets at both ends, a module
+//! a behaviour.
 
 #![allow(
     clippy::expect_used,
@@ -29,6 +30,7 @@ mod fingerprints;
 mod generated;
 mod invariants;
 mod ladder;
+mod metrics_table;
 mod occupancy;
 mod overflow;
 mod realistic;

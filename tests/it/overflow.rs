@@ -1,4 +1,5 @@
-//! What upstreams say about requests that are too long, as it was recorded, and what sounds like it.
+//! What upstreams say about requests that are too long, as it was recorded, and what sounds like
+//! it.
 
 use baler::core::wire::overflow::{Kind, Overflow, Prompt, in_answer, in_event};
 use proptest::prelude::*;
@@ -97,7 +98,8 @@ fn an_event_of_a_stream_tells_the_same() {
         {
             continue;
         }
-        // Some envelopes do not say of themselves that they are errors; they do not occur in streams.
+        // Some envelopes do not say of themselves that they are errors; they do not occur in
+        // streams.
         let says_error = row
             .body
             .get("error")
@@ -199,7 +201,8 @@ fn envelopes_within_envelopes_end_somewhere() {
 
 proptest! {
     #[test]
-    fn any_bytes_are_no_reason_to_panic(status in 100u16..=599, body in proptest::collection::vec(any::<u8>(), 0..400)) {
+    fn any_bytes_are_no_reason_to_panic(status in 100u16..=599,
+        body in proptest::collection::vec(any::<u8>(), 0..400)) {
         let _ = in_answer(status, &body);
         let _ = in_event(&body);
     }
@@ -219,7 +222,8 @@ proptest! {
         body.replace_range(start..end, &piece);
         let _ = in_event(body.as_bytes());
         if let Some(overflow) = in_answer(status, body.as_bytes()) {
-            prop_assert!(overflow.window.is_none_or(|window| (1_000..=20_000_000).contains(&window)));
+            let plausible = |window| (1_000..=20_000_000).contains(&window);
+            prop_assert!(overflow.window.is_none_or(plausible));
             prop_assert!(overflow.window.is_some() || !overflow.input_only);
             prop_assert!(overflow.prompt.is_none_or(|prompt| prompt.tokens > 0));
         }

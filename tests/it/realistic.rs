@@ -1,5 +1,6 @@
-//! Conversations like those that clients have, made from a seed: an agent that reads and edits files and runs commands, a
-//! service that looks records up, and long talk. The same in every run and on every machine.
+//! Conversations like those that clients have, made from a seed: an agent that reads and edits
+//! files and runs commands, a service that looks records up, and long talk. The same in every run
+//! and on every machine.
 
 use std::collections::BTreeMap;
 
@@ -311,7 +312,8 @@ fn record(dice: &mut Dice, order: &str, user: &str) -> String {
         .map(|_| {
             json!({
                 "item_id": format!("{:010}", dice.below(2_000_000_000)),
-                "name": dice.pick(&["Desk lamp", "Kettle", "Backpack", "Keyboard", "Jigsaw puzzle"]),
+                "name": dice.pick(&["Desk lamp", "Kettle", "Backpack", "Keyboard",
+                    "Jigsaw puzzle"]),
                 "price": format!("{}.{:02}", 5 + dice.below(300), dice.below(100)),
                 "options": { "colour": dice.pick(&["black", "white", "red"]), "warranty": null },
                 "available": dice.below(4) > 0,
@@ -335,8 +337,10 @@ fn customer(dice: &mut Dice, user: &str) -> String {
     json!({
         "user_id": user,
         "email": format!("{user}@example.com"),
-        "address": { "street": format!("{} Oak Lane", 1 + dice.below(900)), "zip": dice.below(99_999) },
-        "orders": (0..dice.below(6)).map(|_| format!("#W{}", dice.below(9_999_999))).collect::<Vec<_>>(),
+        "address": { "street": format!("{} Oak Lane", 1 + dice.below(900)),
+            "zip": dice.below(99_999) },
+        "orders": (0..dice.below(6)).map(|_| format!("#W{}",
+            dice.below(9_999_999))).collect::<Vec<_>>(),
     })
     .to_string()
 }

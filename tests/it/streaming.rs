@@ -53,7 +53,11 @@ async fn each_frame_arrives_before_the_next_is_sent() {
         got.send(&chunk(&event)).await;
         within(client.read_until(&event)).await;
     }
-    let usage = "ta: {\"choices\":[],\"usage\":{\"prompt_tokens\":77,\"completion_tokens\":3,\"prompt_tokens_details\":{\"cached_tokens\":64}}}\n\ndata: [DONE]\n\n";
+    let usage = concat!(
+        r#"ta: {"choices":[],"usage":{"prompt_tokens":77,"completion_tokens":3,"#,
+        r#""prompt_tokens_details":{"cached_tokens":64}}}"#,
+        "\n\ndata: [DONE]\n\n"
+    );
     got.send(&chunk(usage)).await;
     got.send("0\r\n\r\n").await;
     within(client.read_until("[DONE]\n\n")).await;
@@ -89,7 +93,8 @@ async fn a_request_body_is_streamed_up_as_it_comes() {
     .await;
 }
 
-/// A client leaves, before or after the first byte: the upstream's connection is closed long before any timeout would.
+/// A client leaves, before or after the first byte: the upstream's connection is closed long before
+/// any timeout would.
 async fn leave(mid_stream: bool) {
     let upstream = Upstream::start().await;
     let baler = Baler::start("", upstream.address).await;

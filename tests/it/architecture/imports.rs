@@ -1,4 +1,5 @@
-//! Which file of the core uses which: paths resolved to the file that defines what they name, through re-exports.
+//! Which file of the core uses which: paths resolved to the file that defines what they name,
+//! through re-exports.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -189,7 +190,8 @@ fn module_path(file: &str) -> Path {
     path
 }
 
-/// A path as written in `module`, from the root of the crate; `None` where it starts with none of this crate's modules.
+/// A path as written in `module`, from the root of the crate; `None` where it starts with none of
+/// this crate's modules.
 fn absolute(path: &[String], module: &[String], by_path: &HashMap<Path, usize>) -> Option<Path> {
     let mut base = module.to_vec();
     let mut rest = path;
@@ -261,7 +263,14 @@ fn name_of(item: &Item) -> Option<String> {
 /// Every path in `tokens`, macros included: `a`, `a::b`. A field or method behind a dot is none.
 fn collect_paths(tokens: TokenStream, found: &mut Vec<(Path, bool)>) {
     let trees: Vec<TokenTree> = tokens.into_iter().collect();
-    let punct = |at: usize, wanted: char| matches!(trees.get(at), Some(TokenTree::Punct(punct)) if punct.as_char() == wanted);
+    let punct = |at: usize, wanted: char| match trees.get(at) {
+        Some(TokenTree::Punct(punct)) => punct.as_char() == wanted,
+        _ => false,
+    };
+    let arguments = |at: usize| match trees.get(at) {
+        Some(TokenTree::Group(group)) => group.delimiter() == Delimiter::Parenthesis,
+        _ => false,
+    };
     let mut at = 0;
     while at < trees.len() {
         match &trees[at] {
@@ -276,9 +285,8 @@ fn collect_paths(tokens: TokenStream, found: &mut Vec<(Path, bool)>) {
                     path.push(next.to_string());
                     at += 3;
                 }
-                let goes_on = path.len() > 1
-                    || punct(at + 1, ':') && punct(at + 2, ':')
-                    || matches!(trees.get(at + 1), Some(TokenTree::Group(group)) if group.delimiter() == Delimiter::Parenthesis);
+                let goes_on =
+                    path.len() > 1 || punct(at + 1, ':') && punct(at + 2, ':') || arguments(at + 1);
                 if !member {
                     found.push((path, goes_on));
                 }

@@ -84,8 +84,8 @@ impl Source {
         }
     }
 
-    /// The values of all string and byte string literals, those in macros and attributes included, each with its line.
-    /// Documentation is left out.
+    /// The values of all string and byte string literals, those in macros and attributes included,
+    /// each with its line. Documentation is left out.
     pub fn literals(&self) -> Vec<(usize, String)> {
         let mut found = Vec::new();
         collect_literals(self.syntax.to_token_stream(), &mut found);

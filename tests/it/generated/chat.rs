@@ -1,4 +1,5 @@
-//! The view as JSON of chat completions. Another API needs another file like this one, and nothing else.
+//! The view as JSON of chat completions. Another API needs another file like this one, and nothing
+//! else.
 
 use super::view::{
     Block, Call, Conversation, Exchange, Extra, Frame, Said, Speaker, Spelling, Text,

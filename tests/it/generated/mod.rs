@@ -1,5 +1,5 @@
-//! Generated chats: everything clients send that a compactor has been known to break. They are made as a view that knows
-//! no API, and put on the wire in one place.
+//! Generated chats: everything clients send that a compactor has been known to break. They are made
+//! as a view that knows no API, and put on the wire in one place.
 
 pub mod chat;
 mod policies;

@@ -61,8 +61,14 @@ fn trigger() -> impl Strategy<Value = &'static str> {
 
 /// The newest part that stays: in any unit, in several, in none.
 fn keep() -> impl Strategy<Value = String> {
-    let tokens = prop_oneof![Just(0_u64), 10..400_u64, Just(20_000)];
-    (tokens, 0..4_u64, 0..5_u64).prop_map(|(tokens, turns, exchanges)| {
+    let tokens = prop_oneof![10..400_u64, Just(20_000)];
+    let keep = prop_oneof![
+        2 => tokens.prop_map(|tokens| (tokens, 0, 0)),
+        2 => (0..4_u64).prop_map(|turns| (0, turns, 0)),
+        2 => (0..5_u64).prop_map(|exchanges| (0, 0, exchanges)),
+        1 => (0..200_u64, 0..3_u64, 0..4_u64),
+    ];
+    keep.prop_map(|(tokens, turns, exchanges)| {
         format!("{{ tokens = {tokens}, turns = {turns}, exchanges = {exchanges} }}")
     })
 }

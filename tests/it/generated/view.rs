@@ -7,7 +7,8 @@ pub struct Conversation {
     pub frame: Frame,
 }
 
-/// What stays or goes as one: a message, or an assistant's message with calls and what they returned.
+/// What stays or goes as one: a message, or an assistant's message with calls and what they
+/// returned.
 #[derive(Debug, Clone)]
 pub struct Exchange {
     pub messages: Vec<Said>,
@@ -153,7 +154,8 @@ impl Exchange {
 }
 
 impl Conversation {
-    /// Lengths in exchanges at which the client would have asked: before each answer, and at the end.
+    /// Lengths in exchanges at which the client would have asked: before each answer, and at the
+    /// end.
     pub fn request_points(&self) -> Vec<usize> {
         (1..self.exchanges.len())
             .filter(|at| self.exchanges[*at].is_answer())

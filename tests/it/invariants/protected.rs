@@ -1,5 +1,5 @@
-//! What no compaction may touch, by the words of the design and independent of the product's own zones: the head, what is
-//! pinned, and the tail.
+//! What no compaction may touch, by the words of the design and independent of the product's own
+//! zones: the head, what is pinned, and the tail.
 
 use baler::core::conversation::{Exchange, Kind, Role, Size, ratio, scale};
 use baler::core::edit::Edit;
@@ -197,7 +197,8 @@ pub fn pinned(chat: &Chat<'_>, exchange: &Exchange, policy: &Policy) -> bool {
     })
 }
 
-/// The last message that a user wrote; what stands for older messages is none, unless there is no other.
+/// The last message that a user wrote; what stands for older messages is none, unless there is no
+/// other.
 pub fn last_user(chat: &Chat<'_>) -> Option<usize> {
     let users = || {
         let all = chat.messages.iter().enumerate().rev();

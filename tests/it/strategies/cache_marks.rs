@@ -9,8 +9,10 @@ use super::{compacted, job, numbered, placeholder, result};
 #[test]
 fn a_cache_mark_survives_where_a_placeholder_takes_the_place_of_parts() {
     let parts = |id: &str, text: &str| {
-        let marked = json!({"type": "text", "text": text, "cache_control": {"type": "ephemeral", "ttl": "1h"}});
-        let parts = json!([{"type": "text", "text": words(9, 30), "cache_control": {"type": "ephemeral"}}, marked]);
+        let marked = json!({"type": "text", "text": text, "cache_control": {"type": "ephemeral",
+            "ttl": "1h"}});
+        let parts = json!([{"type": "text", "text": words(9, 30),
+            "cache_control": {"type": "ephemeral"}}, marked]);
         json!({"role": "tool", "tool_call_id": id, "content": parts}).to_string()
     };
     let one_part = |id: &str, text: &str| {
@@ -28,12 +30,14 @@ fn a_cache_mark_survives_where_a_placeholder_takes_the_place_of_parts() {
     let content = |raw: &str| serde_json::from_str::<Value>(raw).unwrap()["content"].clone();
     assert_eq!(
         content(&after[3]),
-        json!([{"type": "text", "text": placeholder(&all[3]), "cache_control": {"type": "ephemeral", "ttl": "1h"}}]),
+        json!([{"type": "text", "text": placeholder(&all[3]),
+            "cache_control": {"type": "ephemeral", "ttl": "1h"}}]),
         "the last of two"
     );
     assert_eq!(
         content(&after[5]),
-        json!([{"type": "text", "text": placeholder(&all[5]), "cache_control": {"type": "ephemeral"}}])
+        json!([{"type": "text", "text": placeholder(&all[5]),
+            "cache_control": {"type": "ephemeral"}}])
     );
     assert_eq!(
         compacted(&after, "{ clear_results = { keep = 1 } }").messages,

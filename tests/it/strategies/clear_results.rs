@@ -63,7 +63,8 @@ fn results_are_cleared_oldest_first_and_no_more_than_the_target_needs() {
         .collect();
     let all = job(&steps);
     let half = policy_of(
-        "[[policy]]\nwindow = 100000\nreserve = 0\nkeep = { exchanges = 1 }\nladder = [{ clear_results = { keep = 0 } }]\n",
+        "[[policy]]\nwindow = 100000\nreserve = 0\nkeep = { exchanges = 1 }\n\
+        ladder = [{ clear_results = { keep = 0 } }]\n",
     );
     // Forced down to half: three of five; each saves less than a fifth.
     let after = forced(&all, &half);

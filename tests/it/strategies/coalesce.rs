@@ -112,7 +112,10 @@ fn a_transcript_collapses_failures_that_were_overcome() {
     assert_eq!(counts(after.report("coalesce")), [0, 4, 4, 0, 2, 2, 0, 1]);
     let transcript = tagged(&after.messages, "conversation_transcript");
     assert!(
-        transcript.contains("→ run(cmd=a)\n failed, overcome later: ValueError: bad value 17\n→ run(cmd=b)\n all is well\n"),
+        transcript.contains(
+            "→ run(cmd=a)\n failed, overcome later: ValueError: bad value 17\n\
+            → run(cmd=b)\n all is well\n"
+        ),
         "{transcript}"
     );
     let (_, last) = transcript.split_once("→ deploy(to=prod)\n").unwrap();
@@ -170,7 +173,8 @@ fn arguments_and_outputs_in_a_transcript_are_shortened_by_its_options() {
 #[test]
 fn the_next_compaction_extends_the_transcript() {
     let policy = policy_of(
-        "[[policy]]\nwindow = 100000\nreserve = 0\nkeep = { exchanges = 1 }\ntarget = { tokens = 1 }\nladder = [\"coalesce\"]\n",
+        "[[policy]]\nwindow = 100000\nreserve = 0\nkeep = { exchanges = 1 }\n\
+        target = { tokens = 1 }\nladder = [\"coalesce\"]\n",
     );
     let all = three_turns();
     let core = Core::default();
@@ -195,7 +199,8 @@ fn the_next_compaction_extends_the_transcript() {
         )
     );
 
-    // A client that sends back what it was told about, without the originals: its transcript is told again.
+    // A client that sends back what it was told about, without the originals: its transcript is
+    // told again.
     let mut back = early;
     back.extend_from_slice(&all[21..]);
     let transcript = tagged(

@@ -20,7 +20,8 @@ fn an_identical_older_result_becomes_a_reference_to_the_newest() {
         ),
     ]);
     let after = compacted(&all, r#""dedupe""#);
-    let reference = "[the same as the newer result of read(path=/home/ann/project/src/main.rs, lines=[1, 2, … 5 in all])]";
+    let reference = "[the same as the newer result of read(path=/home/ann/project/src/main.rs, \
+        lines=[1, 2, … 5 in all])]";
     assert_eq!(
         results(&after.messages),
         [reference, &words(2, 60), reference, &same]
@@ -106,7 +107,8 @@ fn what_stands_around_a_run_of_lines_keeps_its_line_ends() {
 #[test]
 fn results_with_other_images_beside_the_same_text_are_no_copies() {
     let with = |id: &str, image: &str| {
-        let parts = json!([{"type": "text", "text": words(1, 60)}, {"type": "image_url", "image_url": {"url": image}}]);
+        let parts = json!([{"type": "text", "text": words(1, 60)}, {"type": "image_url",
+            "image_url": {"url": image}}]);
         json!({"role": "tool", "tool_call_id": id, "content": parts}).to_string()
     };
     let mut all = job(&[("look", "{}", ""), ("look", "{}", "")]);

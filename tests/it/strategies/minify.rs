@@ -6,7 +6,8 @@ use super::{after_step, arguments, compacted, job, results};
 
 #[test]
 fn json_loses_its_white_space_and_nothing_else() {
-    let pretty = "{\n    \"id\": \"O-17\",\n    \"price\": 12.50,\n    \"note\": \"two  blanks\",\n    \"tags\": [\n        \"a\",\n        \"b\"\n    ]\n}";
+    let pretty = "{\n    \"id\": \"O-17\",\n    \"price\": 12.50,\n    \"note\": \"two  \
+        blanks\",\n    \"tags\": [\n        \"a\",\n        \"b\"\n    ]\n}";
     let after = compacted(&job(&[("get", "{}", pretty)]), r#""minify""#);
     assert_eq!(
         results(&after.messages),
@@ -22,8 +23,12 @@ fn json_loses_its_white_space_and_nothing_else() {
 
 #[test]
 fn a_list_of_like_objects_becomes_a_table_with_all_its_values() {
-    let rows: Vec<Value> =
-        (0..6).map(|n| json!({"id": format!("U-{n}"), "age": 20 + n, "city": format!("Town, {n}"), "flag": null})).collect();
+    let rows: Vec<Value> = (0..6)
+        .map(|n| {
+            json!({"id": format!("U-{n}"), "age": 20 + n, "city": format!("Town, {n}"),
+            "flag": null})
+        })
+        .collect();
     let after = &after_step(r#""minify""#, &[&json!(rows).to_string()])[0];
     let mut lines = after.lines();
     let head = lines.next().unwrap();
@@ -46,7 +51,9 @@ fn a_list_of_like_objects_becomes_a_table_with_all_its_values() {
 
 #[test]
 fn terminal_noise_goes_from_what_is_no_json() {
-    let noisy = "\u{1b}[1m\u{1b}[32mBuilding\u{1b}[0m app   \n 10%\r 55%\r100% done\r\nretrying the connection\nretrying the connection\nretrying the connection\nretrying the connection\nready";
+    let noisy = "\u{1b}[1m\u{1b}[32mBuilding\u{1b}[0m app   \n 10%\r 55%\r100% done\r\n\
+        retrying the connection\nretrying the connection\nretrying the connection\n\
+        retrying the connection\nready";
     let clean = "Building app\n100% done\nretrying the connection (×4)\nready";
     assert_eq!(after_step(r#""minify""#, &[noisy]), [clean]);
     assert_eq!(
@@ -60,7 +67,8 @@ fn terminal_noise_goes_from_what_is_no_json() {
 
 #[test]
 fn arguments_stay_json_when_they_are_minified() {
-    let pretty = "{\n  \"path\": \"a b.txt\",\n  \"range\": [1, 2],\n  \"text\": \"x\\n  y\",\n  \"rows\": [{\"a\": 1}, {\"a\": 2}, {\"a\": 3}]\n}";
+    let pretty = "{\n  \"path\": \"a b.txt\",\n  \"range\": [1, 2],\n  \"text\": \"x\\n  y\",\n  \
+        \"rows\": [{\"a\": 1}, {\"a\": 2}, {\"a\": 3}]\n}";
     let broken = "{ \"path\": ";
     let all = job(&[("read", pretty, "ok"), ("read", broken, "ok")]);
     let after = compacted(&all, r#""minify""#);

@@ -48,15 +48,16 @@ impl Compacted {
     }
 }
 
-/// A policy in whose window everything fits, so that it acts by force alone. Its target cannot be met: every step runs to
-/// its end. Only the newest exchange stays, and what never goes.
+/// A policy in whose window everything fits, so that it acts by force alone. Its target cannot be
+/// met: every step runs to its end. Only the newest exchange stays, and what never goes.
 fn policy(ladder: &str) -> Policy {
     policy_with("", ladder)
 }
 
 fn policy_with(more: &str, ladder: &str) -> Policy {
     policy_of(&format!(
-        "[[policy]]\nwindow = 100000\nreserve = 0\nkeep = {{ tokens = 0, exchanges = 1 }}\ntarget = {{ tokens = 1 }}\n{more}\nladder = [{ladder}]\n"
+        "[[policy]]\nwindow = 100000\nreserve = 0\nkeep = {{ tokens = 0, exchanges = 1 }}\n\
+        target = {{ tokens = 1 }}\n{more}\nladder = [{ladder}]\n"
     ))
 }
 
@@ -94,7 +95,10 @@ fn tokens(messages: &[String]) -> u64 {
 fn calls(calls: &[(&str, &str, &str)]) -> String {
     let calls: Vec<Value> = calls
         .iter()
-        .map(|(id, name, arguments)| json!({"id": id, "type": "function", "function": {"name": name, "arguments": arguments}}))
+        .map(|(id, name, arguments)| {
+            json!({"id": id, "type": "function",
+            "function": {"name": name, "arguments": arguments}})
+        })
         .collect();
     json!({"role": "assistant", "content": null, "tool_calls": calls}).to_string()
 }
@@ -103,8 +107,8 @@ fn result(id: &str, content: &str) -> String {
     json!({"role": "tool", "tool_call_id": id, "content": content}).to_string()
 }
 
-/// A task, then one call and its result for each (tool, arguments, result), then another word of the user's, so that all
-/// of the calls are old.
+/// A task, then one call and its result for each (tool, arguments, result), then another word of
+/// the user's, so that all of the calls are old.
 fn job(steps: &[(&str, &str, &str)]) -> Vec<String> {
     let mut messages = vec![
         message("system", "You are an agent."),

@@ -9,13 +9,17 @@ use super::{forced, job, tagged, text, tokens};
 #[test]
 fn a_newest_result_that_is_too_much_loses_white_space_before_it_loses_a_value() {
     let items: Vec<Value> = (0..100)
-        .map(|n| json!({"identifier": format!("IT-{}", 4_000 + n), "description": format!("part {n}"), "available": n % 2}))
+        .map(|n| {
+            json!({"identifier": format!("IT-{}", 4_000 + n),
+            "description": format!("part {n}"), "available": n % 2})
+        })
         .collect();
     let pretty = serde_json::to_string_pretty(&items).unwrap();
     let mut all = job(&[("list_items", "{}", &pretty)]);
     all.pop();
     let policy = policy_of(
-        "[[policy]]\nwindow = 2000\nreserve = 0\ntrigger = { ratio = 1.0 }\ntarget = { ratio = 0.9 }\nladder = [\"token_budget\"]\n",
+        "[[policy]]\nwindow = 2000\nreserve = 0\ntrigger = { ratio = 1.0 }\n\
+        target = { ratio = 0.9 }\nladder = [\"token_budget\"]\n",
     );
     assert!(tokens(&all) > 2_000);
     let after = forced(&all, &policy);
@@ -30,7 +34,8 @@ fn a_newest_result_that_is_too_much_loses_white_space_before_it_loses_a_value() 
     );
     // Where that is too little, lines go.
     let small = policy_of(
-        "[[policy]]\nwindow = 600\nreserve = 0\ntrigger = { ratio = 1.0 }\ntarget = { ratio = 0.9 }\nladder = [\"token_budget\"]\n",
+        "[[policy]]\nwindow = 600\nreserve = 0\ntrigger = { ratio = 1.0 }\n\
+        target = { ratio = 0.9 }\nladder = [\"token_budget\"]\n",
     );
     let cut = forced(&all, &small);
     assert!(tokens(&cut.messages) <= 600);
@@ -54,7 +59,8 @@ fn a_target_without_room_above_it_is_shared_between_the_newest_result_and_what_i
     let newest = tokens(&all[all.len() - 2..]);
     let policy = |window: u64, ratio: f64| {
         policy_of(&format!(
-            "[[policy]]\nwindow = {window}\nreserve = 0\ntrigger = {{ ratio = 1.0 }}\ntarget = {{ ratio = {ratio} }}\nladder = [\"digest\", \"token_budget\"]\n"
+            "[[policy]]\nwindow = {window}\nreserve = 0\ntrigger = {{ ratio = 1.0 }}\n\
+            target = {{ ratio = {ratio} }}\nladder = [\"digest\", \"token_budget\"]\n"
         ))
     };
     // No room above the target: neither takes all of it.

@@ -8,7 +8,8 @@ use crate::support::{message, words};
 
 use super::{COUNTS, compacted, forced, job, numbered, tokens};
 
-/// A chat that gives every strategy something to do, and one that gives none to any but those that drop.
+/// A chat that gives every strategy something to do, and one that gives none to any but those that
+/// drop.
 fn for_all() -> Vec<String> {
     let pretty = serde_json::to_string_pretty(&json!(
         (0..900).map(|n| json!({"id": n})).collect::<Vec<_>>()
@@ -74,7 +75,9 @@ fn a_report_has_one_shape_whether_the_step_acted_or_not() {
         // A step of its own behind it changes something, so that there are reports at all.
         let reports = |messages: &[String], step: &str, target: u64| {
             let policy = policy_of(&format!(
-                "[[policy]]\nwindow = 100000\nreserve = 0\nkeep = {{ exchanges = 1 }}\npin = {{ first_user = false }}\ntarget = {{ tokens = {target} }}\nladder = [{step}, {{ sliding_window = {{ messages = 1 }} }}]\n"
+                "[[policy]]\nwindow = 100000\nreserve = 0\nkeep = {{ exchanges = 1 }}\n\
+                pin = {{ first_user = false }}\ntarget = {{ tokens = {target} }}\n\
+                ladder = [{step}, {{ sliding_window = {{ messages = 1 }} }}]\n"
             ));
             forced(messages, &policy).reports.remove(0)
         };
@@ -148,7 +151,8 @@ fn a_step_that_did_nothing_reports_so() {
         "sliding_window",
         "token_budget",
     ];
-    let ladder = "\"dedupe\", \"minify\", \"trim_results\", { clear_results = { keep = 50 } }, \"strip\", \"collapse_errors\", { sliding_window = { messages = 90 } }, \"token_budget\"";
+    let ladder = "\"dedupe\", \"minify\", \"trim_results\", { clear_results = { keep = 50 } }, \
+        \"strip\", \"collapse_errors\", { sliding_window = { messages = 90 } }, \"token_budget\"";
     let after = compacted(&all, ladder);
     assert_eq!(
         after

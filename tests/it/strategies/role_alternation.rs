@@ -7,7 +7,8 @@ use crate::support::{agent, message, messages_of, request, words};
 
 use super::{calls, result, role};
 
-/// Turns of all kinds: a question, parallel calls, an answer, in turns as a strict template wants them.
+/// Turns of all kinds: a question, parallel calls, an answer, in turns as a strict template wants
+/// them.
 fn strict_chat(turns: usize) -> Vec<String> {
     let mut all = vec![message("system", "You help.")];
     for turn in 0..turns {
@@ -84,7 +85,9 @@ fn where_roles_alternate_they_do_after_every_compaction() {
         for first_user in [true, false] {
             for (name, all) in [("turns", &strict), ("one turn", &single)] {
                 let policy = policy_of(&format!(
-                    "[[policy]]\nwindow = 2500\nreserve = 0\nroles = \"alternate\"\nkeep = {{ tokens = 300, exchanges = 1 }}\npin = {{ first_user = {first_user} }}\nladder = [{step}]\n"
+                    "[[policy]]\nwindow = 2500\nreserve = 0\nroles = \"alternate\"\n\
+                    keep = {{ tokens = 300, exchanges = 1 }}\n\
+                    pin = {{ first_user = {first_user} }}\nladder = [{step}]\n"
                 ));
                 let core = Core::default();
                 let mut compactions = 0;
@@ -101,7 +104,8 @@ fn where_roles_alternate_they_do_after_every_compaction() {
                     compactions += usize::from(outcome.plan.compaction.is_some());
                     bridged += usize::from(outcome.sent.contains(BRIDGE));
                 }
-                // One turn is less than any number of turns: there a window of turns has nothing to drop.
+                // One turn is less than any number of turns: there a window of turns has nothing to
+                // drop.
                 assert!(
                     compactions >= 1 || (name == "one turn" && step.contains("turns")),
                     "{step}, {name}: {compactions}"
@@ -118,7 +122,8 @@ fn where_roles_are_free_nothing_is_inserted() {
     for step in STEPS {
         for roles in ["", "roles = \"free\"\n"] {
             let policy = policy_of(&format!(
-                "[[policy]]\nwindow = 2500\nreserve = 0\n{roles}keep = {{ tokens = 300, exchanges = 1 }}\nladder = [{step}]\n"
+                "[[policy]]\nwindow = 2500\nreserve = 0\n\
+                {roles}keep = {{ tokens = 300, exchanges = 1 }}\nladder = [{step}]\n"
             ));
             let outcome = Core::default().ask(&request(&strict), &policy);
             assert!(outcome.plan.edited(), "{step}");

@@ -110,7 +110,8 @@ fn tools_and_age_limit_whose_results_change() {
             copies,
             "dedupe {options}: the newest copy is what the others refer to"
         );
-        // The last result is a success of `read`: of the failures only the first is one of that tool.
+        // The last result is a success of `read`: of the failures only the first is one of that
+        // tool.
         let overcome: Vec<usize> = changed.iter().copied().filter(|nth| *nth == 0).collect();
         assert_eq!(
             with("collapse_errors", "", &traces),
@@ -129,7 +130,8 @@ fn tools_and_age_limit_what_is_condensed() {
     ] {
         let policy = |options: &str| {
             policy_of(&format!(
-                "[[policy]]\nwindow = 100000\nreserve = 0\nkeep = {{ exchanges = 1 }}\nladder = [{{ {step} = {{ {options} }} }}]\n"
+                "[[policy]]\nwindow = 100000\nreserve = 0\nkeep = {{ exchanges = 1 }}\n\
+                ladder = [{{ {step} = {{ {options} }} }}]\n"
             ))
         };
         let after = forced(&all, &policy("exclude_tools = [\"search\"]")).messages;

@@ -16,7 +16,10 @@ use super::{calls, compacted, policy, result, tokens};
 
 #[test]
 fn old_images_audio_and_files_become_text() {
-    let image = r#"{"type":"image_url","image_url":{"url":"data:image/png;base64,AAAA"},"cache_control":{"type":"ephemeral","ttl":"1h"}}"#;
+    let image = concat!(
+        r#"{"type":"image_url","image_url":{"url":"data:image/png;base64,AAAA"},"#,
+        r#""cache_control":{"type":"ephemeral","ttl":"1h"}}"#,
+    );
     let audio = r#"{"type":"input_audio","input_audio":{"data":"QUJD","format":"wav"}}"#;
     let file = r#"{"type":"file","file":{"file_id":"file-1"}}"#;
     let text = r#"{"type":"text","text":"See these.","cache_control":{"type":"ephemeral"}}"#;
@@ -34,8 +37,12 @@ fn old_images_audio_and_files_become_text() {
     ];
     let stub =
         |what: &str| format!(r#"{{"type":"text","text":"[{what} removed to save context]"}}"#);
-    let image_stub = r#"{"type":"text","text":"[image removed to save context]","cache_control":{"type":"ephemeral","ttl":"1h"}}"#;
-    // A stub may take more tokens than its part did: it is the message as a whole that must become smaller.
+    let image_stub = concat!(
+        r#"{"type":"text","text":"[image removed to save context]","#,
+        r#""cache_control":{"type":"ephemeral","ttl":"1h"}}"#,
+    );
+    // A stub may take more tokens than its part did: it is the message as a whole that must become
+    // smaller.
     for (options, parts) in [
         ("", [text, image_stub, &stub("audio"), &stub("file")]),
         (

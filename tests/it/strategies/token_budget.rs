@@ -5,7 +5,8 @@ use crate::support::{agent, message};
 
 use super::{compacted, forced, tokens};
 
-/// Asserts that of `all` only the oldest exchanges behind the head went, and none that could have stayed in `budget`.
+/// Asserts that of `all` only the oldest exchanges behind the head went, and none that could have
+/// stayed in `budget`.
 fn assert_fills(all: &[String], after: &[String], budget: u64) {
     let gone = all.len() - after.len();
     assert!(gone > 0);
@@ -45,7 +46,8 @@ fn a_budget_is_met_by_dropping_no_more_than_needed() {
 fn a_budget_is_the_policys_target_unless_told_otherwise() {
     let all = agent(30, 50);
     let target = policy_of(
-        "[[policy]]\nwindow = 100000\nreserve = 0\nkeep = { exchanges = 1 }\ntarget = { tokens = 800 }\nladder = [\"token_budget\"]\n",
+        "[[policy]]\nwindow = 100000\nreserve = 0\nkeep = { exchanges = 1 }\n\
+        target = { tokens = 800 }\nladder = [\"token_budget\"]\n",
     );
     assert_fills(&all, &forced(&all, &target).messages, 800);
 }
@@ -61,14 +63,16 @@ fn a_budget_is_enforced_from_its_threshold_on() {
     };
     // A tenth of the budget is as much as there is: not above it.
     assert_eq!(compacted(&all, &step(size * 10, 0.1)).messages, all);
-    // Above that share of it, exchanges go down to the share, though the budget itself was never exceeded.
+    // Above that share of it, exchanges go down to the share, though the budget itself was never
+    // exceeded.
     assert_fills(
         &all,
         &compacted(&all, &step(size * 10 - 10, 0.1)).messages,
         size - 1,
     );
     assert_fills(&all, &compacted(&all, &step(size, 0.5)).messages, size / 2);
-    // 1.5 times the budget is not reached, though the budget is exceeded; with 1.4 it is, and then all of the excess goes.
+    // 1.5 times the budget is not reached, though the budget is exceeded; with 1.4 it is, and then
+    // all of the excess goes.
     let budget = size * 10 / 15 + 2;
     assert_eq!(compacted(&all, &step(budget, 1.5)).messages, all);
     assert_fills(&all, &compacted(&all, &step(budget, 1.4)).messages, budget);

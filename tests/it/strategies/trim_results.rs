@@ -105,7 +105,8 @@ fn characters_of_many_bytes_are_counted_as_one_and_never_split() {
                 part(900 - tail, 900)
             );
             assert_eq!(after, [expected]);
-            // By tokens the cut may be anywhere between two characters: what stays is a beginning and an end.
+            // By tokens the cut may be anywhere between two characters: what stays is a beginning
+            // and an end.
             let after = &trimmed(
                 &format!(
                     "truncate = {{ unit = \"tokens\", size = 100, head = {head}, tail = {tail} }}"
@@ -304,7 +305,10 @@ fn members_that_are_small_stay_and_only_large_ones_are_shortened() {
 
 #[test]
 fn json_that_was_cut_is_no_larger_than_the_size_marks_included() {
-    let object = |n: usize| json!({"id": n, "note": format!("quote \" and\nline \u{1}{n}"), "tags": ["a", n, null, true]});
+    let object = |n: usize| {
+        json!({"id": n, "note": format!("quote \" and\nline \u{1}{n}"),
+        "tags": ["a", n, null, true]})
+    };
     let wide = Value::Object((0..900).map(|n| (format!("key {n}"), object(n))).collect());
     let deep = (0..60).fold(
         json!(numbered(300)),
@@ -333,7 +337,8 @@ fn json_that_was_cut_is_no_larger_than_the_size_marks_included() {
         for value in &values {
             for unit in ["chars", "tokens"] {
                 let options = format!(
-                    "truncate = {{ unit = \"{unit}\", size = {size}, head = {head}, tail = {tail} }}"
+                    "truncate = {{ unit = \"{unit}\", size = {size}, head = {head}, tail = {tail} \
+                    }}"
                 );
                 let text = value.to_string();
                 let count = |text: &str| {
@@ -423,7 +428,10 @@ fn an_outline_tells_type_number_keys_and_a_sample() {
     let rows: Vec<Value> = (0..100)
         .map(|id| json!({"id": id, "name": format!("item {id}")}))
         .collect();
-    let row = |id: usize| json!({"type": "object", "count": 2, "keys": ["id", "name"], "sample": {"id": id, "name": format!("item {id}")}});
+    let row = |id: usize| {
+        json!({"type": "object", "count": 2, "keys": ["id", "name"],
+        "sample": {"id": id, "name": format!("item {id}")}})
+    };
     let list = json!({"type": "list", "count": 100, "sample": [row(0), row(1)]});
     let options =
         "truncate = { size = 500, head = 100, tail = 100 }, outline = { items = 2, chars = 1000 }";
@@ -464,7 +472,8 @@ fn an_outline_that_is_too_long_goes_without_its_sample() {
         "truncate = { size = 500, head = 0, tail = 0 }, outline = { chars = 50 }",
         &[&json!(rows).to_string()],
     );
-    let expected = json!({"type": "list", "count": 100, "sample_removed": true, "__truncated__": "details removed by trim_results"});
+    let expected = json!({"type": "list", "count": 100, "sample_removed": true,
+        "__truncated__": "details removed by trim_results"});
     assert_eq!(serde_json::from_str::<Value>(&after[0]).unwrap(), expected);
 }
 
@@ -480,7 +489,8 @@ fn a_sample_keeps_the_first_the_last_or_spread_items_and_tells_how_many_there_we
     ] {
         let options = format!("sample = {{ items = 5, pick = \"{pick}\" }}");
         let items: Vec<&Value> = ids.iter().map(|id| &rows[*id]).collect();
-        let expected = json!({"items": items, "total_count": 101, "sampled": pick, "__truncated__": "96 items removed by trim_results"});
+        let expected = json!({"items": items, "total_count": 101, "sampled": pick,
+            "__truncated__": "96 items removed by trim_results"});
         let after = trimmed(
             &options,
             &[
@@ -510,7 +520,8 @@ fn an_outline_shows_the_items_that_the_sample_picks() {
     let expected =
         json!({"type": "list", "count": 2000, "sample": [1998, 1999], "__truncated__": mark});
     assert_eq!(serde_json::from_str::<Value>(&after[0]).unwrap(), expected);
-    let expected = json!({"type": "list", "count": 500, "sample": ["list of 2", "list of 2"], "__truncated__": mark});
+    let expected = json!({"type": "list", "count": 500, "sample": ["list of 2", "list of 2"],
+        "__truncated__": mark});
     assert_eq!(serde_json::from_str::<Value>(&after[1]).unwrap(), expected);
 }
 
