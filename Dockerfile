@@ -8,13 +8,13 @@ COPY Cargo.toml Cargo.lock ./
 RUN mkdir src \
     && echo 'fn main() {}' > src/main.rs \
     && touch src/lib.rs \
-    && cargo build --release --locked \
-    && cargo clean --release --locked --package baler \
+    && cargo build --profile dist --locked \
+    && cargo clean --profile dist --locked --package baler \
     && rm -r src
 
 COPY src src
 COPY config/summarize.md config/summarize.md
-RUN cargo build --release --locked
+RUN cargo build --profile dist --locked
 
 # The binary contains the dependencies, and most of their licences ask to come along.
 WORKDIR /usr/local/cargo/registry/src
@@ -34,7 +34,7 @@ LABEL org.opencontainers.image.title="baler" \
       org.opencontainers.image.revision="$REVISION"
 COPY LICENSE /usr/share/doc/baler/LICENSE
 COPY --from=build /licenses /usr/share/doc/baler/third-party
-COPY --from=build /baler/target/release/baler /usr/local/bin/baler
+COPY --from=build /baler/target/dist/baler /usr/local/bin/baler
 # By number, or runAsNonRoot could not tell that it is not root.
 USER 65532:65532
 # 4141 for applications, 4142 for probes and Prometheus. Both listen on loopback, as a sidecar's data port should;

@@ -28,8 +28,10 @@ use baler::core::planner::{
 use baler::core::policy::{Policy, RequestFacts};
 use baler::core::strategy::{ExternalInputs, Report};
 use baler::core::tokens::Encoding;
-use baler::core::wire::chat::{Chat, Outline, count_fixed, measure as measure_of};
+use baler::core::wire::Dialect;
+use baler::core::wire::chat::Chat;
 
+const DIALECT: Dialect = Dialect::ChatCompletions;
 const RUNS: usize = 9;
 const ENCODING: Encoding = Encoding::O200K;
 
@@ -203,7 +205,12 @@ fn agent(exchanges: usize, bytes: usize) -> String {
         ))
         .unwrap();
         messages.push(format!(
-            r#"{{"role":"assistant","content":null,"tool_calls":[{{"id":"call_{exchange}","type":"function","function":{{"name":"read","arguments":{path}}}}}]}}"#
+            concat!(
+                r#"{{"role":"assistant","content":null,"tool_calls":[{{"id":"call_{exchange}","#,
+                r#""type":"function","function":{{"name":"read","arguments":{path}}}}}]}}"#,
+            ),
+            exchange = exchange,
+            path = path,
         ));
         let content = serde_json::to_string(&text).unwrap();
         messages.push(format!(
@@ -221,7 +228,7 @@ fn measured(body: &str) -> Vec<Measure> {
         .unwrap()
         .messages
         .iter()
-        .map(|message| measure_of(message, ENCODING))
+        .map(|message| DIALECT.measure(message.raw, ENCODING).unwrap())
         .collect()
 }
 
@@ -240,10 +247,10 @@ fn session<'b>(body: &'b str, measures: &[Measure]) -> Session<'b> {
     let counting = Counting {
         encoding: ENCODING,
         message: &|_| Ok(*known.borrow_mut().next().unwrap()),
-        fixed: &|outline| count_fixed(outline, ENCODING),
+        fixed: &|outline| DIALECT.count_fixed(outline, ENCODING),
     };
-    let outline = Outline::parse(body.as_bytes()).unwrap();
-    Session::open(outline, &counting, &Cancel::default()).unwrap()
+    let outline = DIALECT.outline(body.as_bytes()).unwrap();
+    Session::open(DIALECT, outline, &counting, &Cancel::default()).unwrap()
 }
 
 fn planned(

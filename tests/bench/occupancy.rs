@@ -1,5 +1,5 @@
-//! How fast tokens are counted and the size of a growing conversation is estimated: prints figures and fails where a
-//! promise is not kept.
+//! How fast tokens are counted and the size of a growing conversation is estimated: prints figures
+//! and fails where a promise is not kept.
 //!
 //! Run with `cargo bench`. One thread; what is compared is measured in this process, by turns.
 
@@ -13,6 +13,7 @@
 )]
 
 use std::cell::RefCell;
+use std::hint::black_box;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -22,9 +23,12 @@ use baler::core::conversation::{Fingerprint, Measure};
 use baler::core::planner::{Assessment, Counting, LiveFacts, Planner, Seeds, Session};
 use baler::core::policy::{Policy, RequestFacts, Window};
 use baler::core::tokens::Encoding;
-use baler::core::wire::chat::{Outline, count_fixed};
+use baler::core::wire::Dialect;
+use baler::core::wire::chat::Outline;
+use baler::core::wire::overflow::{in_answer, in_event};
 use baler::ledger::Ledger;
 
+const DIALECT: Dialect = Dialect::ChatCompletions;
 const ENCODING: Encoding = Encoding::O200K;
 const RUNS: usize = 5;
 /// The promise, in MB/s.
@@ -35,11 +39,82 @@ const TURNS: usize = 500;
 fn main() {
     ENCODING.load();
     let counted = counting();
+    let linear = hostile();
     let estimated = estimating();
-    if !(counted && estimated) {
+    if !(counted && linear && estimated) {
         eprintln!("a promise was not kept");
         std::process::exit(1);
     }
+}
+
+/// Eight times the text must not take much more than eight times as long, whatever it is made of:
+/// quadratic would be 64. The rest is for noise, and for caches that the long text does not fit in.
+const MOST_GROWTH: u32 = 24;
+const NOISE: Duration = Duration::from_millis(20);
+
+/// Texts that regular expressions and parsers have been known to choke on.
+fn hostile() -> bool {
+    let counted = [
+        " ",
+        "a",
+        "!?",
+        "QUJDREVGR0hJ",
+        "漢字仮名",
+        "👩\u{200d}👧🎉",
+        "\n",
+        "7",
+        " \n\t",
+        "a\u{301}",
+        "Zq9",
+    ];
+    let refused = [
+        "7",
+        "7,",
+        "{",
+        "{}",
+        "{\\\"message\\\":1}",
+        "prompt is too long ",
+        "context length ",
+        "exceeds ",
+        "[",
+        "a: ",
+        "漢",
+    ];
+    let counting = counted.map(|unit| {
+        grows_linearly(unit, 200_000, |text| {
+            black_box(ENCODING.count(text));
+        })
+    });
+    let reading = refused.map(|unit| {
+        grows_linearly(unit, 8_192, |text| {
+            let envelope = format!(r#"{{"error":{{"message":"{text}"}}}}"#);
+            for body in [text, &envelope] {
+                let _ = black_box(in_answer(400, body.as_bytes()));
+                let _ = black_box(in_event(body.as_bytes()));
+            }
+        })
+    });
+    let kept = counting.iter().chain(&reading).all(|linear| *linear);
+    println!("hostile texts: eight times the text takes some eight times as long: {kept}");
+    kept
+}
+
+/// Compares the time of `work` on `bytes` of `unit`, and on eight times as many, each at best of
+/// three.
+fn grows_linearly(unit: &str, bytes: usize, mut work: impl FnMut(&str)) -> bool {
+    let mut best = |bytes: usize| {
+        let text = unit.repeat(bytes / unit.len());
+        (0..3)
+            .map(|_| timed(|| work(&text)).0)
+            .min()
+            .unwrap_or_default()
+    };
+    let (short, long) = (best(bytes), best(bytes * 8));
+    let linear = long < short * MOST_GROWTH + NOISE;
+    if !linear {
+        println!("  {unit:?}: {short:?} for {bytes} bytes, {long:?} for eight times as many");
+    }
+    linear
 }
 
 /// Ours and the reference's speed over the same texts.
@@ -139,7 +214,8 @@ fn text(number: usize, bytes: usize) -> String {
     text
 }
 
-/// A conversation that grows by a turn each time: what the new messages cost, and what the known ones do.
+/// A conversation that grows by a turn each time: what the new messages cost, and what the known
+/// ones do.
 fn estimating() -> bool {
     println!(
         "estimating a conversation of {TURNS} turns that grows by two messages of 2 kB each time"
@@ -148,7 +224,8 @@ fn estimating() -> bool {
     let mut policy: Policy = load(&Sources::default()).unwrap().policies.remove(0);
     policy.window = Window::Tokens(10_000_000);
     let mut messages = vec![r#"{"role":"system","content":"You are an agent."}"#.to_owned()];
-    // Per turn: counting what is new; knowing again what is not (its bytes are hashed); chaining it all up to an estimate.
+    // Per turn: counting what is new; knowing again what is not (its bytes are hashed); chaining it
+    // all up to an estimate.
     let mut times: Vec<[Duration; 3]> = Vec::with_capacity(TURNS);
     for turn in 0..TURNS {
         let known = messages.len();
@@ -165,11 +242,12 @@ fn estimating() -> bool {
         let outline = Outline::parse(body.as_bytes()).unwrap();
         let measured = |raws: &[&str]| -> Vec<Measure> {
             raws.iter()
-                .map(|raw| ledger.measures.measure(raw, ENCODING).unwrap())
+                .map(|raw| ledger.measures.measure(DIALECT, raw, ENCODING).unwrap())
                 .collect()
         };
         let (knowing, mut measures) = timed(|| measured(&outline.messages[..known]));
-        // The known messages push the vocabulary out of the processor's near caches; that is no cost of counting.
+        // The known messages push the vocabulary out of the processor's near caches; that is no
+        // cost of counting.
         std::hint::black_box(ENCODING.count(&text(turn + 1_000_000, 4_000)));
         let (counting, new) = timed(|| measured(&outline.messages[known..]));
         measures.extend(new);
@@ -198,7 +276,8 @@ fn estimating() -> bool {
     }
     let growth = late[0] / early[0];
     println!(
-        "  what is new costs {growth:.2} times as much late as it does early (at most 2.5; the conversation is three times as long)"
+        "  what is new costs {growth:.2} times as much late as it does early (at most 2.5; the \
+        conversation is three times as long)"
     );
     growth <= 2.5
 }
@@ -209,9 +288,9 @@ fn session<'b>(outline: Outline<'b>, measures: &[Measure]) -> Session<'b> {
     let counting = Counting {
         encoding: ENCODING,
         message: &|_| Ok(*known.borrow_mut().next().unwrap()),
-        fixed: &|outline| count_fixed(outline, ENCODING),
+        fixed: &|outline| DIALECT.count_fixed(outline, ENCODING),
     };
-    Session::open(outline, &counting, &Cancel::default()).unwrap()
+    Session::open(DIALECT, outline, &counting, &Cancel::default()).unwrap()
 }
 
 fn assessed(session: &Session<'_>, ledger: &Ledger, policy: &Policy) -> Assessment {

@@ -5,6 +5,8 @@ use crate::support::Client;
 use crate::support::Upstream;
 use crate::support::message;
 use crate::support::request;
+use crate::support::until;
+use crate::support::until_closed;
 use crate::support::within;
 
 #[tokio::test]
@@ -78,13 +80,17 @@ async fn stopping_turns_readiness_off_finishes_streams_and_then_ends() {
     );
     let mut client = Client::send(baler.data, &head, body.as_bytes()).await;
     let mut got = within(upstream.next()).await;
-    got.send("HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n3\r\none\r\n").await;
+    got.send(
+        "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\
+        \r\n3\r\none\r\n",
+    )
+    .await;
     within(client.read_until("one\r\n")).await;
 
     baler.stop.cancel();
-    within(async { while baler.probe("/readyz").await.status != 503 {} }).await;
+    until(async || baler.probe("/readyz").await.status == 503).await;
     assert_eq!(baler.probe("/livez").await.status, 200);
-    within(async { while tokio::net::TcpStream::connect(baler.data).await.is_ok() {} }).await;
+    until_closed(baler.data).await;
     got.send("3\r\ntwo\r\n").await;
     within(client.read_until("two\r\n")).await;
     assert!(!baler.running.is_finished());

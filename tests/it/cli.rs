@@ -9,6 +9,8 @@ use crate::support::Client;
 use crate::support::Upstream;
 use crate::support::message;
 use crate::support::request;
+use crate::support::until;
+use crate::support::until_closed;
 use crate::support::within;
 
 fn baler() -> Command {
@@ -122,7 +124,7 @@ async fn signals_drain_and_exit_with_zero() {
                 .unwrap()
                 .success()
         );
-        within(async { while tokio::net::TcpStream::connect(data).await.is_ok() {} }).await;
+        until_closed(data).await;
         got.send("3\r\ntwo\r\n0\r\n\r\n").await;
         assert!(within(client.rest()).await.ends_with(b"two\r\n0\r\n\r\n"));
         assert_eq!(
@@ -148,14 +150,9 @@ async fn a_quiet_log_does_not_end_the_process() {
     let mut child = command.spawn().unwrap();
     // It is up once it has two listening sockets; it ends only when asked to.
     let pid = child.id().unwrap();
-    within(async {
-        let listening = || {
-            std::fs::read_to_string(format!("/proc/{pid}/net/tcp"))
-                .is_ok_and(|table| table.contains(" 0A "))
-        };
-        while !listening() {
-            tokio::task::yield_now().await;
-        }
+    until(async || {
+        std::fs::read_to_string(format!("/proc/{pid}/net/tcp"))
+            .is_ok_and(|table| table.contains(" 0A "))
     })
     .await;
     assert!(child.try_wait().unwrap().is_none());
@@ -245,7 +242,9 @@ async fn no_content_credential_or_query_reaches_the_log() {
     let (mut child, mut lines, seen, data) = serve(command).await;
     let body = request(&[message("user", "canary-content")]);
     let head = format!(
-        "POST /v1/chat/completions?key=canary-query HTTP/1.1\r\nhost: x\r\nauthorization: Bearer canary-key\r\nx-team: canary-header\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
+        "POST /v1/chat/completions?key=canary-query HTTP/1.1\r\nhost: x\r\n\
+        authorization: Bearer canary-key\r\nx-team: canary-header\r\ncontent-length: {}\r\n\
+        connection: close\r\n\r\n",
         body.len()
     );
     let answer = within(async {

@@ -1,4 +1,5 @@
-//! A conversation that outgrows its window: compacted once, then replayed; and who decides that it is not.
+//! A conversation that outgrows its window: compacted once, then replayed; and who decides that it
+//! is not.
 
 use crate::support::Baler;
 use crate::support::Client;
@@ -157,7 +158,8 @@ async fn a_request_may_opt_out_observe_or_force() {
     assert_eq!(answer.action(), "observed");
     assert_eq!(log.lock().unwrap().last().unwrap().1, large.as_bytes());
 
-    // Far below the trigger, small enough for the gate; forced, and from then on replayed although the gate would do.
+    // Far below the trigger, small enough for the gate; forced, and from then on replayed although
+    // the gate would do.
     let small = agent(8, 40);
     let answer = baler
         .chat_with(&request(&small), "x-baler-mode: force\r\n")
@@ -215,7 +217,8 @@ selectable = true
     }
     let body = body("llama");
     let head = format!(
-        "POST /openai/deployments/d/chat/completions?api-version=1 HTTP/1.1\r\nhost: x\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
+        "POST /openai/deployments/d/chat/completions?api-version=1 HTTP/1.1\r\nhost: x\r\n\
+        content-length: {}\r\nconnection: close\r\n\r\n",
         body.len()
     );
     let answer = within(async {
@@ -315,9 +318,12 @@ async fn what_cannot_fit_is_forwarded_or_refused() {
 #[tokio::test]
 async fn an_encoded_body_and_a_policy_that_is_off_are_left_alone() {
     let (address, log) = Upstream::agreeable().await;
-    let baler =
-        Baler::start("[[policy]]\nwindow = 300\nmodels = [\"off-*\"]\nmode = \"off\"\nname = \"off\"\n[[policy]]\nwindow = 300\n", address)
-            .await;
+    let baler = Baler::start(
+        "[[policy]]\nwindow = 300\nmodels = [\"off-*\"]\nmode = \"off\"\n\
+            name = \"off\"\n[[policy]]\nwindow = 300\n",
+        address,
+    )
+    .await;
     let body = request(&agent(10, 100));
     let answer = baler.chat_with(&body, "content-encoding: gzip\r\n").await;
     assert_eq!(answer.action(), "bypassed");
@@ -333,7 +339,8 @@ async fn an_encoded_body_and_a_policy_that_is_off_are_left_alone() {
 #[tokio::test]
 async fn counts_can_trigger_too() {
     let (address, log) = Upstream::agreeable().await;
-    let toml = "[[policy]]\ntrigger = { messages = 30 }\nladder = [{ sliding_window = { exchanges = 4 } }]\n";
+    let toml = "[[policy]]\ntrigger = { messages = 30 }\n\
+        ladder = [{ sliding_window = { exchanges = 4 } }]\n";
     let baler = Baler::start(toml, address).await;
     let all = agent(20, 5);
     assert_eq!(baler.chat(&request(&all[..28])).await.action(), "none");

@@ -1,7 +1,8 @@
-//! Hostile transcripts, compacted: what becomes of them is on record, and every strategy alone keeps the invariants on
-//! them.
+//! Hostile transcripts, compacted: what becomes of them is on record, and every strategy alone
+//! keeps the invariants on them.
 //!
-//! To accept a change: `INSTA_UPDATE=always cargo test --test it corpus::`, and read the difference.
+//! To accept a change: `INSTA_UPDATE=always cargo test --test it corpus::`, and read the
+//! difference.
 
 use std::path::PathBuf;
 
@@ -97,7 +98,8 @@ fn the_default_policy_makes_this_of_them() {
             "{} -> {} tokens, {} -> {} messages\n",
             before.tokens, after.tokens, before.messages, after.messages
         );
-        insta::with_settings!({ snapshot_path => folder().join("snapshots"), prepend_module_to_snapshot => false, omit_expression => true }, {
+        insta::with_settings!({ snapshot_path => folder().join("snapshots"),
+            prepend_module_to_snapshot => false, omit_expression => true }, {
             insta::assert_snapshot!(name, head + &shown(&outcome.sent));
         });
     }
@@ -122,7 +124,8 @@ fn every_strategy_alone_keeps_the_invariants_on_them() {
             for (share, roles) in [(3, "free"), (7, "alternate")] {
                 let window = (tokens * share / 10).max(300);
                 let policy = policy_of(&format!(
-                    "[[policy]]\nwindow = {window}\nreserve = 64\nroles = \"{roles}\"\nmin_gain = {{ tokens = 0 }}\nladder = [\"{ladder}\"]\n"
+                    "[[policy]]\nwindow = {window}\nreserve = 64\nroles = \"{roles}\"\n\
+                    min_gain = {{ tokens = 0 }}\nladder = [\"{ladder}\"]\n"
                 ));
                 let outcome = Core::default().ask(&body, &policy);
                 check(&body, &policy, &outcome);

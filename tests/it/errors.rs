@@ -101,7 +101,8 @@ async fn a_body_over_the_limit_is_a_413_announced_or_not() {
         (answer.status, answer.header("x-baler-error")),
         (413, "body_too_large")
     );
-    let head = "POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\nconnection: close\r\n\r\n";
+    let head = "POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\
+        connection: close\r\n\r\n";
     let chunked = format!("{:x}\r\n{body}\r\n0\r\n\r\n", body.len());
     let answer = within(async {
         Client::send(baler.data, head, chunked.as_bytes())
@@ -136,7 +137,8 @@ async fn too_many_requests_at_a_time_are_503_and_streams_count() {
     let baler = Baler::start("limits.in_flight = 1", upstream.address).await;
     let body = request(&[message("user", "hi")]);
     let head = format!(
-        "POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
+        "POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-length: {}\r\n\
+        connection: close\r\n\r\n",
         body.len()
     );
     let mut streaming = Client::send(baler.data, &head, body.as_bytes()).await;
@@ -187,7 +189,7 @@ async fn bodies_share_a_bounded_memory() {
         b"{",
     )
     .await;
-    within(async { while baler.metric("baler_requests_in_flight").await < 1.0 {} }).await;
+    baler.metric_reaches("baler_requests_in_flight", 1.0).await;
     let body = request(&[message("user", &"x".repeat(60_000))]);
     let answer = baler.chat(&body).await;
     assert_eq!(
@@ -195,7 +197,7 @@ async fn bodies_share_a_bounded_memory() {
         (503, "out_of_memory")
     );
     drop(held);
-    within(async { while baler.metric("baler_requests_in_flight").await > 0.0 {} }).await;
+    baler.metric_ends("baler_requests_in_flight").await;
     assert_eq!(baler.chat(&body).await.status, 200);
 }
 
@@ -203,7 +205,8 @@ async fn bodies_share_a_bounded_memory() {
 async fn a_body_that_does_not_come_is_given_up() {
     let (address, log) = Upstream::agreeable().await;
     let baler = Baler::start("limits.body_timeout = \"50ms\"", address).await;
-    let head = "POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-length: 100\r\nconnection: close\r\n\r\n";
+    let head = "POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-length: 100\r\n\
+        connection: close\r\n\r\n";
     let answer = within(async {
         Client::send(baler.data, head, b"{\"mess")
             .await
@@ -246,7 +249,10 @@ async fn thinking_that_takes_too_long_fails_open_or_refuses_as_the_policy_says()
 
 #[tokio::test]
 async fn the_upstreams_own_errors_pass_untouched() {
-    let body = r#"{"error":{"message":"This model's maximum context length is 8192 tokens.","type":"invalid_request_error","param":"messages","code":"context_length_exceeded"}}"#;
+    let body = concat!(
+        r#"{"error":{"message":"This model's maximum context length is 8192 tokens.","#,
+        r#""type":"invalid_request_error","param":"messages","code":"context_length_exceeded"}}"#,
+    );
     for status in [
         "400 Bad Request",
         "401 Unauthorized",
@@ -255,7 +261,8 @@ async fn the_upstreams_own_errors_pass_untouched() {
         "529 Overloaded",
     ] {
         let answer = format!(
-            "HTTP/1.1 {status}\r\ncontent-type: application/json\r\nretry-after: 7\r\nx-should-retry: false\r\ncontent-length: {}\r\n\r\n{body}",
+            "HTTP/1.1 {status}\r\ncontent-type: application/json\r\nretry-after: 7\r\n\
+            x-should-retry: false\r\ncontent-length: {}\r\n\r\n{body}",
             body.len()
         );
         let (address, _) = Upstream::automatic(move |_| answer.clone()).await;

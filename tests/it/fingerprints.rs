@@ -1,7 +1,9 @@
-//! What is sent, as fingerprints: the corpus, and real conversations where they are at hand, under every ladder and in
-//! three windows. A change that should not alter a byte leaves the file as it is; one that should is listed in its commit.
+//! What is sent, as fingerprints: the corpus, and real conversations where they are at hand, under
+//! every ladder and in three windows. A change that should not alter a byte leaves the file as it
+//! is; one that should is listed in its commit.
 //!
-//! To record: `BALER_RECORD=1 BALER_LONG=1 cargo test --release --test it fingerprints::`.
+//! Every run plays a part of the cases on record, `BALER_LONG=1` all of them. To record:
+//! `BALER_RECORD=1 BALER_LONG=1 cargo test --release --test it fingerprints::`.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -11,6 +13,7 @@ use baler::core::conversation::Fingerprint;
 use crate::corpus::corpus;
 use crate::invariants::Core;
 use crate::invariants::policy_of;
+use crate::support::long;
 use crate::traces::body;
 use crate::traces::conversations;
 use crate::traces::request_points;
@@ -59,11 +62,17 @@ const LADDERS: [(&str, &str); 20] = [
     ("budget", r#"ladder = ["token_budget"]"#),
     (
         "lossy-all",
-        r#"ladder = ["dedupe", "minify", "strip", "collapse_errors", "trim_results", "clear_results", "coalesce", "token_budget"]"#,
+        concat!(
+            r#"ladder = ["dedupe", "minify", "strip", "collapse_errors", "trim_results", "#,
+            r#""clear_results", "coalesce", "token_budget"]"#,
+        ),
     ),
     (
         "summarize",
-        r#"ladder = [{ summarize = { keep = { tokens = 200 }, max_tokens = 64, prepare_at = 0.3 } }, "digest", "token_budget"]"#,
+        concat!(
+            r#"ladder = [{ summarize = { keep = { tokens = 200 }, max_tokens = 64, prepare_at = "#,
+            r#"0.3 } }, "digest", "token_budget"]"#,
+        ),
     ),
     (
         "alternate",
@@ -71,7 +80,8 @@ const LADDERS: [(&str, &str); 20] = [
     ),
     (
         "pinned",
-        "pin = { tools = [\"get_*\"], text = \"(?i)error\" }\nkeep = { tokens = 100, exchanges = 2 }",
+        "pin = { tools = [\"get_*\"], text = \"(?i)error\" }\n\
+        keep = { tokens = 100, exchanges = 2 }",
     ),
 ];
 
@@ -89,8 +99,8 @@ fn short(parts: &[String]) -> String {
         .collect()
 }
 
-/// What is sent for every request of a conversation, in its order; and the same of a core that sees only the last one, is
-/// asked to compact it, and was told that the upstream counts more.
+/// What is sent for every request of a conversation, in its order; and the same of a core that sees
+/// only the last one, is asked to compact it, and was told that the upstream counts more.
 fn played(bodies: &[String], policy: &str, summaries: bool) -> String {
     let policy = policy_of(policy);
     let core = || Core::with_summaries(summaries.then_some(3));
@@ -146,32 +156,50 @@ fn compare(name: &str, found: &BTreeMap<String, String>, all: bool) {
     );
 }
 
+/// Whether a case is played in every run: each ladder in one window, the default ladder in all of
+/// them.
+fn is_quick(ladder: &str, window: u64, middle: u64) -> bool {
+    ladder == "default" || window == middle
+}
+
 #[test]
 fn what_is_sent_for_the_corpus_is_what_was_sent() {
     let mut found = BTreeMap::new();
     for (name, body, tokens) in corpus() {
         for (ladder, toml) in LADDERS {
             for percent in [25, 45, 75] {
+                if !long() && !is_quick(ladder, percent, 45) {
+                    continue;
+                }
                 let window = (tokens * percent / 100).max(300);
                 let policy = format!(
-                    "[[policy]]\nwindow = {window}\nreserve = 64\nmin_gain = {{ tokens = 0 }}\n{toml}\n"
+                    "[[policy]]\nwindow = {window}\nreserve = 64\nmin_gain = {{ tokens = 0 }}\n\
+                    {toml}\n"
                 );
                 let print = played(std::slice::from_ref(&body), &policy, ladder == "summarize");
                 found.insert(format!("{name} {ladder} {percent}"), print);
             }
         }
     }
-    compare("fingerprints.txt", &found, true);
+    compare("fingerprints.txt", &found, long());
+}
+
+/// Which conversations of a file are played under the default ladder, and which under all of them:
+/// those on record, or the shortest one of each.
+fn chosen(conversations: &[Vec<String>]) -> (Vec<usize>, Vec<usize>) {
+    if long() {
+        return ((0..conversations.len().min(12)).collect(), vec![0, 1]);
+    }
+    let size = |at: &usize| conversations[*at].iter().map(String::len).sum::<usize>();
+    let shortest_of = |first: usize| (0..conversations.len().min(first)).min_by_key(size);
+    (
+        shortest_of(12).into_iter().collect(),
+        shortest_of(2).into_iter().collect(),
+    )
 }
 
 #[test]
 fn what_is_sent_for_real_conversations_is_what_was_sent() {
-    // All that is on record takes minutes: `BALER_LONG=1` plays it.
-    let (most, most_alone) = if std::env::var_os("BALER_LONG").is_some() {
-        (12, 2)
-    } else {
-        (2, 1)
-    };
     let mut found = BTreeMap::new();
     for name in [
         "airline-agent.jsonl",
@@ -183,22 +211,17 @@ fn what_is_sent_for_real_conversations_is_what_was_sent() {
         let Some(conversations) = conversations(name) else {
             return;
         };
-        for (at, messages) in conversations.iter().enumerate().take(most) {
-            let points = request_points(messages);
-            // Long ones are played by every tenth request and the last.
-            let step = if points.len() > 60 { 10 } else { 1 };
-            let bodies: Vec<String> = points
-                .iter()
-                .rev()
-                .step_by(step)
-                .rev()
-                .map(|length| body(&messages[..*length]))
-                .collect();
-            for (ladder, toml) in LADDERS
-                .iter()
-                .filter(|(ladder, _)| at < most_alone || *ladder == "default")
-            {
+        let (by_default, by_all) = chosen(&conversations);
+        for (at, messages) in conversations.iter().enumerate() {
+            let played_at = |ladder: &str| {
+                by_all.contains(&at) || by_default.contains(&at) && ladder == "default"
+            };
+            let bodies = bodies(messages);
+            for (ladder, toml) in LADDERS.iter().filter(|(ladder, _)| played_at(ladder)) {
                 for window in [4_096, 8_192, 32_768] {
+                    if !long() && !is_quick(ladder, window, 8_192) {
+                        continue;
+                    }
                     let policy = format!("[[policy]]\nwindow = {window}\n{toml}\n");
                     found.insert(
                         format!("{name} {at} {ladder} {window}"),
@@ -208,5 +231,13 @@ fn what_is_sent_for_real_conversations_is_what_was_sent() {
             }
         }
     }
-    compare("fingerprints-traces.txt", &found, false);
+    compare("fingerprints-traces.txt", &found, long());
+}
+
+/// The requests of a conversation; of long ones every tenth and the last.
+fn bodies(messages: &[String]) -> Vec<String> {
+    let points = request_points(messages);
+    let step = if points.len() > 60 { 10 } else { 1 };
+    let chosen = points.iter().rev().step_by(step).rev();
+    chosen.map(|length| body(&messages[..*length])).collect()
 }

@@ -1,4 +1,5 @@
-//! The ladder end to end: steps that ask a service, triggers as expressions, a cold cache, and what tells of it all.
+//! The ladder end to end: steps that ask a service, triggers as expressions, a cold cache, and what
+//! tells of it all.
 
 use std::process::Stdio;
 use std::sync::Arc;
@@ -16,11 +17,13 @@ use crate::support::messages_of;
 use crate::support::request;
 use crate::support::within;
 
-const SMALL: &str = "[[policy]]\nname = \"small\"\nwindow = 4000\nreserve = 1000\nkeep = { tokens = 0, exchanges = 2 }\n";
+const SMALL: &str = "[[policy]]\nname = \"small\"\nwindow = 4000\nreserve = 1000\n\
+    keep = { tokens = 0, exchanges = 2 }\n";
 
 fn with_webhook(address: std::net::SocketAddr, options: &str) -> String {
     format!(
-        "{SMALL}ladder = [{{ webhook = {{ url = \"http://{address}/compact\"{options} }} }}, \"token_budget\"]\n"
+        "{SMALL}ladder = [{{ webhook = {{ url = \"http://{address}/compact\"{options} }} }}, \
+        \"token_budget\"]\n"
     )
 }
 
@@ -246,7 +249,8 @@ async fn a_cold_prompt_cache_lowers_the_trigger() {
 async fn a_compaction_that_does_not_pay_waits_until_it_must() {
     let (upstream, _) = Upstream::agreeable().await;
     let mut all = agent(14, 200);
-    // Cached tokens at a tenth of the price: a conversation of 13 requests is too young for a rewrite.
+    // Cached tokens at a tenth of the price: a conversation of 13 requests is too young for a
+    // rewrite.
     let toml = format!("{SMALL}prices = {{ cache_read = 0.02, cache_write = 1.0 }}\n");
     let baler = Baler::start(&toml, upstream).await;
     assert_eq!(baler.chat(&request(&all[..28])).await.action(), "none");

@@ -1,4 +1,5 @@
-//! The integration tests: Baler in process on ports of its own, real sockets at both ends, a module a behaviour.
+//! The integration tests: Baler in process on ports of its own, real sockets at both ends, a module
+//! a behaviour.
 
 #![allow(
     clippy::expect_used,
@@ -17,10 +18,12 @@
 mod support;
 
 mod admin;
+mod architecture;
 mod cli;
 mod compaction;
 mod configuration;
 mod corpus;
+mod costs;
 mod counting;
 mod errors;
 mod examples;
@@ -28,9 +31,11 @@ mod fingerprints;
 mod generated;
 mod invariants;
 mod ladder;
+mod metrics_table;
 mod occupancy;
 mod overflow;
 mod readme;
+mod realistic;
 mod rescue;
 mod strategies;
 mod streaming;

@@ -1,4 +1,5 @@
-//! How Baler learns how full the window is: how the upstream counts, and what it reported across Baler's own compactions.
+//! How Baler learns how full the window is: how the upstream counts, and what it reported across
+//! Baler's own compactions.
 
 use serde_json::json;
 
@@ -31,7 +32,11 @@ fn counted(body: &[u8]) -> u64 {
 async fn thorough() -> (std::net::SocketAddr, crate::support::Log) {
     Upstream::automatic(|body| {
         let usage = json!({"prompt_tokens": counted(body) * 3 / 2, "completion_tokens": 1});
-        json_answer(&json!({"choices": [{"message": {"role": "assistant", "content": "ok"}}], "usage": usage}).to_string())
+        json_answer(
+            &json!({"choices": [{"message": {"role": "assistant", "content": "ok"}}],
+            "usage": usage})
+            .to_string(),
+        )
     })
     .await
 }
@@ -167,7 +172,8 @@ async fn what_is_unknown_teaches_nothing() {
 async fn tools_are_part_of_the_estimate() {
     let (upstream, log) = Upstream::agreeable().await;
     let baler = Baler::start(POLICY, upstream).await;
-    let tools = json!([{"type": "function", "function": {"name": "f", "description": "words ".repeat(400), "parameters": {"type": "object"}}}]);
+    let tools = json!([{"type": "function", "function": {"name": "f",
+        "description": "words ".repeat(400), "parameters": {"type": "object"}}}]);
     let body = request(&agent(3, 100)).replace("\"x\":1e2", &format!("\"tools\":{tools}"));
     let answer = baler.chat(&body).await;
     assert!(estimate(&answer) > counted(request(&agent(3, 100)).as_bytes()) + 400);
@@ -179,7 +185,11 @@ async fn tools_are_part_of_the_estimate() {
 async fn cutting(window: u64) -> std::net::SocketAddr {
     let answer = move |body: &[u8]| {
         let usage = json!({"prompt_tokens": counted(body).min(window), "completion_tokens": 1});
-        json_answer(&json!({"choices": [{"message": {"role": "assistant", "content": "ok"}}], "usage": usage}).to_string())
+        json_answer(
+            &json!({"choices": [{"message": {"role": "assistant", "content": "ok"}}],
+            "usage": usage})
+            .to_string(),
+        )
     };
     Upstream::automatic(answer).await.0
 }
@@ -219,7 +229,9 @@ async fn a_prompt_that_was_cut_without_a_word_is_told_and_teaches_nothing() {
 #[tokio::test]
 async fn a_header_that_tells_of_a_cut_prompt_is_not_handed_to_the_client() {
     let (address, _) = Upstream::automatic(|_| {
-        "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nx-prompt-tokens: 900\r\ncontent-length: 2\r\n\r\n{}".to_owned()
+        "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nx-prompt-tokens: 900\r\n\
+        content-length: 2\r\n\r\n{}"
+            .to_owned()
     })
     .await;
     let baler = Baler::start("[[policy]]\nname = \"p\"\nwindow = 100000\n", address).await;
@@ -240,12 +252,16 @@ async fn a_header_that_tells_of_a_cut_prompt_is_not_handed_to_the_client() {
 
 #[tokio::test]
 async fn what_vendors_count_otherwise_is_no_cut_prompt() {
-    // Llama's images are one token each, schemas for constrained decoding and the reasoning of earlier turns are none.
+    // Llama's images are one token each, schemas for constrained decoding and the reasoning of
+    // earlier turns are none.
     let image = json!({"type": "image_url", "image_url": {"url": "https://example.org/a.png"}});
     let images = json!([{"role": "user", "content": vec![image; 9]}]);
-    let thoughts = json!([{"role": "user", "content": "Why?"}, {"role": "assistant", "content": "So.", "reasoning_content": "because ".repeat(3_000)}, {"role": "user", "content": "Oh."}]);
+    let thoughts = json!([{"role": "user", "content": "Why?"}, {"role": "assistant",
+        "content": "So.", "reasoning_content": "because ".repeat(3_000)}, {"role": "user",
+        "content": "Oh."}]);
     let question = json!([{"role": "user", "content": "Who?"}]);
-    let format = json!({"type": "json_schema", "json_schema": {"name": "n", "schema": {"type": "object", "description": "words ".repeat(3_000)}}});
+    let format = json!({"type": "json_schema", "json_schema": {"name": "n",
+        "schema": {"type": "object", "description": "words ".repeat(3_000)}}});
     let (upstream, _) =
         Upstream::automatic(|_| json_answer("{\"usage\":{\"prompt_tokens\":50}}")).await;
     let baler = Baler::start("[[policy]]\nname = \"p\"\nwindow = 100000\n", upstream).await;

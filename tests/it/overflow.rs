@@ -1,4 +1,5 @@
-//! What upstreams say about requests that are too long, as it was recorded, and what sounds like it.
+//! What upstreams say about requests that are too long, as it was recorded, and what sounds like
+//! it.
 
 use baler::core::wire::overflow::{Kind, Overflow, Prompt, in_answer, in_event};
 use proptest::prelude::*;
@@ -97,7 +98,8 @@ fn an_event_of_a_stream_tells_the_same() {
         {
             continue;
         }
-        // Some envelopes do not say of themselves that they are errors; they do not occur in streams.
+        // Some envelopes do not say of themselves that they are errors; they do not occur in
+        // streams.
         let says_error = row
             .body
             .get("error")
@@ -175,38 +177,6 @@ fn case_does_not_matter() {
 }
 
 #[test]
-fn hostile_answers_take_linear_time() {
-    for unit in [
-        "7",
-        "7,",
-        "{",
-        "{}",
-        "{\\\"message\\\":1}",
-        "prompt is too long ",
-        "context length ",
-        "exceeds ",
-        "[",
-        "a: ",
-        "漢",
-    ] {
-        let text = unit.repeat(65_536 / unit.len());
-        for body in [
-            text.clone(),
-            format!(r#"{{"error":{{"message":"{text}"}}}}"#),
-            format!(r#"{{"error":[{}""]}}"#, r#""","#.repeat(20_000)),
-        ] {
-            let started = std::time::Instant::now();
-            let _ = (in_answer(400, body.as_bytes()), in_event(body.as_bytes()));
-            assert!(
-                started.elapsed() < std::time::Duration::from_secs(2),
-                "{unit}: {:?}",
-                started.elapsed()
-            );
-        }
-    }
-}
-
-#[test]
 fn envelopes_within_envelopes_end_somewhere() {
     let message =
         r#"{"error":{"message":"prompt is too long: 213462 tokens > 200000 maximum"}}"#.to_owned();
@@ -231,7 +201,8 @@ fn envelopes_within_envelopes_end_somewhere() {
 
 proptest! {
     #[test]
-    fn any_bytes_are_no_reason_to_panic(status in 100u16..=599, body in proptest::collection::vec(any::<u8>(), 0..400)) {
+    fn any_bytes_are_no_reason_to_panic(status in 100u16..=599,
+        body in proptest::collection::vec(any::<u8>(), 0..400)) {
         let _ = in_answer(status, &body);
         let _ = in_event(&body);
     }
@@ -251,7 +222,8 @@ proptest! {
         body.replace_range(start..end, &piece);
         let _ = in_event(body.as_bytes());
         if let Some(overflow) = in_answer(status, body.as_bytes()) {
-            prop_assert!(overflow.window.is_none_or(|window| (1_000..=20_000_000).contains(&window)));
+            let plausible = |window| (1_000..=20_000_000).contains(&window);
+            prop_assert!(overflow.window.is_none_or(plausible));
             prop_assert!(overflow.window.is_some() || !overflow.input_only);
             prop_assert!(overflow.prompt.is_none_or(|prompt| prompt.tokens > 0));
         }

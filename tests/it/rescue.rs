@@ -1,4 +1,5 @@
-//! What the upstream refuses as too long is made smaller and sent once more, before the client saw anything.
+//! What the upstream refuses as too long is made smaller and sent once more, before the client saw
+//! anything.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -27,9 +28,13 @@ fn answer(status: &str, kind: &str, body: &str) -> String {
 /// What vLLM says of a window of 4,096 tokens.
 fn too_long(prompt: u64) -> String {
     let said = format!(
-        "This model's maximum context length is 4096 tokens. However, you requested {prompt} tokens ({prompt} in the messages, 0 in the completion). Please reduce the length of the messages or completion."
+        "This model's maximum context length is 4096 tokens. However, you requested {prompt} \
+        tokens ({prompt} in the messages, 0 in the completion). Please reduce the length of the \
+        messages or completion."
     );
-    let body = json!({"object": "error", "message": said, "type": "BadRequestError", "param": null, "code": 400}).to_string();
+    let body = json!({"object": "error", "message": said, "type": "BadRequestError",
+        "param": null, "code": 400})
+    .to_string();
     answer("400 Bad Request", "application/json", &body)
 }
 
@@ -46,7 +51,9 @@ async fn small_window() -> (std::net::SocketAddr, crate::support::Log) {
             too_long(tokens)
         } else {
             json_answer(
-                &json!({"choices": [{"message": {"role": "assistant", "content": "ok"}}], "usage": {"prompt_tokens": tokens}}).to_string(),
+                &json!({"choices": [{"message": {"role": "assistant", "content": "ok"}}],
+                    "usage": {"prompt_tokens": tokens}})
+                .to_string(),
             )
         }
     })
@@ -142,11 +149,19 @@ async fn the_window_is_remembered_and_the_next_turns_never_overflow() {
 async fn an_error_that_is_the_first_event_of_a_stream_is_rescued_too() {
     let (upstream, log) = Upstream::automatic(|body| {
         let event = if roughly(body) > 4_096 {
-            r#"{"error":{"message":"request (6000 tokens) exceeds the available context size (4096 tokens), try increasing it","type":"exceed_context_size_error","n_prompt_tokens":6000,"n_ctx":4096,"code":400}}"#
+            concat!(
+                r#"{"error":{"message":"request (6000 tokens) exceeds the available context size "#,
+                r#"(4096 tokens), try increasing it","type":"exceed_context_size_error","#,
+                r#""n_prompt_tokens":6000,"n_ctx":4096,"code":400}}"#,
+            )
         } else {
             r#"{"choices":[{"delta":{"content":"fine"}}]}"#
         };
-        answer("200 OK", "text/event-stream", &format!("data: {event}\n\ndata: [DONE]\n\n"))
+        answer(
+            "200 OK",
+            "text/event-stream",
+            &format!("data: {event}\n\ndata: [DONE]\n\n"),
+        )
     })
     .await;
     let baler = Baler::start(POLICY, upstream).await;
@@ -161,7 +176,11 @@ async fn an_error_that_is_the_first_event_of_a_stream_is_rescued_too() {
 
 #[tokio::test]
 async fn other_errors_pass_untouched_and_are_not_tried_again() {
-    let limited = r#"{"error":{"message":"Rate limit reached: request too large for gpt-4o on tokens per min (TPM): Limit 30000, Requested 41000.","type":"tokens","code":"rate_limit_exceeded"}}"#;
+    let limited = concat!(
+        r#"{"error":{"message":"Rate limit reached: request too large for gpt-4o on tokens per "#,
+        r#"min (TPM): Limit 30000, Requested 41000.","type":"tokens","#,
+        r#""code":"rate_limit_exceeded"}}"#,
+    );
     for (status, body) in [
         ("429 Too Many Requests", limited),
         (
@@ -170,7 +189,10 @@ async fn other_errors_pass_untouched_and_are_not_tried_again() {
         ),
         (
             "400 Bad Request",
-            r#"{"error":{"message":"Invalid schema for function 'x'","code":"invalid_function_parameters"}}"#,
+            concat!(
+                r#"{"error":{"message":"Invalid schema for function 'x'","#,
+                r#""code":"invalid_function_parameters"}}"#,
+            ),
         ),
         ("500 Internal Server Error", "<html>broken</html>"),
     ] {
@@ -268,7 +290,15 @@ async fn observing_and_opting_out_leave_the_upstreams_error_alone() {
 async fn an_overflow_without_any_figure_is_rescued_by_halving_what_was_sent() {
     let (upstream, log) = Upstream::automatic(|body| {
         if roughly(body) > 4_096 {
-            answer("400 Bad Request", "application/json", r#"{"error":{"message":"Please reduce the length of the messages or completion.","type":"invalid_request_error","code":"context_length_exceeded"}}"#)
+            answer(
+                "400 Bad Request",
+                "application/json",
+                concat!(
+                    r#"{"error":{"message":"Please reduce the length of the messages or "#,
+                    r#"completion.","type":"invalid_request_error","#,
+                    r#""code":"context_length_exceeded"}}"#,
+                ),
+            )
         } else {
             json_answer(r#"{"choices":[{"message":{"role":"assistant","content":"ok"}}]}"#)
         }
@@ -294,10 +324,18 @@ async fn a_reply_that_asks_for_too_much_gets_a_lower_limit_where_the_policy_says
             .unwrap();
         (asked + 1_000 > 4_096).then(|| {
             let said = format!(
-                "This model's maximum context length is 4096 tokens. However, you requested {} tokens (1000 in the messages, {asked} in the completion). Please reduce the length of the messages or completion.",
+                "This model's maximum context length is 4096 tokens. However, you requested {} \
+                tokens (1000 in the messages, {asked} in the completion). Please reduce the \
+                length of the messages or completion.",
                 1_000 + asked
             );
-            answer("400 Bad Request", "application/json", &json!({"error": {"message": said, "code": "context_length_exceeded"}}).to_string())
+            answer(
+                "400 Bad Request",
+                "application/json",
+                &json!({"error": {"message": said,
+                "code": "context_length_exceeded"}})
+                .to_string(),
+            )
         })
     };
     let body = |limit: u64| {

@@ -16,8 +16,8 @@ use crate::support::message;
 use crate::support::request;
 use crate::support::within;
 
-/// An upstream that speaks TLS with a certificate of its own; returns its port, the certificate's file, and the
-/// connections that were made.
+/// An upstream that speaks TLS with a certificate of its own; returns its port, the certificate's
+/// file, and the connections that were made.
 async fn secure_upstream(http2: bool) -> (u16, tempfile::NamedTempFile, Arc<AtomicUsize>) {
     let certified = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
     let file = tempfile::NamedTempFile::new().unwrap();

@@ -31,7 +31,9 @@ async fn every_method_path_query_header_and_body_passes() {
             format!("Content-Length: {}\r\n", body.len())
         };
         let head = format!(
-            "{method} {target} HTTP/1.1\r\nHost: app.example\r\nAuthorization: Bearer sk-123\r\nX-Mixed-Case: a  b\tc\r\nX-Twice: 1\r\nX-Twice: 2\r\nx-latin: caf\u{e9}\r\nX-Empty:\r\n{length}Connection: close\r\n\r\n"
+            "{method} {target} HTTP/1.1\r\nHost: app.example\r\nAuthorization: Bearer sk-123\r\n\
+            X-Mixed-Case: a  b\tc\r\nX-Twice: 1\r\nX-Twice: 2\r\nx-latin: caf\u{e9}\r\n\
+            X-Empty:\r\n{length}Connection: close\r\n\r\n"
         );
         let client = Client::send(baler.data, &head, body.as_bytes()).await;
         let mut got = within(upstream.next()).await;
@@ -58,7 +60,12 @@ async fn every_method_path_query_header_and_body_passes() {
         expected.sort_unstable();
         assert_eq!(rest, expected, "{method}");
 
-        got.send("HTTP/1.1 299 Fine Then\r\nConnection: close\r\nX-Up: A\r\nx-request-id: req_1\r\nSet-Cookie: a=1\r\nSet-Cookie: b=2\r\nContent-Length: 3\r\n\r\n\0\x01z").await;
+        got.send(
+            "HTTP/1.1 299 Fine Then\r\nConnection: close\r\nX-Up: A\r\n\
+            x-request-id: req_1\r\nSet-Cookie: a=1\r\nSet-Cookie: b=2\r\nContent-Length: 3\r\n\r\n\
+            \0\x01z",
+        )
+        .await;
         let answer = within(client.answer()).await;
         assert_eq!(answer.status, 299);
         assert_eq!(answer.body, b"\0\x01z");
@@ -90,7 +97,9 @@ async fn every_method_path_query_header_and_body_passes() {
 async fn hop_by_hop_headers_stay_on_their_hop_both_ways() {
     let upstream = Upstream::start().await;
     let baler = Baler::start("", upstream.address).await;
-    let head = "GET /v1/models HTTP/1.1\r\nhost: x\r\nconnection: close, X-Secret-Hop\r\nx-secret-hop: 1\r\nte: trailers\r\nkeep-alive: timeout=5\r\nproxy-authorization: Basic eA==\r\nupgrade: websocket\r\nx-stays: 1\r\n\r\n";
+    let head = "GET /v1/models HTTP/1.1\r\nhost: x\r\nconnection: close, X-Secret-Hop\r\n\
+        x-secret-hop: 1\r\nte: trailers\r\nkeep-alive: timeout=5\r\n\
+        proxy-authorization: Basic eA==\r\nupgrade: websocket\r\nx-stays: 1\r\n\r\n";
     let client = Client::send(baler.data, head, b"").await;
     let mut got = within(upstream.next()).await;
     let lines: Vec<String> = got
@@ -105,7 +114,11 @@ async fn hop_by_hop_headers_stay_on_their_hop_both_ways() {
             .collect::<Vec<_>>(),
         ["x-stays: 1"]
     );
-    got.send("HTTP/1.1 200 OK\r\nconnection: X-Down\r\nx-down: 1\r\nkeep-alive: timeout=9\r\nx-too: 1\r\ncontent-length: 0\r\n\r\n").await;
+    got.send(
+        "HTTP/1.1 200 OK\r\nconnection: X-Down\r\nx-down: 1\r\nkeep-alive: timeout=9\r\n\
+        x-too: 1\r\ncontent-length: 0\r\n\r\n",
+    )
+    .await;
     let answer = within(client.answer()).await;
     assert_eq!(answer.headers("x-down"), Vec::<&str>::new());
     assert_eq!(answer.headers("keep-alive"), Vec::<&str>::new());
@@ -116,9 +129,12 @@ async fn hop_by_hop_headers_stay_on_their_hop_both_ways() {
 async fn a_chat_with_nothing_to_do_is_forwarded_byte_for_byte_and_explained() {
     let upstream = Upstream::start().await;
     let baler = Baler::start("", upstream.address).await;
-    let body = "{ \"messages\" : [ {\"role\":\"user\",\"content\":\"h\\u00e9\",\"k\":1e3,\"k\":2} ],\n\t\"model\":\"gpt-4o\", \"big\":123456789012345678901234567890 }\n";
+    let body = "{ \"messages\" : [ {\"role\":\"user\",\"content\":\"h\\u00e9\",\"k\":1e3,\"k\":2} \
+        ],\n\t\"model\":\"gpt-4o\", \"big\":123456789012345678901234567890 }\n";
     let head = format!(
-        "POST /v1/chat/completions?api-version=1 HTTP/1.1\r\nhost: x\r\nx-baler-request-id: my-id.1\r\nx-baler-mode: nonsense\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
+        "POST /v1/chat/completions?api-version=1 HTTP/1.1\r\nhost: x\r\n\
+        x-baler-request-id: my-id.1\r\nx-baler-mode: nonsense\r\ncontent-length: {}\r\n\
+        connection: close\r\n\r\n",
         body.len()
     );
     let client = Client::send(baler.data, &head, body.as_bytes()).await;
@@ -133,7 +149,11 @@ async fn a_chat_with_nothing_to_do_is_forwarded_byte_for_byte_and_explained() {
         "what speaks to Baler goes no further: {}",
         got.head
     );
-    got.send("HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nserver-timing: up;dur=1\r\ncontent-length: 2\r\n\r\n{}").await;
+    got.send(
+        "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nserver-timing: up;dur=1\r\n\
+        content-length: 2\r\n\r\n{}",
+    )
+    .await;
     let answer = within(client.answer()).await;
     assert_eq!(answer.header("x-baler-action"), "none");
     assert_eq!(answer.header("x-baler-policy"), "default");
@@ -174,7 +194,7 @@ async fn what_is_no_plain_chat_is_forwarded_as_it_is() {
         format!("{{\"messages\":[{{\"role\":\"user\",\"content\":\"{padding}\"}}]}} trailing"),
         format!("{}{}", "[".repeat(100_000), padding),
         format!(
-            "{{\"messages\":[{{\"role\":\"tool\",\"tool_call_id\":\"lost\",\"content\":\"{padding}\"}}]}}"
+            r#"{{"messages":[{{"role":"tool","tool_call_id":"lost","content":"{padding}"}}]}}"#
         ),
         format!(
             "{{\"messages\":[{{\"role\":\"user\",\"content\":\"{padding}\",\"deep\":{}{}}}]}}",
@@ -206,7 +226,8 @@ async fn what_is_no_plain_chat_is_forwarded_as_it_is() {
             .collect::<Vec<_>>()
     );
     // Not UTF-8 either.
-    let head = "POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-length: 4\r\nconnection: close\r\n\r\n";
+    let head = "POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-length: 4\r\n\
+        connection: close\r\n\r\n";
     let answer = within(async {
         Client::send(baler.data, head, b"\xff\xfe{}")
             .await
@@ -232,11 +253,16 @@ async fn what_is_no_plain_chat_is_forwarded_as_it_is() {
 async fn chunked_bodies_and_heads_without_bodies_keep_their_meaning() {
     let upstream = Upstream::start().await;
     let baler = Baler::start("", upstream.address).await;
-    let head = "POST /v1/audio HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\nconnection: close\r\n\r\n";
+    let head = "POST /v1/audio HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\
+        connection: close\r\n\r\n";
     let client = Client::send(baler.data, head, b"3\r\nabc\r\n4\r\ndefg\r\n0\r\n\r\n").await;
     let mut got = within(upstream.next()).await;
     assert_eq!(got.body, b"abcdefg");
-    got.send("HTTP/1.1 200 OK\r\nconnection: close\r\ntransfer-encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\n").await;
+    got.send(
+        "HTTP/1.1 200 OK\r\nconnection: close\r\ntransfer-encoding: chunked\r\n\r\n2\r\n\
+        hi\r\n0\r\n\r\n",
+    )
+    .await;
     let answer = within(client.answer()).await;
     assert_eq!(answer.body, b"hi");
 
@@ -276,7 +302,9 @@ async fn chunked_bodies_and_heads_without_bodies_keep_their_meaning() {
 async fn no_header_and_no_target_chooses_a_host() {
     let (address, log) = Upstream::agreeable().await;
     let baler = Baler::start("", address).await;
-    let head = "GET http://evil.example/v1/models HTTP/1.1\r\nhost: evil.example\r\nx-forwarded-host: evil.example\r\nx-baler-upstream: http://evil.example\r\nconnection: close\r\n\r\n";
+    let head = "GET http://evil.example/v1/models HTTP/1.1\r\nhost: evil.example\r\n\
+        x-forwarded-host: evil.example\r\nx-baler-upstream: http://evil.example\r\n\
+        connection: close\r\n\r\n";
     let answer = within(async { Client::send(baler.data, head, b"").await.answer().await }).await;
     assert_eq!(answer.status, 200);
     assert!(
@@ -285,10 +313,15 @@ async fn no_header_and_no_target_chooses_a_host() {
             .starts_with("GET /v1/models HTTP/1.1\r\n")
     );
     let answer = within(async {
-        Client::send(baler.data, "CONNECT evil.example:443 HTTP/1.1\r\nhost: evil.example:443\r\nconnection: close\r\n\r\n", b"")
-            .await
-            .answer()
-            .await
+        Client::send(
+            baler.data,
+            "CONNECT evil.example:443 HTTP/1.1\r\nhost: evil.example:443\r\n\
+            connection: close\r\n\r\n",
+            b"",
+        )
+        .await
+        .answer()
+        .await
     })
     .await;
     assert_eq!(

@@ -1,4 +1,5 @@
-//! How usage is learned: from headers, from compressed bodies, from what a client brings along, and by asking for it.
+//! How usage is learned: from headers, from compressed bodies, from what a client brings along, and
+//! by asking for it.
 
 use std::io::Write;
 use std::net::SocketAddr;
@@ -24,12 +25,14 @@ const POLICY: &str = "[[policy]]\nname = \"small\"\nwindow = 4000\nreserve = 100
 /// An answer with more headers and a body that says this.
 fn answer(status: &str, headers: &str, body: &str) -> String {
     format!(
-        "HTTP/1.1 {status}\r\ncontent-type: application/json\r\n{headers}content-length: {}\r\n\r\n{body}",
+        "HTTP/1.1 {status}\r\ncontent-type: application/json\r\n{headers}content-length: {}\r\n\
+        \r\n{body}",
         body.len()
     )
 }
 
-/// Asks once, waits until the request is written down, and says how many prompt tokens were learned.
+/// Asks once, waits until the request is written down, and says how many prompt tokens were
+/// learned.
 async fn learned(address: SocketAddr, toml: &str) -> f64 {
     let baler = Baler::start(toml, address).await;
     let answer = baler.chat(&request(&[message("user", "hi")])).await;
@@ -274,7 +277,8 @@ async fn forged_and_broken_usage_harms_nothing() {
     );
 }
 
-/// A chat request with `fields` in front, asked with more header lines; the answer comes in pieces, chunked.
+/// A chat request with `fields` in front, asked with more header lines; the answer comes in pieces,
+/// chunked.
 async fn stream(
     baler: &Baler,
     upstream: &Upstream,
@@ -284,7 +288,11 @@ async fn stream(
 ) -> (Answer, String, Vec<u8>) {
     let answering = Box::pin(async {
         let mut got = upstream.next().await;
-        got.send("HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\nconnection: close\r\n\r\n").await;
+        got.send(
+            "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\
+            transfer-encoding: chunked\r\nconnection: close\r\n\r\n",
+        )
+        .await;
         for piece in pieces {
             got.send(&format!("{:x}\r\n", piece.len())).await;
             got.stream.write_all(piece).await.unwrap();
@@ -306,8 +314,14 @@ const INJECT: &str =
 fn events(end: &str) -> [String; 2] {
     let asked = [
         r#"data: {"id":"1","choices":[{"index":0,"delta":{"role":"assistant"}}],"usage":null}"#,
-        r#"data: {"id":"1","choices":[{"index":0,"delta":{"content":"é \"usage\":null"}}],"usage":null,"obfuscation":"x"}"#,
-        r#"data: {"id":"1","choices":[{"index":0,"delta":{},"finish_reason":"stop"}],"usage":null}"#,
+        concat!(
+            r#"data: {"id":"1","choices":[{"index":0,"delta":{"content":"é \"usage\":null"}}],"#,
+            r#""usage":null,"obfuscation":"x"}"#,
+        ),
+        concat!(
+            r#"data: {"id":"1","choices":[{"index":0,"delta":{},"finish_reason":"stop"}],"#,
+            r#""usage":null}"#,
+        ),
         r#"data: {"id":"1","choices":[],"usage":{"prompt_tokens":77,"completion_tokens":3}}"#,
         "data: [DONE]",
     ]
@@ -328,7 +342,10 @@ async fn usage_is_asked_for_and_taken_out_again() {
     let upstream = Upstream::start().await;
     let baler = Baler::start(INJECT, upstream.address).await;
     let plain = r#"{"model":"m","stream":true,"messages":[{"role":"user","content":"hi"}] }"#;
-    let with_options = r#"{"stream_options":{"include_obfuscation":false},"model":"m","stream":true,"messages":[{"role":"user","content":"hi"}]}"#;
+    let with_options = concat!(
+        r#"{"stream_options":{"include_obfuscation":false},"model":"m","stream":true,"#,
+        r#""messages":[{"role":"user","content":"hi"}]}"#,
+    );
     let long =
         request(&agent(30, 200)).replacen('{', "{\"stream_options\": null,\"stream\":true,", 1);
     let mut asked = 0.0;
@@ -415,7 +432,10 @@ async fn a_complete_event_does_not_wait_for_the_next() {
 async fn who_asked_or_is_not_to_be_touched_gets_everything() {
     let upstream = Upstream::start().await;
     let body = r#"{"stream":true,"messages":[{"role":"user","content":"hi"}]}"#;
-    let asking = r#"{"stream":true,"stream_options":{"include_usage":true},"messages":[{"role":"user","content":"hi"}]}"#;
+    let asking = concat!(
+        r#"{"stream":true,"stream_options":{"include_usage":true},"messages":[{"role":"user","#,
+        r#""content":"hi"}]}"#,
+    );
     let unstreamed = r#"{"stream":false,"messages":[{"role":"user","content":"hi"}]}"#;
     let observing = format!("{INJECT}mode = \"observe\"\n");
     for (toml, body, headers) in [
@@ -464,7 +484,9 @@ async fn an_upstream_that_does_as_it_likes_passes_as_it_is() {
 #[tokio::test]
 async fn usage_in_compressed_answers_is_read_and_the_bytes_stay() {
     let json = br#"{"choices":[],"usage":{"prompt_tokens":77}}"#.to_vec();
-    let events = b"data: {\"choices\":[]}\n\ndata: {\"choices\":[],\"usage\":{\"prompt_tokens\":77}}\n\ndata: [DONE]\n\n".to_vec();
+    let events = b"data: {\"choices\":[]}\n\ndata: \
+        {\"choices\":[],\"usage\":{\"prompt_tokens\":77}}\n\ndata: [DONE]\n\n"
+        .to_vec();
     let gzip = |text: &[u8]| {
         let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
         encoder.write_all(text).unwrap();
@@ -500,7 +522,8 @@ async fn usage_in_compressed_answers_is_read_and_the_bytes_stay() {
         let answering = Box::pin(async {
             let mut got = upstream.next().await;
             let head = format!(
-                "HTTP/1.1 200 OK\r\ncontent-type: {kind}\r\ncontent-encoding: {encoding}\r\ncontent-length: {}\r\n\r\n",
+                "HTTP/1.1 200 OK\r\ncontent-type: {kind}\r\ncontent-encoding: {encoding}\r\n\
+                content-length: {}\r\n\r\n",
                 body.len()
             );
             got.send(&head).await;

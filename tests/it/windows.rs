@@ -2,6 +2,7 @@
 
 use std::process::Stdio;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
 use tokio::process::Command;
@@ -12,10 +13,16 @@ use crate::support::Upstream;
 use crate::support::json_answer;
 use crate::support::message;
 use crate::support::request;
+use crate::support::until;
 use crate::support::within;
 
 const ON: &str = "[upstream]\ndiscover_windows = true\n";
-const LIST: &str = r#"{"object":"list","data":[{"id":"test-model","max_model_len":40000},{"id":"gpt-4o","max_model_len":30000}]}"#;
+const LIST: &str = concat!(
+    r#"{"object":"list","data":[{"id":"test-model","max_model_len":40000},{"id":"gpt-4o","#,
+    r#""max_model_len":30000}]}"#,
+);
+/// Time that Baler grants the upstream for a list of its models.
+const CALL_GIVEN_UP_AFTER: Duration = Duration::from_secs(10);
 const ANSWERED: &str = "baler_discovery_total{outcome=\"answered\"}";
 
 fn chat_answer() -> String {
@@ -100,7 +107,8 @@ async fn window_with(baler: &Baler, model: &str, headers: &str) -> u64 {
 #[tokio::test]
 async fn the_policys_number_then_the_upstreams_then_the_tables_then_the_default() {
     let (address, calls) = listing().await;
-    let policies = "[[policy]]\nname = \"fixed\"\nmodels = [\"fixed-*\", \"gpt-4o\"]\nheaders = { x-fixed = \"*\" }\nwindow = 5000\n\
+    let policies = "[[policy]]\nname = \"fixed\"\nmodels = [\"fixed-*\", \"gpt-4o\"]\n\
+        headers = { x-fixed = \"*\" }\nwindow = 5000\n\
                     [[policy]]\nname = \"auto\"\ndefault_window = 7000\n";
     let baler = Baler::start(&format!("{ON}{policies}"), address).await;
     let fixed = "x-fixed: 1\r\n";
@@ -138,7 +146,8 @@ async fn the_policys_number_then_the_upstreams_then_the_tables_then_the_default(
     assert_eq!(calls.lock().unwrap().len(), 1);
 }
 
-/// The window is not only shown: a conversation that the table's would hold is compacted in the discovered one.
+/// The window is not only shown: a conversation that the table's would hold is compacted in the
+/// discovered one.
 #[tokio::test]
 async fn a_discovered_window_decides() {
     let (address, _) = upstream(Models::Answer(json_answer(
@@ -159,7 +168,10 @@ async fn a_discovered_window_decides() {
 
 #[tokio::test]
 async fn a_llama_cpp_server_with_one_model_is_believed_whatever_clients_call_it() {
-    let list = r#"{"data":[{"id":"smollm2.gguf","owned_by":"llamacpp","meta":{"n_ctx":512,"n_ctx_train":8192}}]}"#;
+    let list = concat!(
+        r#"{"data":[{"id":"smollm2.gguf","owned_by":"llamacpp","meta":{"n_ctx":512,"#,
+        r#""n_ctx_train":8192}}]}"#,
+    );
     let (address, _) = upstream(Models::Answer(json_answer(list))).await;
     let baler = Baler::start(ON, address).await;
     window(&baler, "gpt-4o").await;
@@ -216,8 +228,9 @@ async fn nothing_is_asked_unless_it_is_wanted_and_of_use() {
 async fn the_call_carries_the_requests_credentials_and_nothing_else_of_it() {
     let (address, calls) = listing().await;
     let baler = Baler::start(ON, address).await;
-    let headers = "Authorization: Bearer key\r\nOpenAI-Organization: org\r\nCookie: a=1\r\nProxy-Authorization: Basic x\r\nUser-Agent: sdk\r\n\
-                   X-Team: secret\r\nTraceparent: 00-1\r\nAccept-Encoding: gzip\r\nX-Baler-Request-Id: mine\r\n";
+    let headers = "Authorization: Bearer key\r\nOpenAI-Organization: org\r\nCookie: a=1\r\n\
+        Proxy-Authorization: Basic x\r\nUser-Agent: sdk\r\nX-Team: secret\r\n\
+        Traceparent: 00-1\r\nAccept-Encoding: gzip\r\nX-Baler-Request-Id: mine\r\n";
     baler.chat_with(&asks("m"), headers).await;
     baler.metric_reaches(ANSWERED, 1.0).await;
     let calls = calls.lock().unwrap();
@@ -249,12 +262,7 @@ async fn many_requests_at_once_cause_one_call() {
         answers.iter().all(|answer| answer.status == 200),
         "nobody waits for a call that never ends"
     );
-    within(async {
-        while calls.lock().unwrap().is_empty() {
-            tokio::task::yield_now().await
-        }
-    })
-    .await;
+    until(async || !calls.lock().unwrap().is_empty()).await;
     baler.chat(&asks("model-0")).await;
     assert_eq!(calls.lock().unwrap().len(), 1);
 }
@@ -316,19 +324,14 @@ async fn a_call_that_never_ends_does_not_hold_up_the_end_of_baler() {
     let (address, calls) = upstream(Models::Silence).await;
     let mut baler = Baler::start(ON, address).await;
     baler.chat(&asks("m")).await;
-    within(async {
-        while calls.lock().unwrap().is_empty() {
-            tokio::task::yield_now().await
-        }
-    })
-    .await;
-    let asked = std::time::Instant::now();
+    until(async || !calls.lock().unwrap().is_empty()).await;
     baler.stop.cancel();
-    within(&mut baler.running).await.unwrap().unwrap();
-    assert!(
-        asked.elapsed() < std::time::Duration::from_secs(5),
-        "the call itself would take 10 seconds to be given up"
-    );
+    let limit = CALL_GIVEN_UP_AFTER / 2;
+    tokio::time::timeout(limit, &mut baler.running)
+        .await
+        .expect("it ends before the call would be given up")
+        .unwrap()
+        .unwrap();
 }
 
 /// The lines of a Baler that was asked for these models, up to its end.
@@ -382,7 +385,8 @@ async fn log_of(models: &[String], discover: bool) -> Vec<String> {
             message("user", "canary-content")
         );
         let head = format!(
-            "POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nauthorization: canary-key\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
+            "POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nauthorization: canary-key\r\n\
+            content-length: {}\r\nconnection: close\r\n\r\n",
             body.len()
         );
         assert_eq!(
@@ -483,7 +487,8 @@ async fn what_the_upstream_may_still_tell_is_not_called_unknown() {
 #[tokio::test]
 async fn check_says_what_is_known_before_any_request() {
     let file = tempfile::NamedTempFile::new().unwrap();
-    let policies = "[[policy]]\nname = \"a\"\nmodels = [\"gpt-4o\", \"my-model\", \"qwen*\"]\n[[policy]]\nname = \"b\"\nwindow = 5000\n";
+    let policies = "[[policy]]\nname = \"a\"\nmodels = [\"gpt-4o\", \"my-model\", \"qwen*\"]\n\
+        [[policy]]\nname = \"b\"\nwindow = 5000\n";
     let explained = async |toml: &str| {
         std::fs::write(file.path(), toml).unwrap();
         let mut command = Command::new(env!("CARGO_BIN_EXE_baler"));

@@ -264,7 +264,7 @@ mod tests {
     use crate::core::wire::chat::Chat;
 
     /// The lists that a conversation with these calls leads to, by the usual rules.
-    fn told(calls: &[(&str, serde_json::Value)], most: usize) -> String {
+    fn listed(calls: &[(&str, serde_json::Value)], most: usize) -> String {
         let calls: Vec<_> = calls
             .iter()
             .map(|(name, arguments)| {
@@ -274,7 +274,7 @@ mod tests {
             .collect();
         let body = json!({"messages": calls}).to_string();
         let chat = Chat::parse(body.as_bytes()).unwrap();
-        files(&chat.messages, usual_rules()).told(most)
+        files(&chat.messages, usual_rules()).listed(most)
     }
 
     #[test]

@@ -241,7 +241,7 @@ mod tests {
 
     use super::*;
     use crate::core::conversation::{Fingerprint, group};
-    use crate::core::summary::{Recent, Spent, Summary, SummaryRole};
+    use crate::core::summary::{Spent, Summary};
     use crate::core::wire::chat::Chat;
 
     fn summarizer(window: u64) -> SummaryModel<'static> {

@@ -1,4 +1,5 @@
-//! What tests need: a Baler, an upstream that does what it is told, and a client that hides nothing.
+//! What tests need: a Baler, an upstream that does what it is told, and a client that hides
+//! nothing.
 
 mod client;
 mod upstream;
@@ -16,11 +17,34 @@ use tokio_util::sync::CancellationToken;
 pub use client::{Answer, Client};
 pub use upstream::{Log, Received, Upstream, json_answer};
 
+/// Whether everything is to be played that there is, however long it takes: `BALER_LONG=1`.
+pub fn long() -> bool {
+    std::env::var_os("BALER_LONG").is_some()
+}
+
 /// Waits for `event`, but not for ever.
 pub async fn within<F: Future>(event: F) -> F::Output {
     tokio::time::timeout(Duration::from_secs(20), event)
         .await
         .expect("it did not happen in time")
+}
+
+/// Waits until `reached` holds, but not for ever: for states that announce themselves by no event,
+/// such as metrics, probes and sockets of another process.
+pub async fn until(mut reached: impl AsyncFnMut() -> bool) {
+    within(async {
+        let mut looks = tokio::time::interval(Duration::from_millis(5));
+        looks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        while !reached().await {
+            looks.tick().await;
+        }
+    })
+    .await;
+}
+
+/// Waits until nothing listens at `address` any more.
+pub async fn until_closed(address: SocketAddr) {
+    until(async || tokio::net::TcpStream::connect(address).await.is_err()).await;
 }
 
 /// A configuration from TOML, on free ports and one worker.
@@ -51,7 +75,8 @@ pub struct Baler {
 }
 
 impl Baler {
-    /// Starts it in front of `upstream` (host and port; `/v1` is added) and waits until it is ready.
+    /// Starts it in front of `upstream` (host and port; `/v1` is added) and waits until it is
+    /// ready.
     pub async fn start(toml: &str, upstream: SocketAddr) -> Self {
         Self::start_for(toml, &format!("http://{upstream}/v1")).await
     }
@@ -71,7 +96,7 @@ impl Baler {
             stop,
             running,
         };
-        within(async { while baler.probe("/readyz").await.status != 200 {} }).await;
+        until(async || baler.probe("/readyz").await.status == 200).await;
         baler
     }
 
@@ -95,9 +120,15 @@ impl Baler {
             .unwrap_or(0.0)
     }
 
-    /// Waits until a metric has at least this value: what is written when an answer ends is written just after it.
+    /// Waits until a metric has at least this value: what is written when an answer ends is written
+    /// just after it.
     pub async fn metric_reaches(&self, series: &str, least: f64) {
-        within(async { while self.metric(series).await < least {} }).await;
+        until(async || self.metric(series).await >= least).await;
+    }
+
+    /// Waits until a gauge is back at zero.
+    pub async fn metric_ends(&self, series: &str) {
+        until(async || self.metric(series).await <= 0.0).await;
     }
 
     /// A chat request, answered.
@@ -108,7 +139,8 @@ impl Baler {
     /// The same with more header lines, each ending in `\r\n`.
     pub async fn chat_with(&self, body: &str, headers: &str) -> Answer {
         let head = format!(
-            "POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: {}\r\n{headers}connection: close\r\n\r\n",
+            "POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n\
+            content-length: {}\r\n{headers}connection: close\r\n\r\n",
             body.len()
         );
         within(async {
@@ -154,7 +186,8 @@ pub fn words(seed: usize, tokens: usize) -> String {
         .join(" ")
 }
 
-/// A conversation of an agent: an instruction, a task, then calls with results of about `tokens` tokens.
+/// A conversation of an agent: an instruction, a task, then calls with results of about `tokens`
+/// tokens.
 pub fn agent(steps: usize, tokens: usize) -> Vec<String> {
     let mut messages = vec![
         message("system", "You are an agent."),
@@ -162,7 +195,12 @@ pub fn agent(steps: usize, tokens: usize) -> Vec<String> {
     ];
     for step in 0..steps {
         messages.push(format!(
-            r#"{{"role":"assistant","content":null,"tool_calls":[{{"id":"call_{step}","type":"function","function":{{"name":"read","arguments":"{{\"n\":{step}}}"}}}}]}}"#
+            concat!(
+                r#"{{"role":"assistant","content":null,"tool_calls":[{{"id":"call_{step}","#,
+                r#""type":"function","function":{{"name":"read","#,
+                r#""arguments":"{{\"n\":{step}}}"}}}}]}}"#,
+            ),
+            step = step,
         ));
         let content = serde_json::to_string(&words(step, tokens)).unwrap();
         messages.push(format!(

@@ -130,7 +130,8 @@ impl Upstream {
         }
     }
 
-    /// Answers every request by itself with what `answer` makes of its body, and keeps them in a log.
+    /// Answers every request by itself with what `answer` makes of its body, and keeps them in a
+    /// log.
     pub async fn automatic(
         answer: impl Fn(&[u8]) -> String + Send + Sync + 'static,
     ) -> (SocketAddr, Log) {

@@ -1,0 +1,219 @@
+//! `clear_results`: old results become placeholders.
+
+use serde_json::json;
+
+use crate::invariants::policy_of;
+use crate::support::{message, words};
+
+use super::{arguments, calls, cleared, compacted, forced, job, result, results, tokens};
+
+/// Results of five calls, distinct and long enough that a placeholder is shorter.
+fn five_results() -> Vec<String> {
+    (0..5)
+        .map(|seed| format!("result {seed}: {}", words(seed, 60)))
+        .collect()
+}
+
+#[test]
+fn all_results_but_the_newest_become_placeholders() {
+    let contents = five_results();
+    let steps: Vec<_> = contents
+        .iter()
+        .map(|content| ("read", r#"{"path":"a"}"#, content.as_str()))
+        .collect();
+    let all = job(&steps);
+    for (options, gone) in [
+        ("", vec![0, 1]),
+        ("keep = 1", vec![0, 1, 2, 3]),
+        ("keep = 0", vec![0, 1, 2, 3, 4]),
+        ("keep = 5", vec![]),
+        // About 70 tokens each.
+        ("keep = 0, keep_tokens = 150", vec![0, 1, 2]),
+        ("keep = 3, keep_tokens = 150", vec![0, 1]),
+        ("keep = 0, keep_tokens = 10000", vec![]),
+        ("older_than = 5, keep = 0", vec![0, 1, 2]),
+    ] {
+        let after = compacted(&all, &format!("{{ clear_results = {{ {options} }} }}"));
+        assert_eq!(cleared(&all, &after.messages), gone, "{options}");
+        assert_eq!(after.messages.len(), all.len());
+        if !gone.is_empty() {
+            assert_eq!(
+                (
+                    after.report("clear_results").replaced,
+                    after.report("clear_results").dropped
+                ),
+                (gone.len() as u64, 0)
+            );
+        }
+        assert!(
+            arguments(&after.messages)
+                .iter()
+                .all(|arguments| arguments == r#"{"path":"a"}"#),
+            "{options}: calls stay as they were"
+        );
+    }
+}
+
+#[test]
+fn results_are_cleared_oldest_first_and_no_more_than_the_target_needs() {
+    let contents: Vec<String> = (0..5).map(|seed| words(seed, 200)).collect();
+    let steps: Vec<_> = contents
+        .iter()
+        .map(|content| ("read", "{}", content.as_str()))
+        .collect();
+    let all = job(&steps);
+    let half = policy_of(
+        "[[policy]]\nwindow = 100000\nreserve = 0\nkeep = { exchanges = 1 }\n\
+        ladder = [{ clear_results = { keep = 0 } }]\n",
+    );
+    // Forced down to half: three of five; each saves less than a fifth.
+    let after = forced(&all, &half);
+    assert_eq!(cleared(&all, &after.messages), [0, 1, 2]);
+    assert!(tokens(&after.messages) <= tokens(&all) / 2);
+}
+
+#[test]
+fn tools_say_whose_results_may_be_cleared() {
+    let contents = five_results();
+    let names = ["read", "search", "read_file", "search", "read"];
+    let steps: Vec<_> = names
+        .iter()
+        .zip(&contents)
+        .map(|(name, content)| (*name, "{}", content.as_str()))
+        .collect();
+    let all = job(&steps);
+    for (options, gone) in [
+        ("exclude_tools = [\"search\"]", vec![0, 2, 4]),
+        ("tools = [\"search\"]", vec![1, 3]),
+        ("tools = [\"read*\"]", vec![0, 2, 4]),
+        (
+            "tools = [\"read*\"], exclude_tools = [\"read_*\"]",
+            vec![0, 4],
+        ),
+        ("tools = [\"other\"]", vec![]),
+    ] {
+        let after = compacted(
+            &all,
+            &format!("{{ clear_results = {{ keep = 0, {options} }} }}"),
+        );
+        assert_eq!(cleared(&all, &after.messages), gone, "{options}");
+    }
+}
+
+#[test]
+fn parallel_results_are_told_apart_by_the_call_they_answer() {
+    let contents = five_results();
+    let mut all = vec![message("user", "Look.")];
+    all.push(calls(&[
+        ("a", "read", r#"{"path":"a.txt"}"#),
+        ("b", "search", r#"{"query":"b and more"}"#),
+    ]));
+    all.extend([
+        result("b", &contents[0]),
+        result("a", &contents[1]),
+        message("user", "Go on."),
+    ]);
+    let after = compacted(
+        &all,
+        "{ clear_results = { keep = 0, tools = [\"search\"], clear_inputs = true } }",
+    );
+    assert_eq!(
+        cleared(&all, &after.messages),
+        [0],
+        "the result that stands first is that of the second call"
+    );
+    assert_eq!(
+        after.messages[1], all[1],
+        "arguments stay while one of the results does"
+    );
+}
+
+#[test]
+fn cleared_inputs_are_empty_objects() {
+    let contents = five_results();
+    let long = json!({"path": "src/main.rs", "content": words(3, 40)}).to_string();
+    let steps: Vec<_> = contents
+        .iter()
+        .map(|content| ("write", long.as_str(), content.as_str()))
+        .collect();
+    let all = job(&steps);
+    let after = compacted(
+        &all,
+        "{ clear_results = { keep = 2, clear_inputs = true } }",
+    );
+    assert_eq!(cleared(&all, &after.messages), [0, 1, 2]);
+    assert_eq!(arguments(&after.messages), ["{}", "{}", "{}", &long, &long]);
+    let empty = calls(&[("call_0", "write", "{}")]);
+    assert_eq!(after.messages[2], empty, "nothing else of the call changes");
+}
+
+#[test]
+fn inputs_of_calls_with_short_results_are_cleared_too() {
+    let long = json!({"path": "src/main.rs", "content": words(3, 80)}).to_string();
+    let all = job(&[
+        ("write", &long, "ok"),
+        ("write", &long, "ok"),
+        ("write", &long, "ok"),
+    ]);
+    let after = compacted(
+        &all,
+        "{ clear_results = { keep = 1, clear_inputs = true } }",
+    );
+    assert_eq!(arguments(&after.messages), ["{}", "{}", &long]);
+    assert_eq!(
+        results(&after.messages),
+        ["ok"; 3],
+        "a placeholder would be longer"
+    );
+    assert_eq!(
+        compacted(
+            &after.messages,
+            "{ clear_results = { keep = 1, clear_inputs = true } }"
+        )
+        .messages,
+        after.messages
+    );
+    assert_eq!(
+        compacted(&all, "{ clear_results = { keep = 1 } }").messages,
+        all,
+        "unless inputs are to be cleared"
+    );
+}
+
+#[test]
+fn clearing_that_would_save_too_little_clears_nothing() {
+    let contents = five_results();
+    let steps: Vec<_> = contents
+        .iter()
+        .map(|content| ("read", "{}", content.as_str()))
+        .collect();
+    let all = job(&steps);
+    let saves =
+        tokens(&all) - tokens(&compacted(&all, "{ clear_results = { keep = 2 } }").messages);
+    assert!(saves > 100);
+    let with = |least: u64| {
+        compacted(
+            &all,
+            &format!("{{ clear_results = {{ keep = 2, clear_at_least = {least} }} }}"),
+        )
+        .messages
+    };
+    assert_eq!(cleared(&all, &with(saves)), [0, 1, 2]);
+    assert_eq!(with(saves + 1), all);
+}
+
+#[test]
+fn a_placeholder_is_not_cleared_again() {
+    let contents = five_results();
+    let steps: Vec<_> = contents
+        .iter()
+        .map(|content| ("read", "{}", content.as_str()))
+        .collect();
+    let once = compacted(&job(&steps), "{ clear_results = { keep = 1 } }").messages;
+    assert_eq!(
+        compacted(&once, "{ clear_results = { keep = 1 } }").messages,
+        once
+    );
+    let again = compacted(&once, "{ clear_results = { keep = 0 } }").messages;
+    assert_eq!(cleared(&once, &again), [4], "only the one that was not");
+}

@@ -1,0 +1,134 @@
+//! `dedupe`: repeated results and blocks become references to the newest copy.
+
+use serde_json::json;
+
+use crate::support::words;
+
+use super::{calls, compacted, job, numbered, result, results};
+
+#[test]
+fn an_identical_older_result_becomes_a_reference_to_the_newest() {
+    let same = words(1, 60);
+    let all = job(&[
+        ("read", r#"{"path":"src/main.rs"}"#, &same),
+        ("read", r#"{"path":"src/other.rs"}"#, &words(2, 60)),
+        ("cat", r#"{"file":"src/main.rs"}"#, &same),
+        (
+            "read",
+            r#"{"path":"/home/ann/project/src/main.rs","lines":[1,2,3,4,5]}"#,
+            &same,
+        ),
+    ]);
+    let after = compacted(&all, r#""dedupe""#);
+    let reference = "[the same as the newer result of read(path=/home/ann/project/src/main.rs, \
+        lines=[1, 2, … 5 in all])]";
+    assert_eq!(
+        results(&after.messages),
+        [reference, &words(2, 60), reference, &same]
+    );
+    assert_eq!(
+        (
+            after.report("dedupe").replaced,
+            after.report("dedupe").dropped
+        ),
+        (2, 0)
+    );
+    assert_eq!(
+        compacted(&after.messages, r#""dedupe""#).messages,
+        after.messages,
+        "references, long as they are, refer to nothing else"
+    );
+}
+
+#[test]
+fn a_run_of_lines_that_stands_again_later_becomes_a_reference() {
+    let shared = numbered(12);
+    let older = format!("first of all\n{shared}\nand then");
+    let newer = format!("something else\n{shared}");
+    let all = job(&[
+        ("run", r#"{"cmd":"ls"}"#, &older),
+        ("run", r#"{"cmd":"ls -l"}"#, &newer),
+    ]);
+    let after = compacted(&all, r#""dedupe""#);
+    assert_eq!(
+        results(&after.messages),
+        [
+            "first of all\n[… 12 lines as in the newer result of run(cmd=ls -l) …]\nand then",
+            newer.as_str()
+        ]
+    );
+    assert_eq!(
+        compacted(&all, "{ dedupe = { blocks = false } }").messages,
+        all,
+        "unless runs are not compared"
+    );
+    let all = job(&[("run", "{}", &newer), ("run", "{}", &newer)]);
+    let after = compacted(&all, "{ dedupe = { blocks = false } }");
+    assert_eq!(
+        results(&after.messages),
+        ["[the same as the newer result of run()]", newer.as_str()],
+        "whole results still are"
+    );
+}
+
+#[test]
+fn a_copy_in_the_newest_exchange_is_the_one_that_stays() {
+    let same = words(1, 60);
+    let mut all = job(&[("read", r#"{"path":"a"}"#, &same)]);
+    all.extend([
+        calls(&[("last", "read", r#"{"path":"a"}"#)]),
+        result("last", &same),
+    ]);
+    let after = compacted(&all, r#""dedupe""#);
+    assert_eq!(
+        results(&after.messages),
+        [
+            "[the same as the newer result of read(path=a)]",
+            same.as_str()
+        ]
+    );
+}
+
+#[test]
+fn what_stands_around_a_run_of_lines_keeps_its_line_ends() {
+    let shared = numbered(12);
+    let older = format!("first of all\r\nand more\r\n{shared}\nand then\r\n\n");
+    let all = job(&[
+        ("run", "{}", &older),
+        ("run", "{}", &format!("something else\n{shared}\nthe end")),
+    ]);
+    let reference = "[… 12 lines as in the newer result of run() …]";
+    assert_eq!(
+        results(&compacted(&all, r#""dedupe""#).messages)[0],
+        format!("first of all\r\nand more\r\n{reference}\nand then\r\n\n")
+    );
+}
+
+#[test]
+fn results_with_other_images_beside_the_same_text_are_no_copies() {
+    let with = |id: &str, image: &str| {
+        let parts = json!([{"type": "text", "text": words(1, 60)}, {"type": "image_url",
+            "image_url": {"url": image}}]);
+        json!({"role": "tool", "tool_call_id": id, "content": parts}).to_string()
+    };
+    let mut all = job(&[("look", "{}", ""), ("look", "{}", "")]);
+    (all[3], all[5]) = (
+        with("call_0", "https://example.com/1.png"),
+        with("call_1", "https://example.com/2.png"),
+    );
+    assert_eq!(
+        compacted(&all, "{ dedupe = { blocks = false } }").messages,
+        all
+    );
+}
+
+#[test]
+fn short_or_different_results_are_no_copies() {
+    let all = job(&[
+        ("read", "{}", "ok"),
+        ("read", "{}", "ok"),
+        ("read", "{}", &words(1, 60)),
+        ("read", "{}", &words(2, 60)),
+    ]);
+    assert_eq!(compacted(&all, r#""dedupe""#).messages, all);
+}

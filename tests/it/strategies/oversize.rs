@@ -1,0 +1,73 @@
+//! A newest result that alone exceeds the target.
+
+use serde_json::{Value, json};
+
+use crate::invariants::policy_of;
+
+use super::{forced, job, tagged, text, tokens};
+
+#[test]
+fn a_newest_result_that_is_too_much_loses_white_space_before_it_loses_a_value() {
+    let items: Vec<Value> = (0..100)
+        .map(|n| {
+            json!({"identifier": format!("IT-{}", 4_000 + n),
+            "description": format!("part {n}"), "available": n % 2})
+        })
+        .collect();
+    let pretty = serde_json::to_string_pretty(&items).unwrap();
+    let mut all = job(&[("list_items", "{}", &pretty)]);
+    all.pop();
+    let policy = policy_of(
+        "[[policy]]\nwindow = 2000\nreserve = 0\ntrigger = { ratio = 1.0 }\n\
+        target = { ratio = 0.9 }\nladder = [\"token_budget\"]\n",
+    );
+    assert!(tokens(&all) > 2_000);
+    let after = forced(&all, &policy);
+    let result = text(after.messages.last().unwrap());
+    assert!(
+        result.contains("of this tool result removed"),
+        "what was done is said: {result}"
+    );
+    assert!(
+        (0..100).all(|n| result.contains(&format!("part {n},IT-{}", 4_000 + n))),
+        "{result}"
+    );
+    // Where that is too little, lines go.
+    let small = policy_of(
+        "[[policy]]\nwindow = 600\nreserve = 0\ntrigger = { ratio = 1.0 }\n\
+        target = { ratio = 0.9 }\nladder = [\"token_budget\"]\n",
+    );
+    let cut = forced(&all, &small);
+    assert!(tokens(&cut.messages) <= 600);
+    assert!(text(cut.messages.last().unwrap()).contains("of this tool result removed"));
+}
+
+#[test]
+fn a_target_without_room_above_it_is_shared_between_the_newest_result_and_what_is_older() {
+    let log = |n: usize| {
+        (0..40)
+            .map(|line| format!("worker {n} line {line} wrote /srv/data/part-{n}-{line}.bin"))
+            .collect::<Vec<_>>()
+            .join("\n")
+    };
+    let (old, new) = (log(1), log(2));
+    let mut all = job(&[
+        ("read_log", r#"{"n":1}"#, &old),
+        ("read_log", r#"{"n":2}"#, &new),
+    ]);
+    all.pop();
+    let newest = tokens(&all[all.len() - 2..]);
+    let policy = |window: u64, ratio: f64| {
+        policy_of(&format!(
+            "[[policy]]\nwindow = {window}\nreserve = 0\ntrigger = {{ ratio = 1.0 }}\n\
+            target = {{ ratio = {ratio} }}\nladder = [\"digest\", \"token_budget\"]\n"
+        ))
+    };
+    // No room above the target: neither takes all of it.
+    let shared = forced(&all, &policy(newest + 100, 0.99)).messages;
+    assert!(tagged(&shared, "conversation_digest").contains("/srv/data/part-1-"));
+    assert!(text(shared.last().unwrap()).contains("of this tool result removed"));
+    // Room above it is for the newest.
+    let roomy = forced(&all, &policy(newest * 2, 0.5)).messages;
+    assert_eq!(text(roomy.last().unwrap()), new);
+}
