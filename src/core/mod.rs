@@ -1,9 +1,12 @@
-//! The pure core: it reads a chat request, estimates how full its window is, and finds the edits that make it fit.
+//! The pure core: it reads a chat request, estimates how full its window is, and finds the edits
+//! that make it fit.
 //!
-//! INVARIANT: everything below this module is a pure function of its arguments. No async, no I/O, no clock, no
-//! randomness, no logging, no panics. Work that may take long looks at a [`Cancel`] between steps.
+//! INVARIANT: everything below this module is a pure function of its arguments. No async, no I/O,
+//! no clock, no randomness, no logging, no panics. Work that may take long looks at a [`Cancel`]
+//! between steps.
 //!
-//! INVARIANT: each room imports only from those above it in this list, and no files import each other in a circle.
+//! INVARIANT: each room imports only from those above it in this list, and no files import each
+//! other in a circle.
 
 mod cancel;
 

@@ -27,7 +27,8 @@ pub struct MeasuredConversation<'a> {
 }
 
 impl<'a> MeasuredConversation<'a> {
-    /// The same request when it was `length` messages long. `length` must be a boundary between exchanges.
+    /// The same request when it was `length` messages long. `length` must be a boundary between
+    /// exchanges.
     #[must_use]
     pub fn prefix(&self, length: usize) -> MeasuredConversation<'a> {
         let exchanges = self
@@ -63,7 +64,8 @@ pub fn tokens_of(measure: &Measure, edit: &Edit) -> u64 {
     }
 }
 
-/// The size of the messages that are sent for an original one. New messages are not turns: no user wrote them.
+/// The size of the messages that are sent for an original one. New messages are not turns: no user
+/// wrote them.
 pub(super) fn size_of(measure: &Measure, edit: &Edit) -> Size {
     let original = matches!(edit, Edit::Keep | Edit::Replace(_));
     Size {
@@ -90,8 +92,8 @@ pub fn size_of_edited(conversation: &MeasuredConversation<'_>, edits: &[Edit]) -
     size
 }
 
-/// The last message that a user wrote. A message that Baler wrote in a user's name does not count, unless there is no other:
-/// so it is the same message for as long as the user writes no new one.
+/// The last message that a user wrote. A message that Baler wrote in a user's name does not count,
+/// unless there is no other: so it is the same message for as long as the user writes no new one.
 #[must_use]
 pub fn last_user(messages: &[Entry<'_>]) -> Option<usize> {
     let of_user = || {

@@ -1,4 +1,5 @@
-//! JSON that is never turned into a tree unless a strategy needs one: values, and slices of raw text.
+//! JSON that is never turned into a tree unless a strategy needs one: values, and slices of raw
+//! text.
 
 mod raw;
 mod value;

@@ -1,4 +1,5 @@
-//! A JSON value as a strategy needs it: keys in their order, numbers as they were spelled (an exponent gets its sign).
+//! A JSON value as strategies need it: keys in their order, numbers as they were spelled (an
+//! exponent gets its sign).
 //!
 //! Only for single texts such as a tool result; a request's body is never made into a tree.
 
@@ -23,13 +24,13 @@ pub enum Json {
     String(String),
     /// A list.
     List(Vec<Json>),
-    /// An object, in the order of its keys; a key that stands twice stands twice.
+    /// An object, in the order of its keys; a key that occurs twice is there twice.
     Object(Vec<(String, Json)>),
 }
 
 impl Json {
-    /// Reads a text that is an object or a list and nothing else. `None` for anything else: a bare number or string is
-    /// as good as text.
+    /// Reads a text that is an object or a list and nothing else. `None` for anything else: a bare
+    /// number or string is treated as text.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         if !text.trim_start().starts_with(['{', '[']) {

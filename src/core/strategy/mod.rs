@@ -1,8 +1,10 @@
-//! The ladder: strategies in the policy's order, each making the span smaller until the target is met.
+//! The ladder: strategies in the policy's order, each making the span smaller until the target is
+//! met.
 //!
-//! A strategy is a pure function of its options and a [`Draft`](crate::core::edit::Draft): it looks at the span only, leaves
-//! calls and results together, and changes nothing when it is applied to its own output. It reads entries and edits them
-//! by meaning, and knows no field of any wire format.
+//! A strategy is a pure function of its options and a [`Draft`](crate::core::edit::Draft): it looks
+//! at the span only, leaves calls and results together, and changes nothing when it is applied to
+//! its own output. It reads entries and edits them by meaning, and knows no field of any wire
+//! format.
 
 mod clear_results;
 mod coalesce;
@@ -25,6 +27,7 @@ mod token_budget;
 mod trim_results;
 mod truncate;
 mod webhook;
+mod weighed;
 
 pub use clear_results::ClearResults;
 pub use coalesce::Coalesce;

@@ -64,7 +64,8 @@ impl Scope {
         self.tools.as_ref().is_none_or(matches) && !self.exclude_tools.as_ref().is_some_and(matches)
     }
 
-    /// Whether a part that ends before message `end` is older than the newest messages that are left alone.
+    /// Whether a part that ends before message `end` is older than the newest messages that are
+    /// left alone.
     fn is_old(&self, draft: &Draft<'_>, end: usize) -> bool {
         end + self.older_than <= draft.conversation().messages.len()
     }

@@ -22,15 +22,15 @@ use crate::core::summary;
 /// One step of a ladder.
 #[derive(Debug, Clone)]
 pub struct Step {
-    /// What it does.
+    /// The strategy, with its options.
     pub strategy: Strategy,
-    /// What it is limited to.
+    /// The part of the conversation that it is limited to.
     pub scope: Scope,
-    /// Name and options as JSON, for those who ask.
+    /// Name and options as JSON, for reports and identities.
     pub options: String,
 }
 
-/// What a step does, with its options.
+/// A strategy, with its options.
 #[derive(Debug, Clone)]
 pub enum Strategy {
     /// Repeated results and blocks become a reference to their newest copy.

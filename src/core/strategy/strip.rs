@@ -1,4 +1,5 @@
-//! `strip`: old images, audio and files become a text stub; old reasoning goes where the model family allows it.
+//! `strip`: old images, audio and files become a text stub; old reasoning goes where the model
+//! family allows it.
 
 use super::scope::Scope;
 use crate::core::conversation::{Kind, MediaKind};
@@ -26,7 +27,8 @@ pub(super) fn apply(options: Strip, scope: &Scope, draft: &mut Draft<'_>) -> u64
     let mut replaced = 0;
     for exchange in scope.span(draft) {
         for at in exchange.first..exchange.end {
-            // The model still uses its reasoning of the current turn; families that want reasoning back want it with calls.
+            // The model still uses its reasoning of the current turn; families that want reasoning
+            // back want it with calls.
             let reasoning = options.reasoning
                 && at < last_user
                 && !(exchange.kind == Kind::Calls && wants_reasoning);

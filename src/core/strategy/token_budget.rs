@@ -1,5 +1,5 @@
-//! `token_budget`: the oldest exchanges of the span go until the rest fits. Head and tail always stay, so at least one
-//! exchange does.
+//! `token_budget`: the oldest exchanges of the span go until the rest fits. Head and tail always
+//! stay, so at least one exchange does.
 
 use super::scope::Scope;
 use crate::core::budget::Amount;
@@ -14,8 +14,9 @@ pub(super) const NAME: &str = "token_budget";
 pub struct TokenBudget {
     /// Down to here: tokens, or a share of window − reserve; the policy's target when not given.
     pub budget: Option<Amount>,
-    /// Share of the budget above which exchanges go. Below 1 they go down to that share: a list above it would be under the
-    /// budget otherwise, and nothing would ever go. Above 1 they go down to the budget.
+    /// Share of the budget above which exchanges go. Below 1 they go down to that share: a list
+    /// above it would be under the budget otherwise, and nothing would ever go. Above 1 they go
+    /// down to the budget.
     pub threshold: f64,
 }
 

@@ -1,8 +1,8 @@
-//! `trim_results`: large tool results become smaller: a text keeps its head and tail, a list some of its items, and JSON
-//! may become an outline. Error results are left alone.
+//! `trim_results`: large tool results become smaller: a text keeps its head and tail, a list some
+//! of its items, and JSON may become an outline. Error results are left alone.
 //!
-//! The options work together: an outline shows the items that `sample` picks, and a result that is still large after
-//! either, or cannot be sampled, is truncated. JSON stays JSON.
+//! The options work together: an outline shows the items that `sample` picks, and a result that is
+//! still large after either, or cannot be sampled, is truncated. JSON stays JSON.
 
 use super::scope::Scope;
 use super::truncate::{MARK, MARK_KEY, Truncate};
@@ -13,6 +13,11 @@ use crate::core::tokens::Encoding;
 
 /// Its name.
 pub(super) const NAME: &str = "trim_results";
+
+/// Keys that an outline shows of an object at least.
+const LEAST_KEYS: usize = 20;
+/// Texts that are longer are shown by so many characters in an outline.
+const EXCERPT_CHARS: usize = 100;
 
 /// Options.
 #[derive(Debug, Clone, Copy)]
@@ -27,7 +32,7 @@ pub struct TrimResults {
     pub sample: Option<Sample>,
 }
 
-/// How much an outline shows.
+/// The extent of an outline.
 #[derive(Debug, Clone, Copy)]
 pub struct Outline {
     /// Items and keys at each level.
@@ -38,16 +43,16 @@ pub struct Outline {
     pub chars: usize,
 }
 
-/// Which items of a list stay.
+/// The items of a list that stay.
 #[derive(Debug, Clone, Copy)]
 pub struct Sample {
-    /// How many.
+    /// Their number.
     pub items: usize,
-    /// Which ones.
+    /// The way they are picked.
     pub pick: Pick,
 }
 
-/// Which items stay.
+/// The way items are picked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pick {
     /// The first ones.
@@ -178,59 +183,52 @@ impl Outline {
                 shallow(value)
             }
         };
-        let sample_of = |items: &[Json]| {
-            picked(
-                items,
-                sample.unwrap_or(Sample {
-                    items: self.items,
-                    pick: Pick::First,
-                }),
-            )
+        let first = Sample {
+            items: self.items,
+            pick: Pick::First,
         };
         match value {
-            Json::List(items) => Json::Object(vec![
-                ("type".to_owned(), word("list")),
-                ("count".to_owned(), number(items.len())),
-                (
-                    "sample".to_owned(),
-                    Json::List(sample_of(items).iter().map(inner).collect()),
-                ),
-            ]),
-            Json::Object(members) => Json::Object(vec![
-                ("type".to_owned(), word("object")),
-                ("count".to_owned(), number(members.len())),
-                (
-                    "keys".to_owned(),
-                    Json::List(
-                        members
-                            .iter()
-                            .take(self.items.max(20))
-                            .map(|(key, _)| word(key))
-                            .collect(),
-                    ),
-                ),
-                (
-                    "sample".to_owned(),
-                    Json::Object(
-                        members
-                            .iter()
-                            .take(self.items)
-                            .map(|(key, value)| (key.clone(), inner(value)))
-                            .collect(),
-                    ),
-                ),
-            ]),
-            Json::String(text) if text.chars().count() > 100 => Json::Object(vec![
-                ("type".to_owned(), word("text")),
-                ("length".to_owned(), number(text.chars().count())),
-                (
-                    "excerpt".to_owned(),
-                    Json::String(text.chars().take(100).collect()),
-                ),
-            ]),
+            Json::List(items) => {
+                let items_shown = picked(items, sample.unwrap_or(first));
+                let sample = Json::List(items_shown.iter().map(inner).collect());
+                described("list", [("count", number(items.len())), ("sample", sample)])
+            }
+            Json::Object(members) => {
+                let keys = members.iter().take(self.items.max(LEAST_KEYS));
+                let sample = members.iter().take(self.items);
+                let sample = sample.map(|(key, value)| (key.clone(), inner(value)));
+                described(
+                    "object",
+                    [
+                        ("count", number(members.len())),
+                        ("keys", Json::List(keys.map(|(key, _)| word(key)).collect())),
+                        ("sample", Json::Object(sample.collect())),
+                    ],
+                )
+            }
+            Json::String(text) if text.chars().count() > EXCERPT_CHARS => {
+                let excerpt = text.chars().take(EXCERPT_CHARS).collect();
+                described(
+                    "text",
+                    [
+                        ("length", number(text.chars().count())),
+                        ("excerpt", Json::String(excerpt)),
+                    ],
+                )
+            }
             scalar => scalar.clone(),
         }
     }
+}
+
+/// A value of an outline: its type, and the parts of it that are shown.
+fn described<const N: usize>(kind: &str, members: [(&str, Json); N]) -> Json {
+    let members = [("type", word(kind))].into_iter().chain(members);
+    Json::Object(
+        members
+            .map(|(key, value)| (key.to_owned(), value))
+            .collect(),
+    )
 }
 
 /// A value below the last level: its kind and size only.
@@ -238,7 +236,7 @@ fn shallow(value: &Json) -> Json {
     match value {
         Json::List(items) => word(&format!("list of {}", items.len())),
         Json::Object(members) => word(&format!("object of {}", members.len())),
-        Json::String(text) if text.chars().count() > 100 => {
+        Json::String(text) if text.chars().count() > EXCERPT_CHARS => {
             word(&format!("text of {} characters", text.chars().count()))
         }
         scalar => scalar.clone(),

@@ -1,4 +1,5 @@
-//! The files that a conversation's calls read and changed: found in the calls, never left to a model.
+//! The files that a conversation's calls read and changed: found in the calls, never left to a
+//! model.
 
 use std::collections::BTreeMap;
 
@@ -151,7 +152,8 @@ impl Files {
         names
     }
 
-    /// The lists as text, a file a line, with at most about `most` files of each kind; empty when there are none.
+    /// The lists as text, a file a line, with at most about `most` files of each kind; empty when
+    /// there are none.
     #[must_use]
     pub(in crate::core) fn listed(&self, most: usize) -> String {
         let most = most.min(MOST_FILES);
@@ -192,7 +194,8 @@ mod tests {
         let calls: Vec<_> = calls
             .iter()
             .map(|(name, arguments)| {
-                let call = json!({"id": "c", "type": "function", "function": {"name": name, "arguments": arguments.to_string()}});
+                let function = json!({"name": name, "arguments": arguments.to_string()});
+                let call = json!({"id": "c", "type": "function", "function": function});
                 json!({"role": "assistant", "tool_calls": [call]})
             })
             .collect();
@@ -203,7 +206,8 @@ mod tests {
 
     #[test]
     fn the_common_agents_calls_are_known() {
-        let patch = "*** Begin Patch\n*** Update File: src/d.rs\n@@\n+x\n*** Add File: e.md\n+y\n*** End Patch";
+        let patch = "*** Begin Patch\n*** Update File: src/d.rs\n@@\n+x\n\
+            *** Add File: e.md\n+y\n*** End Patch";
         let calls = [
             ("Read", json!({"file_path": "/a.rs"})),
             ("read_file", json!({"path": "b.rs", "limit": 3})),

@@ -60,7 +60,8 @@ pub struct Summaries<'a> {
 }
 
 impl<'a> Summaries<'a> {
-    /// The summaries of a conversation whose keys start from `seed`; `state` looks one up by its key.
+    /// The summaries of a conversation whose keys start from `seed`; `state` looks one up by its
+    /// key.
     #[must_use]
     pub fn new(
         measures: &'a [Measure],
