@@ -1,7 +1,8 @@
 //! The pure core: what a chat request says, how full its window is, and which edits make it fit.
 //!
-//! INVARIANT: everything below this module is a pure function of its arguments. No async, no I/O, no clock, no
-//! randomness, no logging, no panics. Work that may take long looks at a [`Cancel`] between steps.
+//! INVARIANT: everything below this module is a pure function of its arguments. No async, no I/O,
+//! no clock, no randomness, no logging, no panics. Work that may take long looks at a [`Cancel`]
+//! between steps.
 //!
 //! Each room imports only from those above it in this list. Blank lines keep the list in its order.
 

@@ -1,7 +1,8 @@
-//! A message as planning sees it, whatever its wire format: the speaker, and blocks of text, calls, results and media.
+//! A message as planning sees it, whatever its wire format: the speaker, and blocks of text, calls,
+//! results and media.
 //!
-//! An entry borrows from the JSON of its message. Texts stay as they are spelled until they are asked for, so that the
-//! view of a long conversation costs little more than finding its parts.
+//! An entry borrows from the JSON of its message. Texts stay as they are spelled until they are
+//! asked for, so that the view of a long conversation costs little more than finding its parts.
 
 use std::borrow::Cow;
 
@@ -22,7 +23,8 @@ pub struct Entry<'a> {
     pub content: Content,
     /// Its parts, in the order of the message.
     pub blocks: Vec<Block<'a>>,
-    /// The last mark in it that asks the upstream to cache the prompt up to there, as it is spelled.
+    /// The last mark in it that asks the upstream to cache the prompt up to there, as it is
+    /// spelled.
     pub cache_mark: Option<&'a str>,
 }
 
@@ -152,7 +154,8 @@ pub struct Call<'a> {
     pub name: Cow<'a, str>,
     /// The arguments, which are JSON in a text as a rule.
     pub arguments: Option<Text<'a>>,
-    /// The JSON of the whole call, where it has the form that wire formats had before calls had ids.
+    /// The JSON of the whole call, where it has the form that wire formats had before calls had
+    /// ids.
     pub legacy: Option<&'a str>,
 }
 

@@ -1,5 +1,5 @@
-//! Groups entries into exchanges, the smallest unit that may be cut, and refuses lists whose calls and results do not
-//! match.
+//! Groups entries into exchanges, the smallest unit that may be cut, and refuses lists whose calls
+//! and results do not match.
 
 use std::borrow::Borrow;
 
@@ -103,10 +103,12 @@ pub struct BrokenPairing {
 
 /// The exchanges of `messages`, in order, without gaps.
 ///
-/// Ids are matched within one exchange only: weak clients use an id again in a later turn, or twice among parallel calls.
+/// Ids are matched within one exchange only: weak clients use an id again in a later turn, or twice
+/// among parallel calls.
 ///
 /// # Errors
-/// [`BrokenPairing`] when a call lacks a result before the next message of another party, or a result lacks its call.
+/// [`BrokenPairing`] when a call lacks a result before the next message of another party, or a
+/// result lacks its call.
 pub fn group<'a>(messages: &[impl Borrow<Entry<'a>>]) -> Result<Vec<Exchange>, BrokenPairing> {
     let mut exchanges = Vec::with_capacity(messages.len());
     let mut rest = messages.iter().map(Borrow::borrow).enumerate();
@@ -165,7 +167,7 @@ impl<'e> Open<'e> {
         self.ids.is_empty() && self.legacy == 0
     }
 
-    /// Takes a result for the call that it answers; `None` when there is no such call.
+    /// Closes the call that a result answers; `None` when there is no such call.
     fn close(&mut self, result: &ToolResult<'_>) -> Option<()> {
         if result.legacy {
             self.legacy = self.legacy.checked_sub(1)?;

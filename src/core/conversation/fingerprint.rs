@@ -1,7 +1,8 @@
-//! Digests: which message is the same message, which list is the same prefix, and for whom.
+//! Fingerprints of messages and of prefixes of a list.
 //!
-//! A message is known by its canonical content: key order, nulls and volatile annotations aside, and a text is the same
-//! whether it is sent as a string or as a single text part. A prefix is known by a chain over its messages.
+//! The fingerprint of a message is that of its canonical content: key order, nulls and volatile
+//! annotations aside, and a text is the same whether it is sent as a string or as a single text
+//! part. That of a prefix is a chain over its messages.
 
 use std::fmt;
 
@@ -12,7 +13,7 @@ use highway::{HighwayHash, HighwayHasher, Key};
 pub struct Fingerprint(pub [u8; 32]);
 
 impl fmt::Debug for Fingerprint {
-    /// A few digits are enough to tell two apart while reading a test's output.
+    /// A few digits are enough to tell two fingerprints apart in the output of a test.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [a, b, c, d, ..] = self.0;
         write!(f, "{a:02x}{b:02x}{c:02x}{d:02x}…")
@@ -20,13 +21,14 @@ impl fmt::Debug for Fingerprint {
 }
 
 impl Fingerprint {
-    /// The digest of these exact bytes.
+    /// The fingerprint of these exact bytes.
     #[must_use]
     pub fn of(bytes: &[u8]) -> Self {
         Fingerprint(*blake3::hash(bytes).as_bytes())
     }
 
-    /// The digest of several parts; each part's length counts, so that moving a boundary changes the result.
+    /// The fingerprint of several parts. The length of each part enters it, so that moving a
+    /// boundary changes the result.
     #[must_use]
     pub fn of_parts(parts: &[&[u8]]) -> Self {
         let mut hasher = blake3::Hasher::new();
@@ -38,15 +40,16 @@ impl Fingerprint {
     }
 }
 
-/// A chain over the messages of a list: knows the digest of every prefix on the way.
+/// A chain over the messages of a list, with the fingerprint of every prefix on the way.
 ///
-/// HighwayHash with the seed as its key: two messages of a chain cost what one costs with BLAKE3, and every message of
-/// every request is in two chains. Its strength is that of a keyed hash, so the seed must be a secret.
+/// HighwayHash with the seed as its key: it is twice as fast here as BLAKE3, and every message of
+/// every request is in two chains. Its strength is that of a keyed hash, so the seed must be a
+/// secret.
 #[derive(Debug, Clone)]
 pub struct PrefixHash(HighwayHasher);
 
 impl PrefixHash {
-    /// A chain that starts from `seed`, which nobody outside can know.
+    /// A chain that starts from `seed`, which must not be known outside.
     #[must_use]
     pub fn new(seed: &Fingerprint) -> Self {
         let (words, _) = seed.0.as_chunks::<8>();
@@ -62,7 +65,7 @@ impl PrefixHash {
         self.0.append(&message.0);
     }
 
-    /// The digest of the list so far.
+    /// The fingerprint of the list so far.
     #[must_use]
     pub fn digest(&self) -> Fingerprint {
         let mut digest = [0; 32];

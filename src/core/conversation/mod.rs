@@ -1,4 +1,4 @@
-//! What a conversation is, whatever the wire format: entries, exchanges, fingerprints, sizes.
+//! Conversations, whatever the wire format: entries, exchanges, fingerprints, sizes.
 
 mod entry;
 mod exchange;

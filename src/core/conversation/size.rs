@@ -39,7 +39,8 @@ pub fn ratio(part: u64, whole: u64) -> f64 {
     }
 }
 
-/// The limit for each at which `sizes` come to `allowed` together: small ones stay whole, large ones share the rest.
+/// The limit for each of `sizes` with which they come to `allowed` together: small ones stay whole,
+/// large ones share the rest.
 #[must_use]
 pub fn level(mut sizes: Vec<u64>, allowed: u64) -> u64 {
     sizes.sort_unstable();

@@ -1,13 +1,15 @@
-//! A checkpoint: the edits of one compaction, frozen. It stores edits, not the conversation: the client sends the
-//! originals again each time.
+//! A checkpoint: the edits of one compaction, frozen. It stores edits, not the conversation: the
+//! client sends the originals again each time.
 
 use super::edits::{Edit, Replacement};
 use crate::core::conversation::Measure;
 
-/// One compaction, recorded for the exact prefix it was made from. The prefix is its key in the ledger.
+/// One compaction, recorded for the exact prefix it was made from. The prefix is its key in the
+/// ledger.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Checkpoint {
-    /// One per message of the prefix, instructions left out; those that are missing at the end are [`Edit::Keep`].
+    /// One per message of the prefix, instructions left out; those that are missing at the end are
+    /// [`Edit::Keep`].
     edits: Box<[Edit]>,
 }
 

@@ -1,6 +1,7 @@
-//! The list that a strategy works on: the messages of one request point, the edits made to them so far, and their zones.
+//! The list that a strategy works on: the messages of one request point, the edits made to them so
+//! far, and their zones.
 //!
-//! Strategies read entries and edit by meaning; the draft has the wire format carry the edits out.
+//! Strategies read entries here; `by_meaning` has the edits that they make.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -9,8 +10,7 @@ use super::edits::{Edit, Replacement};
 use super::measured::{MeasuredConversation, size_of, tokens_of};
 use super::synthetic::{Tag, is_synthetic};
 use super::zones::{Keep, Pin, Target, Zone, assign};
-use crate::core::conversation::{Author, BlockId, Entry, Exchange, MediaKind, Size};
-use crate::core::wire::Change;
+use crate::core::conversation::{BlockId, Entry, Exchange, Size};
 
 /// A request's messages on the way to a smaller list.
 #[derive(Debug)]
@@ -22,8 +22,9 @@ pub struct Draft<'a> {
 }
 
 impl<'a> Draft<'a> {
-    /// Continues from `edits` (one per message). `keep` asks for a part of the newest messages to stay, which never takes
-    /// more than a third of the target that the head leaves, its newest exchange aside.
+    /// Continues from `edits` (one per message). `keep` asks for a part of the newest messages to
+    /// stay, which never takes more than a third of the target that the head leaves, its newest
+    /// exchange aside.
     #[must_use]
     pub fn new(
         conversation: MeasuredConversation<'a>,
@@ -190,112 +191,23 @@ impl Draft<'_> {
         self.entries(at).iter().find_map(|entry| tag.body_of(entry))
     }
 
-    /// Whether a message that Baler wrote is sent for message `at` now. Only the strategy that wrote it takes it up again.
+    /// Whether a message that Baler wrote is sent for message `at` now. Only the strategy that
+    /// wrote it takes it up again.
     pub(in crate::core) fn is_ours(&self, at: usize) -> bool {
         self.entries(at).iter().any(|entry| is_synthetic(entry))
     }
 }
 
-/// Edits by meaning. Each is made only when it saves tokens, and reports whether it was made.
+/// Edits.
 impl Draft<'_> {
-    /// Puts `text` in the place of all that a result holds.
-    pub fn set_text(&mut self, result: BlockId, text: &str) -> bool {
-        let new = self.with_text(result, text);
-        self.replace(result.at(), new)
-    }
-
-    /// The message of a result with `text` in the place of all that the result holds.
-    #[must_use]
-    pub fn with_text(&self, result: BlockId, text: &str) -> Option<Replacement> {
-        let entry = self.entry(result.at())?;
-        let raw = entry.result(result.block)?.raw?;
-        self.rewritten(&entry, vec![Change::Result(raw, text.to_owned())])
-    }
-
-    /// Puts other texts in the place of those of a result for which `change` returns one.
-    pub fn map_texts(
-        &mut self,
-        result: BlockId,
-        mut change: impl FnMut(&str) -> Option<String>,
-    ) -> bool {
-        let new = self.entry(result.at()).and_then(|entry| {
-            let texts = entry.result(result.block)?.texts.iter();
-            let changes =
-                texts.filter_map(|text| Some(Change::Text(*text, change(&text.decode()?)?)));
-            self.rewritten(&entry, changes.collect())
-        });
-        self.replace(result.at(), new)
-    }
-
-    /// Puts other arguments in the place of those of the calls of message `at` for which `change` returns some.
-    pub fn map_arguments(&mut self, at: usize, change: impl FnMut(&str) -> Option<String>) -> bool {
-        let new = self.with_arguments(at, change);
-        self.replace(at, new)
-    }
-
-    /// Message `at` with other arguments in the place of those of its calls for which `change` returns some.
-    pub fn with_arguments(
-        &self,
-        at: usize,
-        mut change: impl FnMut(&str) -> Option<String>,
-    ) -> Option<Replacement> {
-        let entry = self.entry(at)?;
-        let arguments = entry.calls().filter_map(|call| call.arguments);
-        let changes =
-            arguments.filter_map(|text| Some(Change::Text(text, change(&text.decode()?)?)));
-        self.rewritten(&entry, changes.collect())
-    }
-
-    /// Puts texts in the place of the media of message `at` for which `stub` returns one, and takes its reasoning away if
-    /// that is asked for.
-    pub fn strip(
-        &mut self,
-        at: usize,
-        stub: impl Fn(MediaKind) -> Option<String>,
-        drop_reasoning: bool,
-    ) -> bool {
-        let new = self.entry(at).and_then(|entry| {
-            let stubs = entry
-                .media()
-                .filter_map(|media| Some(Change::Media(media, stub(media.kind)?)));
-            let reasoning = drop_reasoning.then_some(Change::DropReasoning);
-            self.rewritten(&entry, stubs.chain(reasoning).collect())
-        });
-        self.replace(at, new)
-    }
-
-    fn rewritten(&self, entry: &Entry<'_>, changes: Vec<Change<'_>>) -> Option<Replacement> {
-        if changes.is_empty() {
-            return None;
-        }
-        let dialect = self.conversation.dialect;
-        let json = dialect.rewrite(entry, changes)?;
-        Replacement::new(dialect, json, self.conversation.encoding)
-    }
-
-    /// Puts `new` in the place of message `at`, if there is one and it saves tokens. Reports whether it did.
+    /// Puts `new` in the place of message `at`, if there is one and it saves tokens. Reports
+    /// whether it did.
     pub fn replace(&mut self, at: usize, new: Option<Replacement>) -> bool {
         let Some(new) = new.filter(|new| new.tokens < self.tokens_at(at)) else {
             return false;
         };
         self.set(at, Edit::Replace(Arc::new(new)));
         true
-    }
-}
-
-/// New messages.
-impl Draft<'_> {
-    /// A message of Baler's own with this text, and the cache mark of what it stands for.
-    #[must_use]
-    pub fn written(
-        &self,
-        author: Author,
-        text: &str,
-        cache_mark: Option<&str>,
-    ) -> Option<Replacement> {
-        let dialect = self.conversation.dialect;
-        let json = dialect.synthetic(author, text, cache_mark);
-        Replacement::new(dialect, json, self.conversation.encoding)
     }
 
     /// Drops a whole exchange.
@@ -331,8 +243,8 @@ impl Draft<'_> {
         {
             self.size -= size_of(measure, slot);
             self.size += size_of(measure, &edit);
-            // Messages that stand for others are no longer those that the zone was assigned by: no step may take them for
-            // an exchange of the span.
+            // Messages that stand for others are no longer those that the zone was assigned by: no
+            // step may take them for an exchange of the span.
             if let Edit::Stand(_) = edit
                 && let Ok(exchange) = exchanges.binary_search_by_key(&at, |exchange| exchange.first)
                 && let Some(zone) = self.zones.get_mut(exchange)

@@ -15,7 +15,8 @@ pub enum Edit {
     Drop,
     /// Sent in another form.
     Replace(Arc<Replacement>),
-    /// Not sent, and these new messages take its place: they stand for it and for the dropped ones after it.
+    /// Not sent, and these new messages take its place: they stand for it and for the dropped ones
+    /// after it.
     Stand(Arc<[Replacement]>),
 }
 

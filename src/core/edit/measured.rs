@@ -97,8 +97,8 @@ pub fn size_of_edited(measures: &[Measure], fixed_tokens: u64, edits: &[Edit]) -
     size
 }
 
-/// The last message that a user wrote. A message that Baler wrote in a user's name does not count, unless there is no other:
-/// so it is the same message for as long as the user writes no new one.
+/// The last message that a user wrote. A message that Baler wrote in a user's name does not count,
+/// unless there is no other: so it is the same message for as long as the user writes no new one.
 #[must_use]
 pub fn last_user(messages: &[Entry<'_>]) -> Option<usize> {
     let of_user = || {

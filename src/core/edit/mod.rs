@@ -1,5 +1,7 @@
-//! Edits: the fate of each message, the draft that strategies work on, and the bytes that come of it.
+//! Edits: the fate of each message, the draft that strategies work on, and the bytes that come of
+//! it.
 
+mod by_meaning;
 mod checkpoint;
 mod draft;
 mod edits;

@@ -12,7 +12,8 @@ pub enum Invalid {
     /// Calls and results do not match, or a replacement is not a message.
     #[error("the compacted list is not a valid chat")]
     NotAChat,
-    /// A message changed its role, lost its content, or an instruction or the last user message was touched.
+    /// A message changed its role, lost its content, or an instruction or the last user message was
+    /// touched.
     #[error("the compacted list changed what must stay")]
     Changed,
 }
@@ -64,7 +65,8 @@ pub fn validate(dialect: Dialect, messages: &[Entry<'_>], edits: &[Edit]) -> Res
     group(&left).map(drop).map_err(|_| Invalid::NotAChat)
 }
 
-/// Whether a new message may stand for dropped ones. The policy chooses in whose name a summary is written.
+/// Whether a new message may stand for dropped ones. The policy chooses in whose name a summary is
+/// written.
 fn may_stand(new: &Entry<'_>) -> bool {
     let speaks = match new.speaker {
         Speaker::Instruction => is_summary(new),

@@ -81,7 +81,8 @@ impl Target {
     }
 }
 
-/// The part of the conversation that an exchange belongs to, which decides whether it may be touched.
+/// The part of the conversation that an exchange belongs to, which decides whether it may be
+/// touched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Zone {
     /// Instructions, pinned exchanges, the last user message: stay in their places.
@@ -90,15 +91,16 @@ pub enum Zone {
     Span,
     /// The newest exchanges: stay as they are.
     Tail,
-    /// Gone, with new messages in its place: only the strategy that wrote those takes them up again.
+    /// Gone, with new messages in its place: only the strategy that wrote those takes them up
+    /// again.
     Condensed,
 }
 
 /// The part of the target that the head leaves which the tail may take: one in so many.
 const TAIL_SHARE: u64 = 3;
 
-/// The zone of each exchange. `keep` asks for a tail, which never takes more than a third of the target that the head leaves,
-/// its newest exchange aside.
+/// The zone of each exchange. `keep` asks for a tail, which never takes more than a third of the
+/// target that the head leaves, its newest exchange aside.
 pub(super) fn assign(
     conversation: &MeasuredConversation<'_>,
     edits: &[Edit],

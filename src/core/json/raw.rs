@@ -6,7 +6,8 @@ use std::ops::Range;
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
-/// The text of a JSON string, borrowed when it has no escapes. `None` when `raw` is not a string or holds a lone surrogate.
+/// The text of a JSON string, borrowed when it has no escapes. `None` when `raw` is not a string or
+/// holds a lone surrogate.
 pub(crate) fn string(raw: &RawValue) -> Option<Cow<'_, str>> {
     decoded(raw.get())
 }
@@ -27,7 +28,8 @@ pub(crate) fn span_in(whole: &str, part: &str) -> Range<usize> {
     start..start + part.len()
 }
 
-/// Reads a member as its raw JSON, for `deserialize_with` (and `default`): a member that is `null` is not taken for absent.
+/// Reads a member as its raw JSON, for `deserialize_with` (and `default`): a member that is `null`
+/// is not taken for absent.
 pub(in crate::core) fn present<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<&'de RawValue>, D::Error> {

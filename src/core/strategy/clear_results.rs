@@ -69,8 +69,8 @@ pub(super) fn apply(
         if saved >= over.max(options.clear_at_least) {
             break;
         }
-        // A result may be shorter than its placeholder, such as that of a file that was written; the input of its call is
-        // not.
+        // A result may be shorter than its placeholder, such as that of a file that was written;
+        // the input of its call is not.
         let input = if options.clear_inputs {
             empty_arguments(scope, draft, &exchange, id)
         } else {
@@ -129,7 +129,8 @@ fn saving(draft: &Draft<'_>, at: usize, new: Replacement) -> Option<Clearing> {
     Some(Clearing { at, new, saves })
 }
 
-/// Empties all arguments of an exchange's calls when the last of its results is cleared, if all of them may be.
+/// Empties all arguments of an exchange's calls when the last of its results is cleared, if all of
+/// them may be.
 fn empty_arguments(
     scope: &Scope,
     draft: &Draft<'_>,

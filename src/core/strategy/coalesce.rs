@@ -1,5 +1,6 @@
-//! `coalesce`: older turns become one user message, a transcript of requests, calls and outputs. It is made from the originals
-//! each time, so that it always shows the newest calls and outputs and counts the rest.
+//! `coalesce`: older turns become one user message, a transcript of requests, calls and outputs. It
+//! is made from the originals each time, so that it always shows the newest calls and outputs and
+//! counts the rest.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -95,8 +96,9 @@ pub(super) fn apply(
     }
     let mut exchanges = [old.as_slice(), &span].concat();
     exchanges.sort_by_key(|exchange| exchange.first);
-    // The originals of an earlier transcript are among the dropped exchanges; they are shown again, within the limits. Other
-    // steps may have dropped more: where the transcript gets too long by that, the earlier one is extended as it is.
+    // The originals of an earlier transcript are among the dropped exchanges; they are shown again,
+    // within the limits. Other steps may have dropped more: where the transcript gets too long by
+    // that, the earlier one is extended as it is.
     let gone: Vec<Exchange> = draft
         .conversation()
         .exchanges
@@ -115,7 +117,8 @@ pub(super) fn apply(
         .iter()
         .rev()
         .find_map(|exchange| exchange.cache_mark(messages));
-    // Made from the originals; where earlier steps made them shorter than a transcript is, from what they are now.
+    // Made from the originals; where earlier steps made them shorter than a transcript is, from
+    // what they are now.
     let from_originals = || transcript(options, messages, Vec::new(), &gone);
     let extended = || transcript(options, messages, earlier(), &span);
     let from_edited = || transcript(options, &as_they_are(draft), earlier(), &span);
@@ -224,7 +227,7 @@ fn called(
     } else if text.trim().is_empty() {
         Some(media.trim_start().to_owned()).filter(|media| !media.is_empty())
     } else if is_failure(&text) {
-        // The model must know a failure that still stands in full.
+        // The model needs all of a failure that no later success overcame.
         let chars = options.chars.saturating_mul(FAILURE_LENGTH);
         Some(clipped(text.trim(), chars))
     } else {

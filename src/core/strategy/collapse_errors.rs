@@ -1,5 +1,5 @@
-//! `collapse_errors`: a failed call shrinks to a line once the same tool has succeeded. The last failure of a tool that did
-//! not succeed since stays in full.
+//! `collapse_errors`: a failed call shrinks to a line once the same tool has succeeded. The last
+//! failure of a tool that did not succeed since stays in full.
 
 use std::collections::HashSet;
 

@@ -1,4 +1,5 @@
-//! `dedupe`: a tool result that occurs again later, and a run of lines that does, become a reference to the newest copy.
+//! `dedupe`: a tool result that occurs again later, and a run of lines that does, become a
+//! reference to the newest copy.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -55,7 +56,8 @@ struct Seen {
     labels: Vec<String>,
     /// Whole texts.
     whole: HashMap<String, usize>,
-    /// The places where runs of `WINDOW` lines begin, by their hash; a run that is found is compared line by line.
+    /// The places where runs of `WINDOW` lines begin, by their hash; a run that is found is
+    /// compared line by line.
     runs: HashMap<u64, Place>,
 }
 
@@ -106,8 +108,8 @@ impl Seen {
         self.labels.push(label);
     }
 
-    /// A reference to a newer copy of a whole result. One of several parts has none: they may differ where the text does
-    /// not.
+    /// A reference to a newer copy of a whole result. One of several parts has none: they may
+    /// differ where the text does not.
     fn reference(&self, draft: &Draft<'_>, id: BlockId) -> Option<String> {
         let entry = draft.entry(id.at())?;
         let result = entry.result(id.block)?;

@@ -11,12 +11,13 @@ use super::webhook::Webhook;
 use crate::core::Cancel;
 use crate::core::edit::{Draft, Target};
 
-/// Runs the ladder down to the target. Where a list exceeds the room because of its newest exchange alone, that is cut
-/// (`oversize`): the one edit that reaches into the tail. It runs first where head and tail alone are too much, and last
-/// where nothing else helped.
+/// Runs the ladder down to the target. Where a list exceeds the room because of its newest exchange
+/// alone, that is cut (`oversize`): the one edit that reaches into the tail. It runs first where
+/// head and tail alone are too much, and last where nothing else helped.
 ///
 /// # Errors
-/// [`Stopped`]: cancelled, or in need of an answer; with the answer, the same call comes to its end.
+/// [`Stopped`]: cancelled, or in need of an answer; with the answer, the same call comes to its
+/// end.
 #[expect(
     clippy::too_many_arguments,
     reason = "the ladder and the draft, the two numbers to reach, and the two ways to stop"

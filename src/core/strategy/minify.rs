@@ -1,5 +1,5 @@
-//! `minify`: tool results and arguments in fewer tokens and with nothing lost. JSON loses its white space, lists of like objects
-//! become tables, and other text loses terminal noise.
+//! `minify`: tool results and arguments in fewer tokens and with nothing lost. JSON loses its white
+//! space, lists of like objects become tables, and other text loses terminal noise.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

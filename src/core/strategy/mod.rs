@@ -30,6 +30,7 @@ mod token_budget;
 mod trim_results;
 mod truncate;
 mod webhook;
+mod weighed;
 
 pub use clear_results::ClearResults;
 pub use coalesce::Coalesce;

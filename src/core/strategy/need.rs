@@ -39,7 +39,8 @@ pub struct ExternalInputs<'a> {
 }
 
 impl ExternalInputs<'_> {
-    /// Whether nothing outside is asked: then the same messages lead to the same list, wherever and whenever.
+    /// Whether nothing outside is asked: then the same messages lead to the same list, wherever and
+    /// whenever.
     #[must_use]
     pub fn is_silent(&self) -> bool {
         self.answers.is_empty() && self.summaries.is_none()

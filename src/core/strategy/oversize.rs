@@ -1,6 +1,6 @@
-//! The rule for newest results that alone are too much: where head and tail exceed the room, tool results in the tail lose
-//! blanks and noise, or are cut to their beginning, their end and the lines in between that a digest would keep; the cut is
-//! marked.
+//! The rule for newest results that alone are too much: where head and tail exceed the room, tool
+//! results in the tail lose blanks and noise, or are cut to their beginning, their end and the
+//! lines in between that a digest would keep; the cut is marked.
 //!
 //! A policy does not name this step: it keeps an agent alive that has just read a huge file.
 
@@ -25,11 +25,12 @@ const HEAD_PERCENT: usize = 60;
 const LEAST_TOKENS: u64 = 64;
 /// Tries to meet a result's share; each takes off the tokens by which the last one was over.
 const TRIES: usize = 4;
-/// The share of the target that the head leaves which an oversize tail gets (percent), where older messages need the rest.
+/// The share of the target that the head leaves which an oversize tail gets (percent), where older
+/// messages need the rest.
 const TAIL_PERCENT: u64 = 50;
 
-/// Cuts a tail that with the head alone exceeds the room, or leaves older messages less than their share of it, before
-/// anything else is made smaller.
+/// Cuts a tail that with the head alone exceeds the room, or leaves older messages less than their
+/// share of it, before anything else is made smaller.
 pub(super) fn apply_first(draft: &mut Draft<'_>, target: Target) -> u64 {
     let (mut head, mut tail, mut older) = (draft.conversation().fixed_tokens, 0, 0);
     for (exchange, zone) in draft.remaining() {
@@ -41,7 +42,8 @@ pub(super) fn apply_first(draft: &mut Draft<'_>, target: Target) -> u64 {
     }
     let left = target.target.saturating_sub(head);
     let others = older.min(left - left * TAIL_PERCENT / 100);
-    // The room above the target is there for the newest; where there is none, older messages keep their share.
+    // The room above the target is there for the newest; where there is none, older messages keep
+    // their share.
     let due = others.saturating_sub(target.room.saturating_sub(target.target));
     if head + tail + due <= target.room {
         return 0;
@@ -65,7 +67,8 @@ fn limit_for(sizes: impl Iterator<Item = u64>, over: u64) -> u64 {
     level(sizes, total.saturating_sub(over)).max(LEAST_TOKENS)
 }
 
-/// Takes about `over` tokens off the long texts in the arguments of the tail's calls: a file being written, a script.
+/// Takes about `over` tokens off the long texts in the arguments of the tail's calls: a file being
+/// written, a script.
 fn cut_arguments(draft: &mut Draft<'_>, over: u64) -> u64 {
     if over == 0 {
         return 0;
@@ -140,7 +143,8 @@ fn cut(draft: &Draft<'_>, id: BlockId, limit: u64, context: &Context) -> Option<
     let entry = draft.entry(id.at())?;
     let text: String = entry.result(id.block)?.decoded().collect();
     let tokens = draft.tokens_at(id.at()).max(1);
-    // A result that was cut before came close to its limit then; it is cut again only where much less is left for it.
+    // A result that was cut before came close to its limit then; it is cut again only where much
+    // less is left for it.
     if text.is_empty() || (text.contains(MARK) && tokens <= limit.saturating_mul(2)) {
         return None;
     }

@@ -1,5 +1,6 @@
-//! For model families whose templates insist on alternating roles: where a compaction puts two messages of one side next to
-//! each other, or an answer first, a short filler message goes in between. Head and tail stay byte for byte.
+//! For model families whose templates insist on alternating roles: where a compaction puts two
+//! messages of one side next to each other, or an answer first, a short filler message goes in
+//! between. Head and tail stay byte for byte.
 
 use crate::core::conversation::{Author, Speaker};
 use crate::core::edit::{Draft, Edit, FILLER, Replacement};
@@ -52,8 +53,8 @@ fn between(before: Option<Speaker>, after: Speaker) -> Option<Author> {
     }
 }
 
-/// Puts a filler before the messages at `at`: in their own place when they are synthetic, else in the place of a removed
-/// message. Neighbours that the client put there itself stay as they are.
+/// Puts a filler before the messages at `at`: in their own place when they are synthetic, else in
+/// the place of a removed message. Neighbours that the client put there itself stay as they are.
 fn insert(draft: &mut Draft<'_>, from: usize, at: usize, author: Author) {
     let Some(new) = draft.written(author, FILLER, None) else {
         return;

@@ -75,7 +75,8 @@ impl Scope {
         self.tools().is_none_or(matches) && !self.excluded().is_some_and(matches)
     }
 
-    /// Whether a part that ends before message `end` is older than the newest messages that are left alone.
+    /// Whether a part that ends before message `end` is older than the newest messages that are
+    /// left alone.
     fn is_old(&self, draft: &Draft<'_>, end: usize) -> bool {
         end.saturating_add(self.older_than) <= draft.conversation().messages.len()
     }

@@ -50,7 +50,8 @@ pub(super) fn apply(options: Strip, scope: &Scope, draft: &mut Draft<'_>) -> u64
     let mut replaced = 0;
     for exchange in scope.span(draft) {
         for at in exchange.first..exchange.end {
-            // The model still uses its reasoning of the current turn; families that want reasoning back want it with calls.
+            // The model still uses its reasoning of the current turn; families that want reasoning
+            // back want it with calls.
             let reasoning = options.reasoning
                 && at < last_user
                 && !(exchange.kind == Kind::Calls && wants_reasoning);

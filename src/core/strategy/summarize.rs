@@ -1,6 +1,6 @@
-//! `summarize`: old turns become a summary that a model wrote. Baler adds the parts that no model can be trusted with: the files
-//! that were touched, and values that a digest would keep. The core only looks whether there is a summary, and reports which
-//! one is missing; the shell asks for it.
+//! `summarize`: old turns become a summary that a model wrote. Baler adds the parts that no model
+//! can be trusted with: the files that were touched, and values that a digest would keep. The core
+//! only looks whether there is a summary, and reports which one is missing; the shell asks for it.
 
 use std::sync::Arc;
 
@@ -154,7 +154,8 @@ fn newest(draft: &Draft<'_>, summaries: &Summaries) -> (Option<Found>, Option<&'
     (None, state)
 }
 
-/// The exchanges that a summary of the first `end` messages takes the place of; `None` when none of them is of the span.
+/// The exchanges that a summary of the first `end` messages takes the place of; `None` when none of
+/// them is of the span.
 fn covered(scope: &Scope, draft: &Draft<'_>, end: usize) -> Option<Vec<Exchange>> {
     let span = scope.span(draft);
     let mut covered: Vec<Exchange> = draft.in_zone(Zone::Condensed);
@@ -167,7 +168,8 @@ fn covered(scope: &Scope, draft: &Draft<'_>, end: usize) -> Option<Vec<Exchange>
         .then_some(covered)
 }
 
-/// Puts a summary in the place of the exchanges that it covers; `None` when that would be no smaller.
+/// Puts a summary in the place of the exchanges that it covers; `None` when that would be no
+/// smaller.
 fn put(
     found: &Found,
     covered: &[Exchange],
@@ -195,60 +197,44 @@ fn message(
     draft: &Draft<'_>,
     target: Target,
 ) -> Option<Replacement> {
-    let conversation = draft.conversation();
+    let messages = draft.conversation().messages;
     let before = draft.tokens_of(covered);
     let rest = draft.size().tokens - before;
     let mark = covered
         .iter()
         .rev()
-        .find_map(|exchange| exchange.cache_mark(conversation.messages));
+        .find_map(|exchange| exchange.cache_mark(messages));
     let written = |parts: &[&str]| {
-        let parts: Vec<&str> = parts
-            .iter()
-            .filter(|part| !part.is_empty())
-            .copied()
-            .collect();
-        let text = Tag::Summary.text(&parts.join("\n"));
-        draft.written(options.role.author(), &text, mark)
+        let parts = parts.iter().filter(|part| !part.is_empty());
+        let body = parts.copied().collect::<Vec<_>>().join("\n");
+        draft.written(options.role.author(), &Tag::Summary.text(&body), mark)
     };
     let text: &str = &found.summary.text;
-    let mut new = written(&[text])?;
+    let plain = written(&[text])?;
     // Baler's additions must neither make the list miss its target nor outgrow their share of it.
     let share = scale(target.target, options.extract_share);
-    let limit = new.tokens + share.min(target.room.saturating_sub(rest + new.tokens));
+    let limit = plain.tokens + share.min(target.room.saturating_sub(rest + plain.tokens));
     let touched = files(
-        conversation
-            .messages
-            .get(..found.end)
-            .unwrap_or(conversation.messages),
+        messages.get(..found.end).unwrap_or(messages),
         options.file_rules(),
     );
-    let listed = MOST_FILES.iter().find_map(|most| {
+    let with_lists = MOST_FILES.iter().find_map(|most| {
         let lists = touched.listed(*most);
-        let with = written(&[text, &lists])?;
-        (with.tokens <= limit && with.tokens < before).then_some((lists, with))
+        let new = written(&[text, &lists])?;
+        (new.tokens <= limit && new.tokens < before).then_some((lists, new))
     });
-    let mut lists = String::new();
-    if let Some((most, with)) = listed {
-        (lists, new) = (most, with);
-    }
+    let (lists, new) = with_lists.unwrap_or((String::new(), plain));
     let room = limit
         .min(target.target.saturating_sub(rest))
         .saturating_sub(new.tokens);
-    let extract = digest::extract_besides(
-        draft,
-        &summarized(found, draft),
-        covered,
-        &[text, &lists],
-        room,
-    );
-    if !extract.is_empty() {
-        let extract = format!("{EXTRACT_HEAD}\n{extract}");
-        new = written(&[text, &lists, &extract])
-            .filter(|with| with.tokens <= limit)
-            .unwrap_or(new);
+    let source = summarized(found, draft);
+    let extract = digest::extract_besides(draft, &source, covered, &[text, &lists], room);
+    if extract.is_empty() {
+        return Some(new);
     }
-    Some(new)
+    let extract = format!("{EXTRACT_HEAD}\n{extract}");
+    let with_extract = written(&[text, &lists, &extract]).filter(|with| with.tokens <= limit);
+    Some(with_extract.unwrap_or(new))
 }
 
 /// The exchanges that a summary was made from.

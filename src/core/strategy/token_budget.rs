@@ -1,5 +1,5 @@
-//! `token_budget`: the oldest exchanges of the span go until the rest fits. Head and tail always stay, so at least one
-//! exchange does.
+//! `token_budget`: the oldest exchanges of the span go until the rest fits. Head and tail always
+//! stay, so at least one exchange does.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

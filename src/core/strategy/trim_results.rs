@@ -1,8 +1,8 @@
 //! `trim_results`: large tool results become smaller: a text keeps its head and tail, a list some
 //! of its items, and JSON may become an outline. Error results are left alone.
 //!
-//! The options work together: an outline shows the items that `sample` picks, and a result that is still large after
-//! either, or cannot be sampled, is truncated. JSON stays JSON.
+//! The options work together: an outline shows the items that `sample` picks, and a result that is
+//! still large after either, or cannot be sampled, is truncated. JSON stays JSON.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -16,6 +16,11 @@ use crate::core::edit::Draft;
 use crate::core::json::Json;
 use crate::core::text::is_failure;
 use crate::core::tokens::Encoding;
+
+/// Keys that an outline shows of an object at least.
+const LEAST_KEYS: usize = 20;
+/// Texts that are longer are shown by so many characters in an outline.
+const EXCERPT_CHARS: usize = 100;
 
 /// Large tool results are cut, sampled or outlined.
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize, JsonSchema)]
@@ -243,59 +248,52 @@ impl Outline {
                 shallow(value)
             }
         };
-        let sample_of = |items: &[Json]| {
-            picked(
-                items,
-                sample.unwrap_or(Sample {
-                    items: self.items,
-                    pick: Pick::First,
-                }),
-            )
+        let first = Sample {
+            items: self.items,
+            pick: Pick::First,
         };
         match value {
-            Json::List(items) => Json::Object(vec![
-                ("type".to_owned(), word("list")),
-                ("count".to_owned(), number(items.len())),
-                (
-                    "sample".to_owned(),
-                    Json::List(sample_of(items).iter().map(inner).collect()),
-                ),
-            ]),
-            Json::Object(members) => Json::Object(vec![
-                ("type".to_owned(), word("object")),
-                ("count".to_owned(), number(members.len())),
-                (
-                    "keys".to_owned(),
-                    Json::List(
-                        members
-                            .iter()
-                            .take(self.items.max(20))
-                            .map(|(key, _)| word(key))
-                            .collect(),
-                    ),
-                ),
-                (
-                    "sample".to_owned(),
-                    Json::Object(
-                        members
-                            .iter()
-                            .take(self.items)
-                            .map(|(key, value)| (key.clone(), inner(value)))
-                            .collect(),
-                    ),
-                ),
-            ]),
-            Json::String(text) if text.chars().count() > 100 => Json::Object(vec![
-                ("type".to_owned(), word("text")),
-                ("length".to_owned(), number(text.chars().count())),
-                (
-                    "excerpt".to_owned(),
-                    Json::String(text.chars().take(100).collect()),
-                ),
-            ]),
+            Json::List(items) => {
+                let items_shown = picked(items, sample.unwrap_or(first));
+                let sample = Json::List(items_shown.iter().map(inner).collect());
+                described("list", [("count", number(items.len())), ("sample", sample)])
+            }
+            Json::Object(members) => {
+                let keys = members.iter().take(self.items.max(LEAST_KEYS));
+                let sample = members.iter().take(self.items);
+                let sample = sample.map(|(key, value)| (key.clone(), inner(value)));
+                described(
+                    "object",
+                    [
+                        ("count", number(members.len())),
+                        ("keys", Json::List(keys.map(|(key, _)| word(key)).collect())),
+                        ("sample", Json::Object(sample.collect())),
+                    ],
+                )
+            }
+            Json::String(text) if text.chars().count() > EXCERPT_CHARS => {
+                let excerpt = text.chars().take(EXCERPT_CHARS).collect();
+                described(
+                    "text",
+                    [
+                        ("length", number(text.chars().count())),
+                        ("excerpt", Json::String(excerpt)),
+                    ],
+                )
+            }
             scalar => scalar.clone(),
         }
     }
+}
+
+/// A value of an outline: its type, and the parts of it that are shown.
+fn described<const N: usize>(kind: &str, members: [(&str, Json); N]) -> Json {
+    let members = [("type", word(kind))].into_iter().chain(members);
+    Json::Object(
+        members
+            .map(|(key, value)| (key.to_owned(), value))
+            .collect(),
+    )
 }
 
 /// A value below the last level: its kind and size only.
@@ -303,7 +301,7 @@ fn shallow(value: &Json) -> Json {
     match value {
         Json::List(items) => word(&format!("list of {}", items.len())),
         Json::Object(members) => word(&format!("object of {}", members.len())),
-        Json::String(text) if text.chars().count() > 100 => {
+        Json::String(text) if text.chars().count() > EXCERPT_CHARS => {
             word(&format!("text of {} characters", text.chars().count()))
         }
         scalar => scalar.clone(),

@@ -1,25 +1,27 @@
-//! Head and tail of what is too large: of a text, and of JSON, which stays JSON.
+//! Head and tail of a text that is too large, and of JSON, which stays JSON.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::weighed::{Weighed, width, written};
 use crate::core::conversation::level;
 use crate::core::json::Json;
 use crate::core::tokens::Encoding;
 
-/// What every cut says; a text that says so is not cut again.
+/// The words in every cut; a text that contains them is not cut again.
 pub(super) const MARK: &str = "removed by trim_results";
-/// The member that says so in an object.
+/// The member that marks a cut in an object.
 pub(super) const MARK_KEY: &str = "__truncated__";
 
-/// Characters that a mark takes inside JSON at most, with all that parts it from its neighbours.
+/// The most characters that a mark takes inside JSON, with those that separate it from its
+/// neighbours.
 const MARK_CHARS: u64 = 72;
 /// A member of JSON is not cut below this many characters: a mark, and enough to see what it was.
 const LEAST_CHARS: u64 = 120;
 /// Items of a list stay whole up to this share of it: a few whole ones tell more than the
 /// beginnings of all.
 const WHOLE_ITEM_SHARE: u64 = 4;
-/// Tries to meet a size in tokens, which characters tell about only on the average.
+/// Tries to meet a size in tokens, which characters follow only on the average.
 const TRIES: usize = 4;
 
 /// The size from which on a result is large, and the part of a large result that stays.
@@ -59,58 +61,6 @@ pub enum Unit {
     Tokens,
 }
 
-/// A JSON value and the characters it takes when written, each counted once.
-struct Weighed<'j> {
-    value: &'j Json,
-    chars: u64,
-    inner: Vec<Weighed<'j>>,
-}
-
-impl<'j> Weighed<'j> {
-    fn of(value: &'j Json) -> Self {
-        let inner: Vec<Weighed<'j>> = match value {
-            Json::List(items) => items.iter().map(Weighed::of).collect(),
-            Json::Object(members) => members
-                .iter()
-                .map(|(_, value)| Weighed::of(value))
-                .collect(),
-            _ => Vec::new(),
-        };
-        let values: u64 = inner.iter().map(|inner| inner.chars).sum();
-        let between = (inner.len() as u64).saturating_sub(1);
-        let chars = match value {
-            Json::Null | Json::Bool(true) => 4,
-            Json::Bool(false) => 5,
-            Json::Number(spelling) => spelling.chars().count() as u64,
-            Json::String(text) => written(text),
-            Json::List(_) => 2 + values + between,
-            Json::Object(members) => {
-                2 + values + between + members.iter().map(|(key, _)| written(key) + 1).sum::<u64>()
-            }
-        };
-        Weighed {
-            value,
-            chars,
-            inner,
-        }
-    }
-}
-
-/// Characters of a text as a JSON string.
-fn written(text: &str) -> u64 {
-    2 + text.chars().map(width).sum::<u64>()
-}
-
-/// Characters of one character inside a JSON string.
-fn width(c: char) -> u64 {
-    match c {
-        '"' | '\\' | '\n' | '\r' | '\t' | '\u{8}' | '\u{c}' => 2,
-        '\0'..='\u{1f}' => 6,
-        _ => 1,
-    }
-}
-
-/// Two ends of a text with what was removed between them.
 fn marked(head: &str, tail: &str, removed: usize) -> String {
     let mark = format!("[… {removed} characters {MARK} …]");
     if head.is_empty() && tail.is_empty() {
@@ -129,7 +79,7 @@ impl Truncate {
         }
     }
 
-    /// Head and tail of a text, cut between characters, with what was removed in between.
+    /// Head and tail of a text, cut between characters, with a mark in between.
     pub(super) fn text(self, text: &str, encoding: Encoding) -> Option<String> {
         let total = self.measure(text, encoding);
         let (head, tail) = (
@@ -147,7 +97,7 @@ impl Truncate {
         ))
     }
 
-    /// Bytes that `amount` of a text's beginning (or end) takes; tokens by the text's average.
+    /// Bytes that `amount` of a text's beginning (or end) takes; for tokens, by the text's average.
     fn bytes(self, text: &str, amount: u64, total: u64, from_end: bool) -> usize {
         let amount = usize::try_from(amount).unwrap_or(usize::MAX);
         if self.unit == Unit::Tokens {
@@ -175,8 +125,8 @@ impl Truncate {
         }
     }
 
-    /// JSON of about head and tail together, with its marks no more than the size: small members stay, large ones share
-    /// what is left, and where there are too many, the first and the last stay.
+    /// JSON of about head and tail together, with its marks no more than the size: small members
+    /// stay, large ones share the rest, and where there are too many, the first and the last stay.
     pub(super) fn json(self, value: &Json, encoding: Encoding) -> Json {
         let value = Weighed::of(value);
         let total = self.measure(&value.value.to_string(), encoding).max(1);
@@ -204,7 +154,7 @@ impl Truncate {
         self.head == 0 && self.tail == 0
     }
 
-    /// What of `room` the beginning gets.
+    /// The part of `room` that the beginning gets.
     fn head_of(self, room: u64) -> u64 {
         let both = u128::from(self.head) + u128::from(self.tail);
         u64::try_from(u128::from(room) * u128::from(self.head) / both.max(1)).unwrap_or(room)
@@ -218,64 +168,51 @@ impl Truncate {
         match value.value {
             Json::String(text) => Json::String(self.short(text, room)),
             Json::Number(spelling) => Json::String(self.short(spelling, room)),
-            Json::List(items) => {
-                let least = LEAST_CHARS.max(room / WHOLE_ITEM_SHARE);
-                let sizes: Vec<(u64, u64)> =
-                    value.inner.iter().map(|item| (1, item.chars)).collect();
-                let (first, last, each) = self.share(&sizes, room, least);
-                let removed = items.len() - first - last;
-                let mark = || Json::String(format!("… {removed} of {} items {MARK}", items.len()));
-                let cut = |items: &[Weighed<'_>]| {
-                    items
-                        .iter()
-                        .map(|item| self.cut(item, each))
-                        .collect::<Vec<_>>()
-                };
-                let (head, tail) = ends(&value.inner, first, last);
-                Json::List(
-                    cut(head)
-                        .into_iter()
-                        .chain((removed > 0).then(mark))
-                        .chain(cut(tail))
-                        .collect(),
-                )
-            }
-            Json::Object(members) => {
-                let sizes: Vec<(u64, u64)> = members
-                    .iter()
-                    .zip(&value.inner)
-                    .map(|((key, _), value)| (written(key) + 2, value.chars))
-                    .collect();
-                let (first, last, each) = self.share(&sizes, room, LEAST_CHARS);
-                let removed = members.len() - first - last;
-                let mark = || {
-                    (
-                        MARK_KEY.to_owned(),
-                        Json::String(format!("{removed} of {} members {MARK}", members.len())),
-                    )
-                };
-                let all: Vec<(&String, &Weighed<'_>)> = members
-                    .iter()
-                    .zip(&value.inner)
-                    .map(|((key, _), value)| (key, value))
-                    .collect();
-                let cut = |members: &[(&String, &Weighed<'_>)]| {
-                    members
-                        .iter()
-                        .map(|(key, value)| ((*key).clone(), self.cut(value, each)))
-                        .collect::<Vec<_>>()
-                };
-                let (head, tail) = ends(&all, first, last);
-                Json::Object(
-                    cut(head)
-                        .into_iter()
-                        .chain((removed > 0).then(mark))
-                        .chain(cut(tail))
-                        .collect(),
-                )
-            }
+            Json::List(_) => self.cut_list(&value.inner, room),
+            Json::Object(members) => self.cut_object(members, &value.inner, room),
             short => short.clone(),
         }
+    }
+
+    fn cut_list(self, items: &[Weighed<'_>], room: u64) -> Json {
+        let least = LEAST_CHARS.max(room / WHOLE_ITEM_SHARE);
+        let sizes: Vec<(u64, u64)> = items.iter().map(|item| (1, item.chars)).collect();
+        let (first, last, each) = self.share(&sizes, room, least);
+        let (head, tail) = ends(items, first, last);
+        let removed = items.len() - first - last;
+        let mark = || Json::String(format!("… {removed} of {} items {MARK}", items.len()));
+        let cut = |item: &Weighed<'_>| self.cut(item, each);
+        Json::List(
+            head.iter()
+                .map(cut)
+                .chain((removed > 0).then(mark))
+                .chain(tail.iter().map(cut))
+                .collect(),
+        )
+    }
+
+    fn cut_object(self, members: &[(String, Json)], values: &[Weighed<'_>], room: u64) -> Json {
+        let all: Vec<(&String, &Weighed<'_>)> =
+            members.iter().map(|(key, _)| key).zip(values).collect();
+        let sizes: Vec<(u64, u64)> = all
+            .iter()
+            .map(|(key, value)| (written(key) + 2, value.chars))
+            .collect();
+        let (first, last, each) = self.share(&sizes, room, LEAST_CHARS);
+        let (head, tail) = ends(&all, first, last);
+        let removed = members.len() - first - last;
+        let mark = || {
+            let mark = format!("{removed} of {} members {MARK}", members.len());
+            (MARK_KEY.to_owned(), Json::String(mark))
+        };
+        let cut = |(key, value): &(&String, &Weighed<'_>)| ((*key).clone(), self.cut(value, each));
+        Json::Object(
+            head.iter()
+                .map(cut)
+                .chain((removed > 0).then(mark))
+                .chain(tail.iter().map(cut))
+                .collect(),
+        )
     }
 
     /// The text inside of a JSON string, in `room` characters as they are written.
@@ -307,28 +244,28 @@ impl Truncate {
         )
     }
 
-    /// How many of the first entries stay, how many of the last, and what each may take. Entries are what each takes
-    /// beside its value, and its value.
+    /// The number of first entries that stay, that of last ones, and the characters that the value
+    /// of each may take. An entry is its characters besides its value, and those of the value.
     fn share(self, entries: &[(u64, u64)], room: u64, least: u64) -> (usize, usize, u64) {
-        let beside: u64 = entries.iter().map(|(beside, _)| beside).sum();
+        let besides: u64 = entries.iter().map(|(besides, _)| besides).sum();
         let each = level(
             entries.iter().map(|(_, value)| *value).collect(),
-            room.saturating_sub(beside),
+            room.saturating_sub(besides),
         );
-        if !self.keeps_nothing() && beside <= room && each >= least {
+        if !self.keeps_nothing() && besides <= room && each >= least {
             return (entries.len(), 0, each);
         }
         let room = room.saturating_sub(MARK_CHARS);
         let mut used = 0;
-        let mut fits = |room: u64, (beside, value): &(u64, u64)| {
-            let more = used + beside + least.min(*value);
+        let mut fits = |room: u64, (besides, value): &(u64, u64)| {
+            let more = used + besides + least.min(*value);
             (more <= room).then(|| used = more).is_some()
         };
         let first = entries
             .iter()
             .take_while(|entry| fits(self.head_of(room), entry))
             .count();
-        // What the first ones left over is for the last ones.
+        // The room that the first ones left is for the last ones.
         let last_room = if self.tail > 0 { room } else { 0 };
         let last = entries
             .iter()

@@ -1,5 +1,6 @@
-//! `webhook`: the span goes to a service of the operator's; its answer takes the span's place when it is valid and
-//! smaller. The core only asks and takes the answer; the shell posts the question and waits.
+//! `webhook`: the span goes to a service of the operator's; its answer takes the span's place when
+//! it is valid and smaller. The core only asks and takes the answer; the shell posts the question
+//! and waits.
 
 use std::time::Duration;
 
@@ -65,7 +66,8 @@ pub(super) fn apply(
     if span.is_empty() {
         return Ok(Done::default());
     }
-    // Messages of an earlier answer are condensed further, together with the exchanges that have aged since.
+    // Messages of an earlier answer are condensed further, together with the exchanges that have
+    // aged since.
     let condensed = draft.in_zone(Zone::Condensed).into_iter();
     span.extend(condensed.filter(|exchange| !draft.is_ours(exchange.first)));
     span.sort_by_key(|exchange| exchange.first);

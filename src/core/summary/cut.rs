@@ -1,4 +1,5 @@
-//! The part of a conversation to summarise: all but its recent part, up to a boundary between exchanges.
+//! The part of a conversation to summarise: all but its recent part, up to a boundary between
+//! exchanges.
 
 use std::sync::Arc;
 
@@ -38,8 +39,9 @@ pub(in crate::core) struct Forecast {
     pub growth: u64,
 }
 
-/// The number of messages before the part of `draft` that stays: a boundary between exchanges, after everything that
-/// earlier compactions took away and before the tail, which no step may touch. `None` when that leaves nothing new.
+/// The number of messages before the part of `draft` that stays: a boundary between exchanges,
+/// after everything that earlier compactions took away and before the tail, which no step may
+/// touch. `None` when that leaves nothing new.
 fn cut(draft: &Draft<'_>, recent: &Recent, keep_tokens: u64, older_than: usize) -> Option<usize> {
     let floor = floor(draft);
     let messages = draft.conversation().messages.len();
@@ -81,8 +83,8 @@ pub(in crate::core) fn floor(draft: &Draft<'_>) -> usize {
         .map_or(0, |exchange| exchange.end)
 }
 
-/// The summary that is worth making for `draft` now, to be used at the time of the forecast; `None` as long as there is one
-/// that will do, one is on its way, or it just failed.
+/// The summary that is worth making for `draft` now, to be used at the time of the forecast; `None`
+/// as long as there is one that will do, one is on its way, or it just failed.
 pub(in crate::core) fn next(
     draft: &Draft<'_>,
     options: &Options,

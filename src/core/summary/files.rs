@@ -268,7 +268,8 @@ mod tests {
         let calls: Vec<_> = calls
             .iter()
             .map(|(name, arguments)| {
-                let call = json!({"id": "c", "type": "function", "function": {"name": name, "arguments": arguments.to_string()}});
+                let function = json!({"name": name, "arguments": arguments.to_string()});
+                let call = json!({"id": "c", "type": "function", "function": function});
                 json!({"role": "assistant", "tool_calls": [call]})
             })
             .collect();
@@ -284,7 +285,8 @@ mod tests {
 
     #[test]
     fn the_common_agents_calls_are_known() {
-        let patch = "*** Begin Patch\n*** Update File: src/d.rs\n@@\n+x\n*** Add File: e.md\n+y\n*** End Patch";
+        let patch = "*** Begin Patch\n*** Update File: src/d.rs\n@@\n+x\n\
+            *** Add File: e.md\n+y\n*** End Patch";
         let calls = [
             ("Read", json!({"file_path": "/a.rs"})),
             ("read_file", json!({"path": "b.rs", "limit": 3})),

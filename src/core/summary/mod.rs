@@ -1,5 +1,5 @@
-//! Summaries of older turns that a model writes: the request for one, and the use of its answer. The shell decides which model
-//! is asked, when, and how often (`crate::summarizer`).
+//! Summaries of older turns that a model writes: the request for one, and the use of its answer.
+//! The shell decides which model is asked, when, and how often (`crate::summarizer`).
 //!
 //! ```text
 //! options     the options of the strategy
@@ -12,8 +12,9 @@
 //! files       the files that calls read and changed
 //! ```
 //!
-//! A summary covers a prefix of the *original* messages, which the client sends again each time. So it can be made before
-//! it is needed, does not depend on other strategies, and can be made anew from the originals.
+//! A summary covers a prefix of the *original* messages, which the client sends again each time. So
+//! it can be made before it is needed, does not depend on other strategies, and can be made anew
+//! from the originals.
 
 mod cut;
 mod files;

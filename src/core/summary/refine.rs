@@ -1,5 +1,5 @@
-//! The source of a summary, in chunks that the summariser's window holds: cut between exchanges, each chunk updating the
-//! summary of those before it.
+//! The source of a summary, in chunks that the summariser's window holds: cut between exchanges,
+//! each chunk updating the summary of those before it.
 
 use super::cut::PendingSummary;
 use super::options::Options;
@@ -28,7 +28,8 @@ pub struct ChunkPlan {
     pub task: Option<String>,
     /// The summary so far.
     pub previous: Option<String>,
-    /// All texts of the messages that the summary covers, in lower case. Its identifiers must be found here.
+    /// All texts of the messages that the summary covers, in lower case. Its identifiers must be
+    /// found here.
     pub source: String,
     /// Whether it starts from an earlier summary.
     pub incremental: bool,
@@ -63,8 +64,8 @@ pub struct SummaryModel<'s> {
 }
 
 impl ChunkPlan {
-    /// The source of `pending` for a summariser: the messages since the earlier summary, or all of them, when a summary
-    /// from the originals is due and they fit.
+    /// The source of `pending` for a summariser: the messages since the earlier summary, or all of
+    /// them, when a summary from the originals is due and they fit.
     #[must_use]
     pub fn new(
         messages: &[Entry<'_>],
@@ -140,8 +141,9 @@ impl ChunkPlan {
         self.turn.is_some()
     }
 
-    /// The next chunk for a window of `window` tokens, and the number of its exchanges; `None` when the window is too narrow
-    /// for any. It stays the next one until [`ChunkPlan::taken`] is called.
+    /// The next chunk for a window of `window` tokens, and the number of its exchanges; `None` when
+    /// the window is too narrow for any. It stays the next one until [`ChunkPlan::taken`] is
+    /// called.
     #[must_use]
     pub fn piece(&self, window: u64) -> Option<(Chunk, usize)> {
         let room = self.room(window);
@@ -280,7 +282,8 @@ mod tests {
             if at % 3 == 2 {
                 messages.push(json!({"role": "user", "content": text}));
             } else {
-                let call = json!({"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}});
+                let function = json!({"name": "f", "arguments": "{}"});
+                let call = json!({"id": "c", "type": "function", "function": function});
                 messages.push(json!({"role": "assistant", "content": null, "tool_calls": [call]}));
                 messages.push(json!({"role": "tool", "tool_call_id": "c", "content": text}));
             }
@@ -289,40 +292,53 @@ mod tests {
         json!({"messages": messages}).to_string()
     }
 
+    fn any_sizes() -> impl Strategy<Value = Vec<usize>> {
+        proptest::collection::vec(0..300_usize, 1..40)
+    }
+
     proptest! {
         #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 
         #[test]
-        fn pieces_hold_every_exchange_once_in_order_and_fit(sizes in proptest::collection::vec(0..300_usize, 1..40), window in 400..3_000_u64) {
+        fn chunks_hold_every_exchange_once_in_order_and_fit(
+            sizes in any_sizes(),
+            window in 400..3_000_u64,
+        ) {
             let body = chat(&sizes);
             let chat = Chat::parse(body.as_bytes()).unwrap();
-            let exchanges = group(&chat.messages).unwrap();
+            let messages = &chat.messages;
+            let exchanges = group(messages).unwrap();
             let encoding = Encoding::O200K;
-            let mut plan = ChunkPlan::new(&chat.messages, &exchanges, &due(chat.messages.len() - 1), &options(), summarizer(window));
+            let pending = due(messages.len() - 1);
+            let model = summarizer(window);
+            let mut plan = ChunkPlan::new(messages, &exchanges, &pending, &options(), model);
             prop_assert_eq!(plan.task.as_deref(), Some("The task."));
-            let (mut begun, mut pieces) = (0, 0);
+            let (mut begun, mut chunks) = (0, 0);
             loop {
                 let room = plan.room(window);
-                let Some((piece, count)) = plan.piece(window) else {
+                let Some((chunk, count)) = plan.piece(window) else {
                     prop_assert!(room < LEAST_ROOM);
                     return Ok(());
                 };
-                let text = [piece.conversation.as_str(), piece.turn.as_str()].concat();
-                prop_assert!(encoding.count(&text) <= room + count as u64, "{} in {room}", encoding.count(&text));
+                let text = [chunk.conversation.as_str(), chunk.turn.as_str()].concat();
+                let tokens = encoding.count(&text);
+                prop_assert!(tokens <= room + count as u64, "{tokens} in {room}");
                 prop_assert!(count >= 1 && !text.contains("Behind the cut."));
                 // Whole exchanges, each in its place.
-                while text.contains(&format!("part {begun} begins")) || text.contains(&format!("part {begun} ends")) {
+                let has = |part: String| text.contains(&part);
+                while has(format!("part {begun} begins")) || has(format!("part {begun} ends")) {
                     begun += 1;
                 }
-                prop_assert_eq!(text.matches("result of f").count(), text.matches("call f").count());
-                pieces += 1;
-                prop_assert!(pieces <= sizes.len());
-                if piece.last {
+                let (results, calls) = (text.matches("result of f"), text.matches("call f"));
+                prop_assert_eq!(results.count(), calls.count());
+                chunks += 1;
+                prop_assert!(chunks <= sizes.len());
+                if chunk.last {
                     break;
                 }
-                plan.taken(count, format!("Summary {pieces}."));
+                plan.taken(count, format!("Summary {chunks}."));
             }
-            prop_assert_eq!(begun, sizes.len(), "all of it was told");
+            prop_assert_eq!(begun, sizes.len(), "none is left out");
         }
     }
 

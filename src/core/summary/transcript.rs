@@ -1,6 +1,8 @@
-//! Exchanges as text that a model reads as data: the words of each party, each call with its arguments, each result.
+//! Exchanges as text that a model reads as data: the words of each party, each call with its
+//! arguments, each result.
 //!
-//! Every line of a content is indented, so that nothing in it can pass for a line of the transcript's own.
+//! Every line of a content is indented, so that nothing in it can pass for a line of the
+//! transcript's own.
 
 use std::fmt::Write as _;
 
@@ -19,8 +21,8 @@ pub(super) struct Part {
     pub first: usize,
 }
 
-/// The transcripts of exchanges; results and arguments show at most `limit` characters. Instructions are left out: they
-/// stay in their places.
+/// The transcripts of exchanges; results and arguments show at most `limit` characters.
+/// Instructions are left out: they stay in their places.
 pub(super) fn parts(
     messages: &[Entry<'_>],
     exchanges: &[Exchange],
@@ -118,7 +120,8 @@ fn name_media<'k>(kinds: impl Iterator<Item = &'k str>, out: &mut String) {
     }
 }
 
-/// A text of at most about `limit` characters: two thirds of them from its beginning, the rest from its end.
+/// A text of at most about `limit` characters: two thirds of them from its beginning, the rest from
+/// its end.
 pub(super) fn shortened(text: &str, limit: usize) -> String {
     let total = text.chars().count();
     if total <= limit {

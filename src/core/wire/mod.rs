@@ -1,6 +1,6 @@
 //! The wire formats: the only room that spells the JSON of an API.
 
-pub mod change;
+mod change;
 pub mod chat;
 pub mod decode;
 mod dialect;
@@ -68,7 +68,8 @@ impl Dialect {
         }
     }
 
-    /// The fingerprint of what a message means, whatever its spelling: key order, nulls and volatile annotations aside.
+    /// The fingerprint of what a message means, whatever its spelling: key order, nulls and
+    /// volatile annotations aside.
     #[must_use]
     pub fn fingerprint(self, raw: &str) -> Fingerprint {
         match self {
@@ -76,7 +77,8 @@ impl Dialect {
         }
     }
 
-    /// The JSON of a message with `changes`, all else byte for byte; `None` when nothing of it changes.
+    /// The JSON of a message with `changes`, all else byte for byte; `None` when nothing of it
+    /// changes.
     #[must_use]
     pub fn rewrite(self, entry: &Entry<'_>, changes: Vec<Change<'_>>) -> Option<String> {
         match self {

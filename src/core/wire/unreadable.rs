@@ -6,8 +6,8 @@ pub enum Unreadable {
     /// Not UTF-8, or not JSON, or something follows the JSON.
     #[error("the body is not JSON")]
     NotJson,
-    /// JSON, but not a plain chat request: not an object, no list of message objects, or a field that matters occurs
-    /// twice, so that two readers may disagree about its value.
+    /// JSON, but not a plain chat request: not an object, no list of message objects, or a field
+    /// that matters occurs twice, so that two readers may disagree about its value.
     #[error("the body is not a plain chat request")]
     Unusual,
 }

@@ -13,12 +13,13 @@
 //!   import os
 //! ```
 //!
-//! A line that begins without a blank opens an entry; a line with one blank belongs to the entry; one with more belongs
-//! to the last line with one blank that ends with a colon, or to the entry. So a digest can be read back and extended.
+//! A line that begins without a blank opens an entry; a line with one blank belongs to the entry;
+//! one with more belongs to the last line with one blank that ends with a colon, or to the entry.
+//! So a digest can be read back and extended.
 
 use super::line::{DigestLine, for_each_line};
 use super::result::{Known, answered, inline};
-use crate::core::conversation::{Block, Call, Entry, Exchange, Kind, Text};
+use crate::core::conversation::{Block, Entry, Exchange, Kind, Text};
 use crate::core::json::Json;
 use crate::core::text::pieces;
 
@@ -66,13 +67,11 @@ pub(super) fn lines_of(
         if let (Some(known), Some(arguments)) = (known.as_mut(), arguments) {
             known.note(arguments);
         }
-        let answers = |call: &Call<'_>| {
-            let id = Some(call.id.as_ref());
-            results
-                .iter()
-                .find(|result| result.answers.as_deref() == id)
-        };
-        if let Some(result) = answers(call) {
+        let id = Some(call.id.as_ref());
+        let mut answers = results
+            .iter()
+            .filter(|result| result.answers.as_deref() == id);
+        if let Some(result) = answers.next() {
             answered(result, arguments, known, out);
         }
     }
@@ -125,7 +124,8 @@ fn called(name: &str, arguments: Option<&str>, out: &mut Vec<DigestLine>) {
     }
 }
 
-/// Appends arguments to the head line of their call, and the parts of long texts that have no place there to `rest`.
+/// Appends arguments to the head line of their call, and the parts of long texts that have no place
+/// there to `rest`.
 fn named_arguments<'j>(
     members: &'j [(String, Json)],
     head: &mut String,

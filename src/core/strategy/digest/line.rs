@@ -133,7 +133,8 @@ mod tests {
 
     #[test]
     fn a_table_without_columns_is_read_back_with_those_above_and_a_list_of_texts_is_no_table() {
-        let body = "→ stock()\n [2]{sku,count}:\n  A-1,3\n→ stock()\n [1]{}:\n  B-9,1\n→ notes()\n [0]:\n  a long text\n → [3]:";
+        let body = "→ stock()\n [2]{sku,count}:\n  A-1,3\n→ stock()\n [1]{}:\n  B-9,1\n\
+            → notes()\n [0]:\n  a long text\n → [3]:";
         let lines: Vec<String> = DigestLine::read_back(body)
             .into_iter()
             .map(|line| line.text)

@@ -1,7 +1,7 @@
 //! `digest`: older exchanges become an extract that keeps what later calls are likely to need.
 //!
-//! The next compaction extends a digest: its lines stay candidates as they are, followed by those of the newly aged
-//! exchanges.
+//! The next compaction extends a digest: its lines stay candidates as they are, followed by those
+//! of the newly aged exchanges.
 
 mod extract;
 mod line;
@@ -42,7 +42,8 @@ impl Options for Digest {
 
 /// A digest of fewer tokens than this has no room for content.
 const LEAST_TOKENS: u64 = 48;
-/// The share of the target that a digest may take where the rest of the list leaves nothing of it: one in so many.
+/// The share of the target that a digest may take where the rest of the list leaves nothing of it:
+/// one in so many.
 const LEAST_SHARE: u64 = 8;
 /// The newest exchanges, whose texts show the present subject of the conversation.
 const RECENT: usize = 3;
@@ -102,8 +103,8 @@ pub(super) fn apply(scope: &Scope, draft: &mut Draft<'_>, target: Target) -> Don
     }
 }
 
-/// Tokens that a digest may take where the rest of the list takes `rest`. Where that leaves next to nothing of the target, a
-/// small digest is still worth its room.
+/// Tokens that a digest may take where the rest of the list takes `rest`. Where that leaves next to
+/// nothing of the target, a small digest is still worth its room.
 fn budget_of(rest: u64, target: Target) -> u64 {
     let share = target.target / LEAST_SHARE;
     let least = match target.room.checked_sub(rest) {
@@ -113,8 +114,8 @@ fn budget_of(rest: u64, target: Target) -> u64 {
     target.target.saturating_sub(rest).max(least)
 }
 
-/// The lines of exchanges, newest first, each with the index of its first message. The newest mention of a value is shown in
-/// full; where `known` is given, older ones are left out.
+/// The lines of exchanges, newest first, each with the index of its first message. The newest
+/// mention of a value is shown in full; where `known` is given, older ones are left out.
 fn lines_by_exchange(
     draft: &Draft<'_>,
     exchanges: &[Exchange],
@@ -129,8 +130,8 @@ fn lines_by_exchange(
     exchanges.iter().rev().map(lines_of).collect()
 }
 
-/// The lines that a digest of `exchanges` would keep besides `texts`, which stand for them: at most about `budget` tokens.
-/// `condensed` are the exchanges that go.
+/// The lines that a digest of `exchanges` would keep besides `texts`, which stand for them: at most
+/// about `budget` tokens. `condensed` are the exchanges that go.
 pub(super) fn extract_besides(
     draft: &Draft<'_>,
     exchanges: &[Exchange],
@@ -216,8 +217,8 @@ pub(super) fn context_besides(draft: &Draft<'_>, condensed: &[Exchange]) -> Cont
             let texts = entry.texts().into_iter().map(Cow::into_owned);
             let calls = entry.calls().filter(|call| call.legacy.is_none());
             let arguments = calls.filter_map(|call| call.arguments?.decode());
-            let (texts, arguments): (Vec<String>, Vec<String>) =
-                (texts.collect(), arguments.map(Cow::into_owned).collect());
+            let texts: Vec<String> = texts.collect();
+            let arguments: Vec<String> = arguments.map(Cow::into_owned).collect();
             if age < RECENT {
                 let recent = texts.iter().chain(&arguments);
                 context.recent.extend(recent.cloned());
@@ -229,8 +230,9 @@ pub(super) fn context_besides(draft: &Draft<'_>, condensed: &[Exchange]) -> Cont
     context
 }
 
-/// A text cut to about `budget` tokens: its beginning, its end, and the lines in between that a digest would keep. `mark`,
-/// given the number of lines left out and of all, fills the first gap. `None` where there are too few lines to choose from.
+/// A text cut to about `budget` tokens: its beginning, its end, and the lines in between that a
+/// digest would keep. `mark`, given the number of lines left out and of all, fills the first gap.
+/// `None` where there are too few lines to choose from.
 pub(super) fn shortened(
     text: &str,
     context: &Context,

@@ -1,7 +1,8 @@
-//! The choice of a digest's lines when not all can stay: those with the most that is likely to be needed, per token.
+//! The choice of a digest's lines when not all can stay: those with the most that is likely to be
+//! needed, per token.
 //!
-//! Lines are taken best first; the words of a taken line lower the score of other lines that have them. Part of the room is
-//! for names out of lines that were not taken.
+//! Lines are taken best first; the words of a taken line lower the score of other lines that have
+//! them. Part of the room is for names out of lines that were not taken.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -18,7 +19,8 @@ const ALSO: &str = "also:";
 
 /// The share of its score that a word keeps which a taken line covers.
 const COVERED: f32 = 0.03;
-/// Factor for a name that the model wrote itself, in a script or a file. It is likely to write it again.
+/// Factor for a name that the model wrote itself, in a script or a file. It is likely to write it
+/// again.
 const WRITTEN: f32 = 2.0;
 /// The score of a call's line besides its words: it shows what was done.
 const CALL: f32 = 0.7;
@@ -30,7 +32,8 @@ const COMMAND_BYTES: usize = 90;
 const LINE: f32 = 0.02;
 /// The cost of a line besides its text, in tokens: its blanks, its end, and one line more to read.
 const LINE_COST: f32 = 2.0;
-/// Factor by which a line's score grows with the part of its words that the newest messages contain.
+/// Factor by which a line's score grows with the part of its words that the newest messages
+/// contain.
 const ON_TOPIC: f32 = 0.08;
 /// Share of the budget that goes to the user's words before anything else.
 const USER: f64 = 0.05;
@@ -49,7 +52,8 @@ const MOST_SHARE: u64 = 3;
 /// Share of the budget that each end of a shortened text gets.
 const EDGE: f64 = 0.2;
 
-/// The lines of one text that stay within about `budget` tokens. Its beginning and its end stay in any case.
+/// The lines of one text that stay within about `budget` tokens. Its beginning and its end stay in
+/// any case.
 pub(super) fn choose_within(
     lines: &[DigestLine],
     context: &Context,
@@ -206,8 +210,9 @@ impl<'t> Choice<'t> {
         gain / cost.max(1.0)
     }
 
-    /// Spends about `budget` tokens on lines, best first, of one kind if `only` is given. Returns the tokens that are left. To
-    /// the brim means that dearer lines are passed over for cheaper ones at the end.
+    /// Spends about `budget` tokens on lines, best first, of one kind if `only` is given. Returns
+    /// the tokens that are left. To the brim means that dearer lines are passed over for cheaper
+    /// ones at the end.
     fn fill(&mut self, budget: u64, to_the_brim: bool, only: Option<LineKind>) -> u64 {
         let mut left = budget;
         let mut heap: BinaryHeap<Candidate> = (0..self.of.lines.len())
@@ -300,7 +305,8 @@ impl<'t> Choice<'t> {
         best.into_iter().map(|(_, entry, id)| (entry, id)).collect()
     }
 
-    /// Spends about `budget` tokens on names that no taken line has. Returns the tokens that are left.
+    /// Spends about `budget` tokens on names that no taken line has. Returns the tokens that are
+    /// left.
     fn name(&mut self, budget: u64) -> u64 {
         let (mut left, mut named) = (budget, HashSet::new());
         for (entry, id) in self.nameable() {

@@ -1,5 +1,5 @@
-//! The lines of a tool result: of JSON the informative values with their keys; lists of like objects as tables; anything else
-//! line by line.
+//! The lines of a tool result: of JSON the informative values with their keys; lists of like
+//! objects as tables; anything else line by line.
 
 use std::collections::{HashMap, HashSet};
 
@@ -54,8 +54,8 @@ pub(super) fn result_lines(
     }
 }
 
-/// Takes away values that only repeat the call's arguments or the key above them; from a list of objects, those that do so in
-/// all of them.
+/// Takes away values that only repeat the call's arguments or the key above them; from a list of
+/// objects, those that do so in all of them.
 fn without_echo(value: &mut Json, asked: &[(String, Json)]) {
     let echoes = |(key, value): &(String, Json)| {
         value.is_scalar() && asked.iter().any(|(k, v)| k == key && v == value)
@@ -89,7 +89,8 @@ fn without_echo(value: &mut Json, asked: &[(String, Json)]) {
     }
 }
 
-/// Values that are known with their key. Newer ones are noted first, so that the newest mention is shown in full.
+/// Values that are known with their key. Newer ones are noted first, so that the newest mention is
+/// shown in full.
 #[derive(Debug, Default)]
 pub(super) struct Known(HashSet<String>);
 
@@ -107,7 +108,8 @@ impl Known {
     }
 }
 
-/// A value without the members that say little (small numbers, times of day, plain words) or are known.
+/// A value without the members that say little (small numbers, times of day, plain words) or are
+/// known.
 fn essence(key: &str, value: Json, known: &mut Known) -> Json {
     match value {
         Json::Object(members) => Json::Object(
@@ -133,7 +135,8 @@ fn essence(key: &str, value: Json, known: &mut Known) -> Json {
     }
 }
 
-/// The same for a list: of its objects, members go or stay in all of them together, so that rows stay alike.
+/// The same for a list: of its objects, members go or stay in all of them together, so that rows
+/// stay alike.
 fn columns(items: Vec<Json>) -> Vec<Json> {
     let mut tally = Tally::new();
     items
@@ -145,7 +148,8 @@ fn columns(items: Vec<Json>) -> Vec<Json> {
         .collect()
 }
 
-/// Per path of a member: the number of objects in which its value is informative, and of those that have it.
+/// Per path of a member: the number of objects in which its value is informative, and of those that
+/// have it.
 type Tally = HashMap<String, (usize, usize)>;
 
 /// Counts the members of one object of a list.

@@ -1,8 +1,8 @@
 //! The scores of a full digest's lines, before any of them is chosen.
 //!
-//! The score of a line is that of its words: identifiers, numbers, dates and paths above all, the more so when they are
-//! recent, were used in calls, are under a key whose values calls take, come from a short result, or belong to the topic of
-//! the newest messages.
+//! The score of a line is that of its words: identifiers, numbers, dates and paths above all, the
+//! more so when they are recent, were used in calls, are under a key whose values calls take, come
+//! from a short result, or belong to the topic of the newest messages.
 
 use std::collections::{HashMap, HashSet};
 
@@ -21,7 +21,7 @@ const KEY: f32 = 0.1;
 const FIRST: f32 = 0.25;
 /// A key with so many digits is an id (`address1` is not).
 const ID_DIGITS: usize = 3;
-/// A result of this length is no reason to expect more or less of its lines (bytes).
+/// The length of a result that changes the scores of its lines neither way (bytes).
 const USUAL_BYTES: f32 = 400.0;
 /// The lengths between which the length makes a difference (bytes).
 const SHORT_AND_LONG_BYTES: (f32, f32) = (40.0, 20_000.0);
@@ -253,7 +253,8 @@ impl<'t> Reader<'t> {
         });
     }
 
-    /// Finds the place of a line among the others: the line without which it would not be understood.
+    /// Finds the place of a line among the others: the line without which it would not be
+    /// understood.
     fn place(&mut self, at: usize, text: &str, blanks: usize) -> Option<usize> {
         match blanks {
             0 => {

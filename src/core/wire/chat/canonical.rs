@@ -9,8 +9,9 @@ use crate::core::conversation::Fingerprint;
 /// Object keys that clients add, drop or move between turns without a change of meaning.
 pub(in crate::core::wire) const VOLATILE_KEYS: [&str; 2] = ["annotations", "cache_control"];
 
-/// The fingerprint of a message's canonical content. Falls back to the exact bytes for JSON that cannot be canonicalised
-/// (nested deeper than the parser's limit, lone surrogates): such a message is then known by its spelling.
+/// The fingerprint of a message's canonical content. Falls back to the exact bytes for JSON that
+/// cannot be canonicalised (nested deeper than the parser's limit, lone surrogates): such a message
+/// is then known by its spelling.
 pub(in crate::core) fn canonical(raw: &str) -> Fingerprint {
     let mut json = serde_json::Deserializer::from_str(raw);
     match json.deserialize_any(Canonical) {
@@ -24,7 +25,8 @@ struct Content {
     digest: Fingerprint,
     /// An object or list with nothing in it, or null: as good as absent.
     nothing: bool,
-    /// `Some` for an object whose only fields are `type: "text"` and `text`: the fingerprint of that text.
+    /// `Some` for an object whose only fields are `type: "text"` and `text`: the fingerprint of
+    /// that text.
     text: Option<Fingerprint>,
 }
 

@@ -76,7 +76,8 @@ fn count(message: &Message<'_>, encoding: Encoding) -> (u64, bool) {
     (tokens + reasoning, is_text && reasoning == 0)
 }
 
-/// Prompt tokens that no message accounts for: the reply's primer, tool and function schemas, the response format.
+/// Prompt tokens that no message accounts for: the reply's primer, tool and function schemas, the
+/// response format.
 #[must_use]
 pub fn count_fixed(chat: &Outline<'_>, encoding: Encoding) -> u64 {
     PRIMER_TOKENS
@@ -84,7 +85,8 @@ pub fn count_fixed(chat: &Outline<'_>, encoding: Encoding) -> u64 {
         + schemas::fixed_tokens(&chat.fixed, encoding)
 }
 
-/// Tokens of a JSON value that should be a string; tokens of its spelling when it is something else.
+/// Tokens of a JSON value that should be a string; tokens of its spelling when it is something
+/// else.
 fn count_text(raw: &str, encoding: Encoding) -> u64 {
     match serde_json::from_str::<&RawValue>(raw).ok().and_then(string) {
         Some(text) => encoding.count(&text),
@@ -167,7 +169,8 @@ mod tests {
 
     #[test]
     fn documented_example_of_counting_messages() {
-        // The conversation of OpenAI's cookbook "How to count tokens with tiktoken": 129 tokens for gpt-4, 124 for gpt-4o.
+        // The conversation of OpenAI's cookbook "How to count tokens with tiktoken": 129 tokens for
+        // gpt-4, 124 for gpt-4o.
         let body = r#"{"model":"x","messages":[
             {"role":"system","content":"You are a helpful, pattern-following assistant that translates corporate jargon into plain English."},
             {"role":"system","name":"example_user","content":"New synergies will help drive top-line growth."},

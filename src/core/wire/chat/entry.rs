@@ -126,7 +126,8 @@ impl<'a> Parts<'a> {
         }
     }
 
-    /// A part may hold a text whatever its kind: then it is that text, and a part of its kind as well.
+    /// A part may hold a text whatever its kind: then it is that text, and a part of its kind as
+    /// well.
     fn add(&mut self, raw: &'a str, part: &Part<'a>) {
         let text = part.text.filter(|text| text.get().starts_with('"'));
         if let Some(text) = text {
@@ -160,5 +161,65 @@ impl<'a> Parts<'a> {
     fn add_media(&mut self, raw: &'a str, kind: MediaKind) {
         self.blocks.push(Block::Media(Media { kind, raw }));
         self.media.push(Media { kind, raw });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_become_blocks_in_their_order() {
+        let raw = r#"{"role":"user","name":"ann","content":[
+            {"type":"text","text":"a\n","cache_control":{"type":"ephemeral"}},
+            {"type":"image_url","image_url":{"url":"x"}},
+            {"type":"input_video","input_video":{}},
+            "bare"]}"#;
+        let entry = entry(raw).unwrap();
+        assert_eq!((entry.speaker, entry.role), (Speaker::User, "user"));
+        assert_eq!(entry.texts(), ["a\n"]);
+        let kinds: Vec<_> = entry.media().map(|media| media.kind).collect();
+        assert_eq!(kinds, [MediaKind::Image]);
+        assert_eq!(entry.cache_mark, Some(r#"{"type":"ephemeral"}"#));
+        assert!(matches!(&entry.blocks[2], Block::Other(Some(kind)) if kind == "video"));
+        assert!(matches!(&entry.blocks[3], Block::Other(None)));
+    }
+
+    #[test]
+    fn results_and_calls_find_each_other_and_legacy_ones_do() {
+        let call = entry(
+            r#"{"role":"assistant","content":null,"tool_calls":[{"id":"c1","function":{"name":"f","arguments":"{\"a\":1}"}}],
+            "function_call":{"name":"g","arguments":"{}"},"reasoning":"Hm."}"#,
+        )
+        .unwrap();
+        let calls: Vec<_> = call.calls().collect();
+        assert_eq!(calls[0].arguments.unwrap().decode().unwrap(), r#"{"a":1}"#);
+        assert_eq!(
+            (calls[1].name.as_ref(), calls[1].legacy.is_some()),
+            ("g", true)
+        );
+        assert_eq!(call.content, Content::Absent);
+
+        let result = entry(r#"{"role":"tool","tool_call_id":"c1","content":"done"}"#).unwrap();
+        let (block, result) = result.results().next().unwrap();
+        assert_eq!((block, result.answers.as_deref()), (0, Some("c1")));
+        assert_eq!(result.decoded().collect::<Vec<_>>(), ["done"]);
+        assert!(!result.legacy);
+        let legacy = entry(r#"{"role":"function","name":"g","content":"[]"}"#).unwrap();
+        assert!(legacy.result(0).unwrap().legacy);
+    }
+
+    #[test]
+    fn what_is_unusual_is_kept_apart() {
+        for (raw, content) in [
+            (r#"{"role":"robot","content":""}"#, Content::Empty),
+            (r#"{"role":7,"content":[]}"#, Content::Empty),
+            (r#"{"role":"robot","content":7}"#, Content::Present),
+            (r#"{"role":"robot"}"#, Content::Absent),
+        ] {
+            let entry = entry(raw).unwrap();
+            assert_eq!((entry.role, entry.content), ("other", content), "{raw}");
+        }
+        assert!(entry(r#"{"content":"no role"}"#).is_err());
     }
 }

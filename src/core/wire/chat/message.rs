@@ -1,4 +1,5 @@
-//! One message as it is on the wire: the few fields that pairing, counting and strategies need, as raw JSON.
+//! One message as it is on the wire: the few fields that pairing, counting and strategies need, as
+//! raw JSON.
 
 use std::borrow::Cow;
 
@@ -30,8 +31,9 @@ pub(super) struct Message<'a> {
     pub reasoning: Vec<&'a str>,
 }
 
-/// The fields that hold the reasoning of a model: `reasoning_content` (DeepSeek, Qwen, vLLM and others), `reasoning` and
-/// `reasoning_details` (OpenRouter), `thinking` (Ollama), `thinking_blocks` (LiteLLM).
+/// The fields that hold the reasoning of a model: `reasoning_content` (DeepSeek, Qwen, vLLM and
+/// others), `reasoning` and `reasoning_details` (OpenRouter), `thinking` (Ollama),
+/// `thinking_blocks` (LiteLLM).
 pub(super) const REASONING: [&str; 5] = [
     "reasoning_content",
     "reasoning",
@@ -88,7 +90,8 @@ impl<'a> Message<'a> {
     /// Reads one message. `raw` is its exact JSON.
     ///
     /// # Errors
-    /// [`Unreadable::Unusual`] when it is not an object with a role, or has one of the fields above twice.
+    /// [`Unreadable::Unusual`] when it is not an object with a role, or has one of the fields above
+    /// twice.
     pub(super) fn parse(raw: &'a str) -> Result<Self, Unreadable> {
         let fields: Fields<'a> = serde_json::from_str(raw)?;
         let calls: Vec<CallFields<'a>> = match fields.tool_calls {
@@ -130,7 +133,8 @@ fn call<'a>(fields: &CallFields<'a>) -> Result<Call<'a>, Unreadable> {
     })
 }
 
-/// A legacy `function_call`, given its JSON. One that is not as documented has neither name nor arguments.
+/// A legacy `function_call`, given its JSON. One that is not as documented has neither name nor
+/// arguments.
 pub(super) fn legacy_call(raw: &str) -> Call<'_> {
     let function: Option<FunctionFields<'_>> = serde_json::from_str(raw).ok();
     let (name, arguments) = function.map_or((None, None), |f| (f.name, f.arguments));

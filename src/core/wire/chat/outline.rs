@@ -1,7 +1,8 @@
-//! A borrowed view of a chat-completion request: the top-level fields that Baler reads, and the raw JSON of each message.
+//! A borrowed view of a chat-completion request: the top-level fields that Baler reads, and the raw
+//! JSON of each message.
 //!
-//! Never builds a tree of the body. A field that is not read here is carried as the client's bytes. Must not know policies,
-//! tokens or edits.
+//! Never builds a tree of the body. A field that is not read here is carried as the client's bytes.
+//! Must not know policies, tokens or edits.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -14,7 +15,8 @@ use crate::core::conversation::Entry;
 use crate::core::json::{span_in, string};
 use crate::core::wire::unreadable::Unreadable;
 
-/// The first look at a chat-completion request: its top-level fields, and the place of each message.
+/// The first look at a chat-completion request: its top-level fields, and the place of each
+/// message.
 #[derive(Debug)]
 pub struct Outline<'a> {
     /// The whole body.
@@ -159,8 +161,9 @@ impl<'a> Chat<'a> {
     }
 }
 
-/// The `model` of a body, found without reading further than it. Only good for choosing a policy before the body is
-/// viewed: it does not notice a body that is not JSON after that point, or names its model twice.
+/// The `model` of a body, found without reading further than it. Only good for choosing a policy
+/// before the body is viewed: it does not notice a body that is not JSON after that point, or names
+/// its model twice.
 #[must_use]
 pub fn peek_model(body: &[u8]) -> Option<String> {
     use serde::de::{Deserializer as _, IgnoredAny, MapAccess, Visitor};
@@ -192,7 +195,8 @@ pub fn peek_model(body: &[u8]) -> Option<String> {
         }
     }
     let mut model = None;
-    // Stopping early leaves the object unfinished, which the deserializer reports: the answer is in `model` by then.
+    // Stopping early leaves the object unfinished, which the deserializer reports: the answer is in
+    // `model` by then.
     let _ = serde_json::Deserializer::from_slice(body).deserialize_map(Peek(&mut model));
     model
 }

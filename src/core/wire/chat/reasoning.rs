@@ -1,8 +1,9 @@
-//! Reasoning that a client sends back: fields of an assistant message that hold the same text in several forms.
+//! Reasoning that a client sends back: fields of an assistant message that hold the same text in
+//! several forms.
 //!
-//! One provider's answer holds its reasoning under up to three names, as one text and again in pieces (OpenRouter's `reasoning`
-//! and `reasoning_details`, LiteLLM's `reasoning_content` and `thinking_blocks`), and clients send all of it back. The prompt
-//! holds it once.
+//! One provider's answer holds its reasoning under up to three names, as one text and again in
+//! pieces (OpenRouter's `reasoning` and `reasoning_details`, LiteLLM's `reasoning_content` and
+//! `thinking_blocks`), and clients send all of it back. The prompt holds it once.
 
 use std::borrow::Cow;
 
@@ -12,8 +13,9 @@ use serde_json::value::RawValue;
 use crate::core::json::string;
 use crate::core::tokens::Encoding;
 
-/// Bytes of base64 for one token of reasoning that only its maker can read: four of them are three bytes, and a token is some
-/// four bytes of text. The maker puts the text into the prompt, not the cipher, which would count several times as much.
+/// Bytes of base64 for one token of reasoning that only its maker can read: four of them are three
+/// bytes, and a token is some four bytes of text. The maker puts the text into the prompt, not the
+/// cipher, which would count several times as much.
 const SEALED_BYTES_PER_TOKEN: u64 = 5;
 
 /// The reasoning in one field.
@@ -25,8 +27,8 @@ struct Reasoning<'a> {
     sealed_bytes: u64,
 }
 
-/// One piece of `reasoning_details` or `thinking_blocks`. A `signature` proves the origin of the text next to it, and is not
-/// part of the prompt, nor are ids and formats.
+/// One piece of `reasoning_details` or `thinking_blocks`. A `signature` proves the origin of the
+/// text next to it, and is not part of the prompt, nor are ids and formats.
 #[derive(Deserialize)]
 struct Piece<'a> {
     #[serde(borrow)]
@@ -39,7 +41,8 @@ struct Piece<'a> {
     data: Option<&'a RawValue>,
 }
 
-/// Tokens of the fields of one message, given as raw JSON; a text that is in two of them counts once. Linear in their length.
+/// Tokens of the fields of one message, given as raw JSON; a text that is in two of them counts
+/// once. Linear in their length.
 pub(super) fn count_reasoning(fields: &[&str], encoding: Encoding) -> u64 {
     let all: Vec<Reasoning<'_>> = fields.iter().map(|raw| Reasoning::read(raw)).collect();
     let mut texts: Vec<&str> = Vec::new();
@@ -64,7 +67,8 @@ pub(super) fn count_reasoning(fields: &[&str], encoding: Encoding) -> u64 {
         + sealed / SEALED_BYTES_PER_TOKEN
 }
 
-/// Whether two texts are the same but for white space, which is lost or added where pieces are put together.
+/// Whether two texts are the same but for white space, which is lost or added where pieces are put
+/// together.
 fn is_same(one: &str, other: &str) -> bool {
     let letters = |text| str::split_whitespace(text).flat_map(str::bytes);
     letters(one).eq(letters(other))

@@ -122,3 +122,66 @@ fn without_members(raw: &str, names: &[&str]) -> Option<String> {
         .collect();
     (kept.len() < all).then(|| format!("{{{}}}", kept.join(",")))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::wire::chat::entry;
+
+    #[test]
+    fn every_byte_that_no_change_names_stays() {
+        let raw = r#"{ "x" : 1.0, "role":"tool","tool_call_id":"c","content":[{"text":"a","type":"text"}, {"type":"text","text":"b"}] }"#;
+        let result = entry(raw).unwrap();
+        let texts = result.result(0).unwrap().texts.clone();
+        // In any order.
+        let changes = vec![
+            Change::Text(texts[1], "B\"".to_owned()),
+            Change::Text(texts[0], "A".to_owned()),
+        ];
+        let expected = raw
+            .replace(r#""a""#, r#""A""#)
+            .replace(r#""b""#, r#""B\"""#);
+        assert_eq!(rewrite(&result, changes), Some(expected));
+        assert_eq!(rewrite(&result, Vec::new()), None);
+    }
+
+    #[test]
+    fn a_result_keeps_its_cache_mark_and_so_does_a_stub() {
+        let raw = r#"{"role":"tool","tool_call_id":"c","content":[{"type":"image","cache_control":{"type": "ephemeral"}}]}"#;
+        let result = entry(raw).unwrap();
+        let content = result.result(0).unwrap().raw.unwrap();
+        assert_eq!(
+            rewrite(&result, vec![Change::Result(content, "gone".to_owned())]).unwrap(),
+            r#"{"role":"tool","tool_call_id":"c","content":[{"type":"text","text":"gone","cache_control":{"type": "ephemeral"}}]}"#
+        );
+        let image = result.media().next().unwrap();
+        assert_eq!(
+            rewrite(&result, vec![Change::Media(image, "[image]".to_owned())]).unwrap(),
+            r#"{"role":"tool","tool_call_id":"c","content":[{"type":"text","text":"[image]","cache_control":{"type":"ephemeral"}}]}"#
+        );
+    }
+
+    #[test]
+    fn reasoning_goes_under_every_name() {
+        let raw = r#"{"role":"assistant","thinking":"a","content":"b", "reasoning_details":null}"#;
+        let answer = entry(raw).unwrap();
+        assert_eq!(
+            rewrite(&answer, vec![Change::DropReasoning]).unwrap(),
+            r#"{"role":"assistant","content":"b"}"#
+        );
+        let plain = entry(r#"{"role":"assistant","content":"b"}"#).unwrap();
+        assert_eq!(rewrite(&plain, vec![Change::DropReasoning]), None);
+    }
+
+    #[test]
+    fn a_new_message_is_a_plain_text_unless_it_has_a_mark() {
+        assert_eq!(
+            synthetic(Author::User, "a\nb", None),
+            r#"{"role":"user","content":"a\nb"}"#
+        );
+        assert_eq!(
+            synthetic(Author::Assistant, "a", Some("7")),
+            r#"{"role":"assistant","content":[{"type":"text","text":"a","cache_control":7}]}"#
+        );
+    }
+}

@@ -1,8 +1,9 @@
-//! The parts of a prompt besides the messages: tool and function schemas, the choice among them, the response format.
+//! The parts of a prompt besides the messages: tool and function schemas, the choice among them,
+//! the response format.
 //!
-//! The numbers are those of OpenAI's cookbook, "How to count tokens with tiktoken". It does not cover schemas nested in a
-//! parameter: those are counted by the same rule, and everything else in a schema by its text, because a prompt that was
-//! counted too small is refused.
+//! The numbers are those of OpenAI's cookbook, "How to count tokens with tiktoken". It does not
+//! cover schemas nested in a parameter: those are counted by the same rule, and everything else in
+//! a schema by its text, because a prompt that was counted too small is refused.
 
 use super::outline::Fixed;
 use crate::core::json::Json;
@@ -22,8 +23,8 @@ const END: u64 = 12;
 const NAMED_CHOICE: u64 = 4;
 /// Around a response format.
 const FORMAT: u64 = 8;
-/// The text that the template of gpt-oss puts before the first message: its name, the date, its channels. These are the
-/// only tokens of a text-only body that none of its bytes stand for.
+/// The text that the template of gpt-oss puts before the first message: its name, the date, its
+/// channels. These are the only tokens of a text-only body that none of its bytes stand for.
 pub const HARMONY_TOKENS: u64 = 75;
 
 /// Tokens of all of it.
@@ -167,7 +168,8 @@ fn sentence(text: &str) -> &str {
     text.strip_suffix('.').unwrap_or(text)
 }
 
-/// Tokens of the items of an enumeration and of the marks around them, of which there are never less than none.
+/// Tokens of the items of an enumeration and of the marks around them, of which there are never
+/// less than none.
 fn enumeration(items: &[Json], encoding: Encoding) -> u64 {
     let (mut tokens, mut around) = (0, 0_u64);
     for item in items {
@@ -256,7 +258,8 @@ mod tests {
 
     #[test]
     fn documented_example_of_counting_tools() {
-        // OpenAI's cookbook: 105 tokens for gpt-3.5-turbo and gpt-4, 101 for gpt-4o and gpt-4o-mini.
+        // OpenAI's cookbook: 105 tokens for gpt-3.5-turbo and gpt-4, 101 for gpt-4o and
+        // gpt-4o-mini.
         let body = asked(&format!(r#","tools":[{WEATHER}]"#));
         for (model, tokens) in [
             ("gpt-3.5-turbo", 105),
