@@ -30,6 +30,7 @@ use crate::core::policy::{Policy, Reason};
 use crate::core::strategy::{ExternalInputs, Need, Report, Stopped};
 use crate::core::summary::{Options, PendingSummary, Summaries};
 use crate::core::tokens::Encoding;
+use crate::core::wire::Dialect;
 use crate::core::wire::chat::Chat;
 use crate::core::wire::chat::count_fixed;
 use crate::ledger::Ledger;
@@ -280,7 +281,7 @@ impl ByHand {
         model: Option<&str>,
         window: u64,
     ) {
-        let Ok(uri) = self.upstream.uri("/v1/chat/completions") else {
+        let Ok(uri) = self.upstream.uri(&Dialect::ChatCompletions.own_path("")) else {
             return;
         };
         let occasion = SummaryOrigin {

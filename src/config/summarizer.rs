@@ -13,6 +13,7 @@ use serde_json::{Map, Value};
 use crate::config::raw;
 use crate::config::resolve::{Check, is_same_place};
 use crate::core::summary::{FileAccess, FileRule, Options, PROMPT, Recent, SummaryRole};
+use crate::core::wire::Dialect;
 use crate::core::wire::own_call::OutputLimit;
 
 /// Who writes summaries.
@@ -104,9 +105,10 @@ impl Check<'_> {
                 );
             }
             Some(format!(
-                "{}{}/chat/completions",
+                "{}{}{}",
                 origin.to_string().trim_end_matches('/'),
-                base_path.unwrap_or_default()
+                base_path.unwrap_or_default(),
+                Dialect::ChatCompletions.suffix()
             ))
         });
         let key = match (&raw.api_key_file, &raw.api_key_env) {
@@ -174,8 +176,8 @@ impl Check<'_> {
                 }
             },
         };
-        for taken in ["model", "messages", "stream"] {
-            if raw.parameters.contains_key(taken) {
+        for taken in Dialect::ChatCompletions.own_fields() {
+            if raw.parameters.contains_key(*taken) {
                 self.fail(
                     &format!("summarizer.parameters.{taken}"),
                     "is Baler's to set",

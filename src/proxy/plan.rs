@@ -260,7 +260,9 @@ fn answer(proxy: &Proxy, request: &PlanRequest, cancel: &Cancel) -> Result<PlanO
 
     let state = |prefix: &Fingerprint| proxy.summarizer.state(&proxy.ledger, prefix);
     let summaries = request.occasion.as_ref().map(|_| {
-        let seed = proxy.summarizer.seed(&request.tenant, &policy.identity);
+        let seed = proxy
+            .summarizer
+            .seed(request.dialect, &request.tenant, &policy.identity);
         Summaries::new(&measures, seed, &state, request.may_ask)
     });
     let input = PlanInput {

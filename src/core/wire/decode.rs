@@ -1,7 +1,7 @@
-//! Decodes `content-encoding` piece by piece, for those who read an answer on the side. Must not know what is read.
+//! Decodes `content-encoding` piece by piece, for readers of an answer that passes by. Must not know what is read.
 //!
-//! Memory is bounded by the formats' windows (32 KiB for gzip and deflate, 16 MiB for br, 8 MiB for zstd) and what a
-//! piece of `STEP_BYTES` can come to; time by the limit that its user sets on what comes out.
+//! Memory is bounded by the formats' windows (32 KiB for gzip and deflate, 16 MiB for br, 8 MiB for zstd) and the output of
+//! one piece of `STEP_BYTES`; time is bounded by the limit that the user sets on the output.
 
 use std::fmt;
 use std::io::{self, Write};
@@ -14,7 +14,7 @@ use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
 const STEP_BYTES: usize = 1_024;
 /// Output of the brotli decoder at a time.
 const BROTLI_BYTES: usize = 8 * 1_024;
-/// The largest window of zstd: what RFC 9659 allows for `content-encoding`.
+/// The largest window of zstd that RFC 9659 allows for `content-encoding`.
 const ZSTD_WINDOW_BYTES: u64 = 8 << 20;
 /// The largest block of zstd.
 const ZSTD_BLOCK_BYTES: usize = 128 * 1_024;
@@ -22,10 +22,10 @@ const ZSTD_BLOCK_BYTES: usize = 128 * 1_024;
 /// Why nothing more is decoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Stopped {
-    /// It is not in the encoding that it claims.
-    #[error("not in the encoding that it claims")]
+    /// The data is not in the encoding that the header names.
+    #[error("not in the encoding that its header names")]
     Broken,
-    /// More would come out of it than the limit allows.
+    /// The output would exceed the limit.
     #[error("longer than the limit when decoded")]
     TooLong,
 }
@@ -55,8 +55,8 @@ impl fmt::Debug for Decoder {
 }
 
 impl Decoder {
-    /// The decoder for a value of `content-encoding`, for at most `limit` decoded bytes. `None` for what is not known
-    /// here, and for several encodings on top of each other.
+    /// The decoder for a value of `content-encoding`, for at most `limit` decoded bytes. `None` for an unknown
+    /// encoding, and for several on top of each other.
     #[must_use]
     pub fn new(encoding: &str, limit: usize) -> Option<Self> {
         let sink = Sink {
@@ -77,11 +77,11 @@ impl Decoder {
         })
     }
 
-    /// Takes the next encoded bytes and hands over what they decode to, in pieces. What a zstd frame holds comes when its
-    /// window is full or the frame ends, all else as soon as it can be known.
+    /// Takes the next encoded bytes and hands over their output in pieces. The content of a zstd frame comes when its window
+    /// is full or the frame ends, all else as soon as possible.
     ///
     /// # Errors
-    /// [`Stopped`]; what came out before is right, and nothing more will.
+    /// [`Stopped`]: earlier output is correct, and there will be no more.
     pub fn push(&mut self, bytes: &[u8], out: &mut impl FnMut(&[u8])) -> Result<(), Stopped> {
         for piece in bytes.chunks(STEP_BYTES) {
             if let Some(stopped) = self.stopped {
@@ -135,7 +135,7 @@ impl Format {
     }
 }
 
-/// Where decoded bytes go: to the limit and no further.
+/// Collects decoded bytes up to the limit.
 #[derive(Default)]
 struct Sink {
     bytes: Vec<u8>,
@@ -169,7 +169,7 @@ struct Brotli {
 
 impl Brotli {
     fn new(sink: Sink) -> Self {
-        // Strict: without the large windows that the standard does not know.
+        // Strict: without large windows, which are not part of the standard.
         let state = BrotliState::new_strict(
             StandardAlloc::default(),
             StandardAlloc::default(),
@@ -210,11 +210,11 @@ impl Brotli {
     }
 }
 
-/// Feeds the decoder whole headers and blocks, one at a time: it cannot go on from half of one, and many small ones
-/// together can come to anything.
+/// Feeds the decoder whole headers and blocks, one at a time: it cannot resume within one, and the output of many small
+/// ones together is unbounded.
 struct Zstd {
     decoder: FrameDecoder,
-    /// What did not make a whole header or block yet.
+    /// Bytes that do not make a whole header or block yet.
     input: Vec<u8>,
     /// Within a frame; whether a checksum ends it.
     frame: Option<bool>,
@@ -247,7 +247,7 @@ impl Zstd {
         Ok(())
     }
 
-    /// Decodes the header or block at the beginning of `input` and tells its length; nothing while it is not whole.
+    /// Decodes the header or block at the beginning of `input` and returns its length; `None` while it is not whole.
     fn step(&mut self, input: &[u8]) -> io::Result<Option<usize>> {
         let broken = || io::Error::from(io::ErrorKind::InvalidData);
         let Some(checksum) = self.frame else {

@@ -1,4 +1,4 @@
-//! What a list of models (`GET /v1/models`) says about context lengths. Servers agree on the list and on nothing in it.
+//! Context lengths in a list of models (`GET /v1/models`). Servers agree on the list and on nothing in it.
 
 use std::collections::HashMap;
 
@@ -11,13 +11,13 @@ use crate::core::json::Json;
 pub const MAX_ENTRIES: usize = 4_096;
 /// The longest name of a model that is kept, bytes.
 const MAX_NAME_BYTES: usize = 256;
-/// What may be a context length, tokens. As small as a policy may set it: llama.cpp is run with `-c 512` in earnest. Less
-/// is how some lists say "none" (0, 1, -1); more than the upper bound is a mistake.
+/// Plausible context lengths, tokens. The lower bound is as small as a policy may set it: people do run llama.cpp with
+/// `-c 512`. Some lists mean "none" by less (0, 1, -1); more than the upper bound is a mistake.
 const PLAUSIBLE: std::ops::RangeInclusive<u64> = 256..=20_000_000;
 
-/// Where entries say it, as paths. Of several figures the smallest counts: what is loaded or served is never more than
-/// what is possible, and a window that is too small costs less than one that is too large. `n_ctx_train` is not among
-/// them: it is what the model could do, not what this server allows.
+/// Where entries state it, as paths. Of several figures the smallest counts: a server never loads more than the model
+/// allows, and a window that is too small costs less than one that is too large. `n_ctx_train` is not among them: it is the
+/// model's limit, not this server's.
 const FIELDS: [&[&str]; 10] = [
     &["max_model_len"],                  // vLLM, SGLang
     &["context_length"],                 // OpenRouter, Together, llama-swap
@@ -31,12 +31,12 @@ const FIELDS: [&[&str]; 10] = [
     &["metadata", "context_length"],     // DeepInfra
 ];
 
-/// What an upstream says about its models' windows.
+/// The windows of an upstream's models, as it lists them.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Listing {
     /// Context length by the name that requests use, tokens.
     pub windows: HashMap<String, u64>,
-    /// The context length of whatever name a request uses: llama.cpp with one model answers to any.
+    /// The context length for any name that a request uses: llama.cpp with one model answers to all of them.
     pub any: Option<u64>,
 }
 
@@ -49,7 +49,7 @@ struct Wrapped<'a> {
     models: Option<Vec<&'a RawValue>>,
 }
 
-/// Reads an answer. `None` for what is no list of models; entries that say nothing usable are passed over.
+/// Reads an answer. `None` when it is not a list of models; entries without a usable figure are skipped.
 #[must_use]
 pub fn read(body: &[u8]) -> Option<Listing> {
     let entries: Vec<&RawValue> = if body.trim_ascii_start().starts_with(b"[") {
@@ -60,7 +60,7 @@ pub fn read(body: &[u8]) -> Option<Listing> {
     };
     let alone = entries.len() == 1;
     let mut listing = Listing::default();
-    // Adapters that vLLM serves on top of a model have its window, and do not say so.
+    // Adapters that vLLM serves on top of a model have its window, but do not state it.
     let mut heirs: Vec<(String, String)> = Vec::new();
     for entry in entries
         .iter()
@@ -88,7 +88,7 @@ pub fn read(body: &[u8]) -> Option<Listing> {
     Some(listing)
 }
 
-/// A name that stands twice has the smaller window.
+/// A name that is listed twice has the smaller window.
 fn learn(listing: &mut Listing, name: &str, window: u64) {
     if let Some(known) = listing.windows.get_mut(name) {
         *known = window.min(*known);
@@ -112,7 +112,7 @@ fn number(value: &Json) -> Option<u64> {
     }
 }
 
-/// What requests may call it. Beside an `id`, a `name` is for people.
+/// The names that requests may use. Next to an `id`, a `name` is for people.
 fn names(entry: &Json) -> impl Iterator<Item = &str> {
     let name = text(entry.get("id"))
         .or_else(|| text(entry.get("name")))
@@ -144,10 +144,10 @@ mod tests {
         windows
     }
 
-    /// A server, what it answers, and what that means.
+    /// A server, its answer, and the windows in it.
     type Case<'a> = (&'a str, &'a str, &'a [(&'a str, u64)]);
 
-    /// The shapes that servers answer with, shortened, and what they mean.
+    /// The shapes of servers' answers, shortened.
     #[test]
     fn every_servers_shape_is_read() {
         let cases: [Case<'_>; 13] = [
@@ -223,12 +223,12 @@ mod tests {
                 &[("m", 8_192)],
             ),
             (
-                "OpenAI says nothing",
+                "OpenAI lists no windows",
                 r#"{"object":"list","data":[{"id":"gpt-4o","object":"model","created":1715367049,"owned_by":"system"}]}"#,
                 &[],
             ),
             (
-                "Ollama neither",
+                "neither does Ollama",
                 r#"{"object":"list","data":[{"id":"llama3.2:latest","object":"model","created":1,"owned_by":"library"}]}"#,
                 &[],
             ),
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_passed_over() {
+    fn implausible_entries_are_skipped() {
         let body = r#"{"data":[1,null,"x",[],{},{"id":7,"context_length":8192},{"id":"a","context_length":-1},{"id":"b","context_length":1e400},
             {"id":"c","context_length":255},{"id":"d","context_length":20000001},{"id":"e","context_length":{"max":8192}},{"id":"","context_length":8192},
             {"id":"f","context_length":99999999999999999999999},{"id":"g","aliases":"h","context_length":8192},{"id":"i","parent":"nobody"},

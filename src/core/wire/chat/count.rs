@@ -4,7 +4,8 @@
 
 use super::{HARMONY_TOKENS, canonical, reasoning, schemas};
 use crate::core::conversation::Measure;
-use crate::core::tokens::{Encoding, media};
+use crate::core::tokens::Encoding;
+use crate::core::wire::chat::media;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 

@@ -6,6 +6,7 @@ mod count;
 mod error;
 mod include_usage;
 mod markers;
+mod media;
 mod message;
 mod outline;
 mod overflow;
@@ -20,7 +21,7 @@ pub(in crate::core::wire) use canonical::VOLATILE_KEYS;
 pub use canonical::canonical;
 pub use completion::SUFFIX;
 pub(in crate::core::wire) use completion::{
-    completion, completion_request, continued_request, own_path, refused_parameter,
+    OWN_FIELDS, completion, completion_request, continued_request, own_path, refused_parameter,
 };
 pub use count::{PRIMER_TOKENS, count_fixed, count_message, measure};
 pub(in crate::core::wire) use error::error_body;

@@ -1,6 +1,6 @@
-//! Reads the data of events. Keeps at most one line; a longer one is skipped, the stream goes on.
+//! Reads the data of events. Keeps at most one line; a line over the limit is skipped, and reading goes on after it.
 
-/// The longest line that is looked at, bytes.
+/// The longest line that is read, bytes.
 const MAX_LINE_BYTES: usize = 256 * 1024;
 
 /// An incremental reader of the `data` lines of an event stream.
@@ -13,7 +13,7 @@ pub struct Lines {
 
 impl Lines {
     /// Takes the next bytes of the stream and calls `data` with the payload of every `data` line that they complete.
-    /// A line ends with `\n`, `\r\n` or `\r`; comments and other fields are passed over.
+    /// A line ends with `\n`, `\r\n` or `\r`; comments and other fields are skipped.
     pub fn push(&mut self, mut bytes: &[u8], data: &mut impl FnMut(&[u8])) {
         while let Some(end) = memchr::memchr2(b'\n', b'\r', bytes) {
             let (line, rest) = bytes.split_at(end);
