@@ -1,15 +1,15 @@
 //! Plain text as strategies need it: noise removed, sentences, words, signs of failure, tables.
 
+mod built_in;
 mod failure;
 mod noise;
-mod pattern;
 mod sentences;
 mod table;
 mod words;
 
+pub use built_in::{BadPattern, Pattern};
 pub use failure::{failure_line, is_failure, tells_of_failure};
 pub use noise::without_noise;
-pub use pattern::{BadPattern, Pattern};
 pub use sentences::pieces;
 pub use table::{Table, shortest, write_cell};
 pub(in crate::core) use words::{INFORMATIVE, is_name, parts_of, shape, words_of};

@@ -1,5 +1,7 @@
 //! Calls of a model on Baler's own account, in no wire format's words: what is asked, and what may be wrong with the answer.
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 /// A call: instructions, one text of the user's, and how the model is to answer.
@@ -29,11 +31,13 @@ pub struct Manner {
 }
 
 /// A parameter that limits an answer. Models differ in which of the two they take.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(rename = "LimitField")]
 pub enum OutputLimit {
-    /// Counts reasoning as well; what OpenAI's newer models want.
+    /// `max_completion_tokens`
     MaxCompletionTokens,
-    /// The older parameter, which other servers want.
+    /// `max_tokens`, for servers that do not know the newer name
     MaxTokens,
 }
 
