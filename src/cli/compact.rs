@@ -308,7 +308,7 @@ impl ImmediateSummaries {
         let Some((_, options)) = planner.policy.summarize() else {
             return;
         };
-        let Ok(uri) = self.upstream.uri("/v1/chat/completions") else {
+        let Ok(uri) = self.upstream.uri(&DIALECT.own_path("")) else {
             return;
         };
         let origin = SummaryOrigin {

@@ -322,7 +322,7 @@ fn summaries(
     session: &Session<'_>,
 ) -> Option<Summaries> {
     request.occasion.as_ref()?;
-    let keys = session.summary_keys(&proxy.summarizer.seed(&request.tenant, &policy.identity));
+    let keys = session.summary_keys(&proxy.summarizer.seed(request.dialect, &request.tenant, &policy.identity));
     let states = keys
         .iter()
         .map(|key| proxy.summarizer.state(&proxy.ledger, key))

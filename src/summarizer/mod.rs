@@ -169,8 +169,18 @@ impl Summarizer {
 
     /// The first link of the keys of summaries: for whom, and under which policy. Another summariser's are others.
     #[must_use]
-    pub fn seed(&self, tenant: &Fingerprint, policy: &Fingerprint) -> Fingerprint {
-        Fingerprint::of_parts(&[&self.identity.0, &tenant.0, &policy.0])
+    pub fn seed(
+        &self,
+        dialect: Dialect,
+        tenant: &Fingerprint,
+        policy: &Fingerprint,
+    ) -> Fingerprint {
+        Fingerprint::of_parts(&[
+            &self.identity.0,
+            dialect.as_str().as_bytes(),
+            &tenant.0,
+            &policy.0,
+        ])
     }
 
     fn bounds(&self) -> MutexGuard<'_, Limiter> {

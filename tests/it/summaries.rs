@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use tokio::sync::Notify;
 
 use crate::support::Baler;
+use crate::support::Client;
 use crate::support::Log;
 use crate::support::Upstream;
 use crate::support::json_answer;
@@ -678,6 +679,35 @@ async fn another_summariser_gets_its_own_key_and_none_of_the_clients() {
             .iter()
             .all(|(_, body)| !is_for_summary(body))
     );
+}
+
+#[tokio::test]
+async fn calls_for_summaries_go_to_a_path_of_their_own() {
+    for (requested, own) in [
+        ("/tool/generate", "/v1/chat/completions"),
+        (
+            "/openai/deployments/one/chat/completions?api-version=2024-10-21",
+            "/openai/deployments/one/chat/completions?api-version=2024-10-21",
+        ),
+    ] {
+        let (upstream_address, log) = upstream(|_| completion(SUMMARY, "stop")).await;
+        let toml = format!(
+            "[route]\nchat_suffixes = [\"/chat/completions\", \"/generate\"]\n{}",
+            policy("")
+        );
+        let baler = Baler::start(&toml, upstream_address).await;
+        let body = request(&turns(14));
+        let head = format!(
+            "POST {requested} HTTP/1.1\r\nhost: x\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
+            body.len()
+        );
+        let answer = Client::send(baler.data, &head, body.as_bytes()).await;
+        within(answer.answer()).await;
+        made(&baler, 1).await;
+        let log = log.lock().unwrap();
+        let (head, _) = log.iter().find(|(_, body)| is_for_summary(body)).unwrap();
+        assert!(head.starts_with(&format!("POST {own} HTTP/")), "{head}");
+    }
 }
 
 #[tokio::test]

@@ -1,10 +1,10 @@
 //! The cheap gate: a proof, from the length of a body alone, that no trigger can fire when it is counted.
 //!
 //! A token covers at least one byte, and every token that counting adds around a message, a name, a call or a parameter of
-//! a tool has JSON bytes of its own: a body of text has fewer tokens than bytes, one template's header aside. Images, audio
-//! and files cost tokens that have no bytes, so a body that may hold any is never let through; nor is one that asks for a
-//! longer reply than the reserve, which leaves less room than the budget says. Where the upstream is known to count more
-//! than we do, so is the proof.
+//! a tool has JSON bytes of its own: a body of text has fewer tokens than bytes, apart from the header of a template. Images, audio
+//! and files cost tokens that have no bytes, so a body that may hold any never passes the gate; nor does one that asks for
+//! a longer reply than the reserve, which leaves less for the prompt than the budget does. The proof takes into account that
+//! an upstream counts more tokens than Baler does.
 
 use memchr::memmem;
 
@@ -17,7 +17,7 @@ use crate::core::wire::Dialect;
 const LEAST_MESSAGE_BYTES: u64 = 10;
 
 /// Whether no trigger of `policy` can fire for a body of these bytes, sent to an upstream that counts `factor` tokens
-/// where we count one.
+/// where Baler counts one.
 #[must_use]
 pub fn nothing_can_trigger(
     dialect: Dialect,
@@ -29,7 +29,7 @@ pub fn nothing_can_trigger(
     let bytes = scale(body.len() as u64 + dialect.header_tokens(), factor.max(1.0));
     let trigger = &policy.trigger;
     let idle = policy.idle.map(|idle| idle.ratio);
-    // Who prepares summaries looks at what comes near the trigger as well.
+    // A summary is prepared when the conversation comes near the trigger.
     let prepares = policy.summarize().map(|(_, options)| options.prepare_at);
     let out_of_reach = policy.when.is_none()
         && idle.is_none_or(|ratio| bytes < scale(budget.room, ratio))
@@ -48,8 +48,8 @@ pub fn nothing_can_trigger(
         && !may_ask_for_more_than(dialect, budget.window.saturating_sub(budget.room), body)
 }
 
-/// Whether a body may hold parts that are no text. Their field names could be spelled with escapes, so an escape that
-/// stands for a letter or a sign of plain ASCII counts as well.
+/// Whether a body may hold parts that are not text. Their field names could be spelled with escapes, so an escape that
+/// stands for an ASCII letter or sign counts as well.
 fn may_hold_media(dialect: Dialect, body: &[u8]) -> bool {
     dialect
         .media_markers()
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reply_of_more_than_the_reserve_is_no_matter_for_the_gate() {
+    fn a_reply_of_more_than_the_reserve_does_not_pass_the_gate() {
         let body = |more: &str| {
             format!(
                 r#"{{"messages":[{{"role":"user","content":"say \"max_tokens\": 9999"}}]{more}}}"#

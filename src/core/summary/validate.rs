@@ -116,14 +116,13 @@ impl Answer {
 fn inner(written: &str) -> (&str, bool) {
     let mut text = written;
     for closing in ["</think>", "</thinking>", "</analysis>", "</reasoning>"] {
-        text = text.rsplit_once(closing).map_or(text, |(_, behind)| behind);
+        text = text.rsplit_once(closing).map_or(text, |(_, rest)| rest);
     }
     let mut tagged = false;
-    if let Some((_, behind)) = text.split_once("<summary>") {
+    if let Some((_, rest)) = text.split_once("<summary>") {
         (text, tagged) = (
-            behind
-                .rsplit_once("</summary>")
-                .map_or(behind, |(inside, _)| inside),
+            rest.rsplit_once("</summary>")
+                .map_or(rest, |(inside, _)| inside),
             true,
         );
     }

@@ -1,19 +1,19 @@
 //! Plain text as strategies need it: noise removed, sentences, words, signs of failure, tables; and
 //! the patterns and durations that operators write as text.
 
+mod built_in;
 pub mod duration;
 mod failure;
 mod noise;
 mod operator_patterns;
-mod pattern;
 mod sentences;
 mod table;
 mod words;
 
+pub use built_in::{BadPattern, Pattern};
 pub use failure::{failure_line, is_failure, tells_of_failure};
 pub use noise::without_noise;
 pub use operator_patterns::{CaselessPattern, NamePatterns, TextPattern};
-pub use pattern::{BadPattern, Pattern};
 pub use sentences::pieces;
 pub use table::{Table, shortest, write_cell};
 pub(in crate::core) use words::{INFORMATIVE, is_name, parts_of, shape, words_of};

@@ -1,20 +1,20 @@
-//! How an upstream counts a model's tokens, compared to how we count them.
+//! How an upstream's count of a model's tokens compares with Baler's.
 //!
 //! One factor per upstream and model, learned from reported usage. It moves slowly, a single odd report moves it little,
-//! and small prompts teach little: what a chat template adds to every prompt weighs most in them. Pure: who keeps it, and
-//! for how long, is the ledger's business.
+//! and small prompts teach little: the tokens that a chat template adds weigh most in them. The ledger keeps the factors.
 
 use crate::core::conversation::{as_float, ratio};
 
 /// The factor is never below nor above these.
 const BOUNDS: (f64, f64) = (0.5, 3.0);
-/// A report this far off (in either direction) is about something else: a prompt that was cut, or not ours.
+/// A report this far off (in either direction) is about another prompt: one that the upstream cut, or did not get from
+/// Baler.
 const ABSURD: f64 = 5.0;
-/// Share of the difference that the factor moves by once much is known.
+/// Share of the difference that the factor moves by once it is settled.
 const PACE: f64 = 0.1;
-/// The most that one report may move the factor once much is known, as a share of it.
+/// The most that one report may move the factor once it is settled, as a share of it.
 const LONGEST_STEP: f64 = 0.02;
-/// Reports after which much is known.
+/// Reports after which the factor is settled.
 const EARLY: f64 = 8.0;
 /// Counted tokens of a prompt that teaches all it can.
 const FULL_WEIGHT_TOKENS: u64 = 1_000;
@@ -23,7 +23,7 @@ const FULL_WEIGHT_TOKENS: u64 = 1_000;
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Calibration {
     factor: f64,
-    /// What was learned from so far: reports, small prompts counting less than one.
+    /// Reports so far, small prompts counting less than one.
     weight: f64,
 }
 
@@ -37,13 +37,13 @@ impl Default for Calibration {
 }
 
 impl Calibration {
-    /// Reported tokens per counted token, 0.5..=3; 1 while nothing is known.
+    /// Reported tokens per counted token, 0.5..=3; 1 before the first report.
     #[must_use]
     pub fn factor(self) -> f64 {
         self.factor
     }
 
-    /// What is known after the upstream `reported` a prompt's tokens that we `counted`.
+    /// The calibration after the upstream `reported` a prompt's tokens that Baler `counted`.
     #[must_use]
     pub fn learn(self, reported: u64, counted: u64) -> Self {
         let seen = ratio(reported, counted);
@@ -85,7 +85,7 @@ mod tests {
         let reports: Vec<(u64, u64)> = (1..40).map(|n| (1_250 * n, 1_000 * n)).collect();
         assert!(
             (after(&reports[..1]) - 1.25).abs() < 1e-9,
-            "the first report is all that is known"
+            "one report sets the factor"
         );
         assert!((after(&reports) - 1.25).abs() < 1e-9);
     }

@@ -5,12 +5,13 @@
 //!   space. It also carries other makers' vocabularies under licences with conditions. Its lookups by name would link
 //!   them all, so nothing here may name one of its encodings at run time.
 //! - The crate `tiktoken-rs`, OpenAI's reference ported, counts with `p50k_base` and `r50k_base`, for which the other crate
-//!   has no fast path. It also resolves model names (see [`Encoding::for_model`]). Its lookups by name link five
+//!   has no fast path. It also resolves model names (see [`Encoding::for_model`]). Its lookups by name link all
 //!   vocabularies as text, so here too only the two that are needed are named.
 //!
 //! A vocabulary is loaded when the first text is counted with it, or by [`Vocabulary::load`].
 //!
-//! COST_OF_TIKTOKEN_RS
+//! What tiktoken-rs costs, measured on x86-64 in the release profile: 2.2 MB of binary (20.7 MB without it, 22.9 MB with
+//! it, the text of two vocabularies most of that) and no idle memory (66.5 MB of anonymous memory with and without it).
 //!
 //! [`Encoding::for_model`]: crate::core::tokens::Encoding::for_model
 
@@ -105,8 +106,8 @@ const PIECE_BYTES: usize = 64 * 1_024;
 fn pieces(text: &str) -> impl Iterator<Item = &str> {
     let mut rest = text;
     std::iter::from_fn(move || {
-        let (piece, behind) = rest.split_at_checked(cut(rest))?;
-        rest = behind;
+        let (piece, left) = rest.split_at_checked(cut(rest))?;
+        rest = left;
         (!piece.is_empty()).then_some(piece)
     })
 }

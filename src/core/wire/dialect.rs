@@ -193,6 +193,14 @@ impl Dialect {
         }
     }
 
+    /// Fields of a call that the operator's own parameters may not replace.
+    #[must_use]
+    pub fn own_fields(self) -> &'static [&'static str] {
+        match self {
+            Dialect::ChatCompletions => &chat::OWN_FIELDS,
+        }
+    }
+
     /// The body of a call.
     #[must_use]
     pub fn completion_request(self, ask: &Ask<'_>) -> String {

@@ -150,10 +150,10 @@ mod tests {
         windows
     }
 
-    /// A server, what it answers, and what that means.
+    /// A server, its answer, and the windows in it.
     type Case<'a> = (&'a str, &'a str, &'a [(&'a str, u64)]);
 
-    /// The shapes that servers answer with, shortened, and what they mean.
+    /// The shapes of servers' answers, shortened.
     #[test]
     fn every_servers_shape_is_read() {
         let cases: [Case<'_>; 13] = [
@@ -229,12 +229,12 @@ mod tests {
                 &[("m", 8_192)],
             ),
             (
-                "OpenAI says nothing",
+                "OpenAI lists no windows",
                 r#"{"object":"list","data":[{"id":"gpt-4o","object":"model","created":1715367049,"owned_by":"system"}]}"#,
                 &[],
             ),
             (
-                "Ollama neither",
+                "neither does Ollama",
                 r#"{"object":"list","data":[{"id":"llama3.2:latest","object":"model","created":1,"owned_by":"library"}]}"#,
                 &[],
             ),
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_passed_over() {
+    fn implausible_entries_are_skipped() {
         let body = r#"{"data":[1,null,"x",[],{},{"id":7,"context_length":8192},{"id":"a","context_length":-1},{"id":"b","context_length":1e400},
             {"id":"c","context_length":255},{"id":"d","context_length":20000001},{"id":"e","context_length":{"max":8192}},{"id":"","context_length":8192},
             {"id":"f","context_length":99999999999999999999999},{"id":"g","aliases":"h","context_length":8192},{"id":"i","parent":"nobody"},

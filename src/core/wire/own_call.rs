@@ -35,9 +35,9 @@ pub struct Manner {
 #[serde(rename_all = "snake_case")]
 #[schemars(rename = "LimitField")]
 pub enum OutputLimit {
-    /// Counts reasoning as well; what OpenAI's newer models want.
+    /// `max_completion_tokens`
     MaxCompletionTokens,
-    /// The older parameter, which other servers want.
+    /// `max_tokens`, for servers that do not know the newer name
     MaxTokens,
 }
 

@@ -27,6 +27,9 @@ pub(in crate::core::wire) fn own_path(request_path: &str) -> String {
     }
 }
 
+/// Fields of a call that are Baler's to set.
+pub(in crate::core::wire) const OWN_FIELDS: [&str; 3] = ["model", "messages", "stream"];
+
 fn limit_key(limit: OutputLimit) -> &'static str {
     match limit {
         OutputLimit::MaxCompletionTokens => "max_completion_tokens",

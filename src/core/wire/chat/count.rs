@@ -10,10 +10,10 @@ use super::entry::speaker;
 use super::message::Message;
 use super::outline::Outline;
 use super::schemas::HARMONY_TOKENS;
-use super::{reasoning, schemas};
+use super::{media, reasoning, schemas};
 use crate::core::conversation::Measure;
 use crate::core::json::string;
-use crate::core::tokens::{Encoding, media};
+use crate::core::tokens::Encoding;
 use crate::core::wire::unreadable::Unreadable;
 
 /// Tokens that the reply is primed with, once per request.

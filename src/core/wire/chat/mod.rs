@@ -7,6 +7,7 @@ mod entry;
 mod error;
 mod include_usage;
 mod markers;
+mod media;
 mod message;
 mod outline;
 mod overflow;
@@ -20,7 +21,7 @@ pub(in crate::core::wire) use canonical::VOLATILE_KEYS;
 pub(in crate::core) use canonical::canonical;
 pub use completion::SUFFIX;
 pub(in crate::core::wire) use completion::{
-    completion, completion_request, continued_request, own_path, refused_parameter,
+    OWN_FIELDS, completion, completion_request, continued_request, own_path, refused_parameter,
 };
 pub(in crate::core) use count::measure;
 pub use count::{PRIMER_TOKENS, count_fixed, count_message};
