@@ -43,7 +43,9 @@ fn explain(error: &figment::Error, data: &Value) -> (String, Option<String>) {
         }
         kind => {
             let (problem, value) = (kind.to_string(), shown_at(data, &error.path));
-            if value.is_empty() || problem.contains(&value) {
+            // A type's own message may quote the value already.
+            let quoted = matches!(kind, Kind::Message(text) if text.contains(&value));
+            if value.is_empty() || quoted {
                 (problem, None)
             } else {
                 (format!("{problem}, got {value}"), None)

@@ -275,5 +275,24 @@ pub fn key_paths() -> Vec<String> {
 /// The JSON schema of the file.
 #[must_use]
 pub fn schema() -> serde_json::Value {
-    schemars::schema_for!(Raw).to_value()
+    let mut schema = schemars::schema_for!(Raw).to_value();
+    unwrap_descriptions(&mut schema);
+    schema
+}
+
+/// Joins the lines of each description: they end where a comment of the source does.
+fn unwrap_descriptions(schema: &mut serde_json::Value) {
+    match schema {
+        serde_json::Value::Object(members) => {
+            for (key, value) in members {
+                if let (true, Some(text)) = (key == "description", value.as_str()) {
+                    *value = text.replace('\n', " ").into();
+                } else {
+                    unwrap_descriptions(value);
+                }
+            }
+        }
+        serde_json::Value::Array(items) => items.iter_mut().for_each(unwrap_descriptions),
+        _ => {}
+    }
 }
