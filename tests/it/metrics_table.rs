@@ -28,7 +28,7 @@ fn documented() -> BTreeMap<String, Metric> {
         .expect("a document has the table of metrics");
     let mut metrics = BTreeMap::new();
     for row in table.lines().filter(|line| line.starts_with("| `baler_")) {
-        let cells: Vec<&str> = row.trim_matches('|').splitn(3, " | ").collect();
+        let cells: Vec<&str> = row.trim_matches('|').splitn(3, '|').collect();
         let [names, labels, _] = cells[..] else {
             panic!("three cells: {row}");
         };
@@ -38,7 +38,7 @@ fn documented() -> BTreeMap<String, Metric> {
                 .map(|label| label.trim().trim_matches('`'));
             let metric = Metric {
                 labels: labels
-                    .filter(|label| !label.is_empty() && *label != "|")
+                    .filter(|label| !label.is_empty())
                     .map(|label| (label.to_owned(), BTreeSet::new()))
                     .collect(),
                 text: row.to_owned(),

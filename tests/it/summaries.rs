@@ -471,7 +471,7 @@ async fn what_is_no_summary_is_thrown_away_and_nobody_is_asked_again_for_a_while
         ),
         ("refused", completion("", "content_filter")),
         ("too_long", completion(&words(1, 2_000), "stop")),
-        ("invented", completion(invented, "stop")),
+        ("ungrounded", completion(invented, "stop")),
         ("not_an_answer", json_answer("[1,2]")),
         (
             "not_an_answer",
@@ -504,11 +504,7 @@ async fn what_is_no_summary_is_thrown_away_and_nobody_is_asked_again_for_a_while
         let answer = baler.chat(&request(&all)).await;
         assert_eq!(
             (answer.status, answer.header("x-baler-action")),
-            (
-                200,
-                "compacted; \
-            strategies=\"token_budget\""
-            ),
+            (200, "compacted; strategies=\"token_budget\""),
             "{outcome}"
         );
         assert_eq!(last_sent(&log)[..2], all[..2], "{outcome}");
