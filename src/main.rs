@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-/// Faster than the system's under many small allocations, musl's above all.
+/// Faster than the system allocator under many small allocations, above all than musl's.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

@@ -34,7 +34,7 @@ use crate::core::wire::chat::Chat;
 use crate::core::wire::chat::count_fixed;
 use crate::ledger::Ledger;
 use crate::observe::Metrics;
-use crate::summarizer::{Summarizer, SummaryOrigin};
+use crate::summarizer::{Reserved, Summarizer, SummaryOrigin};
 use crate::upstream::Upstream;
 
 pub(super) fn run(flags: &CompactFlags) -> anyhow::Result<ExitCode> {
@@ -60,7 +60,7 @@ pub(super) fn run(flags: &CompactFlags) -> anyhow::Result<ExitCode> {
     }
     let named = match &flags.policy {
         Some(name) => match config.policies.iter().find(|policy| policy.name == *name) {
-            Some(policy) => Some(policy),
+            Some(policy) => Some(&**policy),
             None => {
                 let names: Vec<&str> = config
                     .policies
@@ -90,7 +90,7 @@ pub(super) fn run(flags: &CompactFlags) -> anyhow::Result<ExitCode> {
         ),
     }
     let summarizes = |policy: &Policy| policy.summarize().is_some();
-    let by_hand = if config.policies.iter().any(summarizes) {
+    let by_hand = if config.policies.iter().any(|policy| summarizes(policy)) {
         Some(ByHand::new(&config)?)
     } else {
         None
@@ -139,10 +139,8 @@ fn compacted(
     };
     let model = chat.outline.model.as_deref();
     let Some(policy) = named.or_else(|| {
-        config
-            .policies
-            .iter()
-            .find(|policy| policy.matches(model, "/v1/chat/completions", |_| None))
+        let mut policies = config.policies.iter().map(|policy| &**policy);
+        policies.find(|policy| policy.matches(model, "/v1/chat/completions", |_| None))
     }) else {
         return unchanged(&"no policy matches");
     };
@@ -294,9 +292,10 @@ impl ByHand {
         };
         // Whoever runs it by hand wants it: what it costs is no matter here.
         self.summarizer.forwarded(occasion.tenant, ENOUGH_TOKENS);
-        if let Ok(Ok(claim)) = self.summarizer.claim(due, &occasion, &self.ledger) {
+        let reserved = self.summarizer.reserve(due, &occasion, &self.ledger);
+        if let Reserved::Lease(lease) = reserved {
             self.runtime
-                .block_on(claim.run(&self.upstream, &self.ledger, options, &occasion));
+                .block_on(lease.run(&self.upstream, &self.ledger, options, &occasion));
         }
     }
 }

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use anyhow::Context;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
 use tracing::{info, warn};
 
 use crate::app;
@@ -30,7 +31,7 @@ pub(super) fn run(flags: ServeFlags) -> anyhow::Result<ExitCode> {
         let stop = CancellationToken::new();
         let signals = stop_on_signals(stop.clone())?;
         let served = app::run(config, listeners, stop).await;
-        signals.abort();
+        drop(signals);
         served
     })?;
     // What the shutdown timeout cut off must not hold the process.
@@ -39,12 +40,12 @@ pub(super) fn run(flags: ServeFlags) -> anyhow::Result<ExitCode> {
 }
 
 /// The first SIGTERM or SIGINT asks to stop, a second one does not wait.
-fn stop_on_signals(stop: CancellationToken) -> anyhow::Result<tokio::task::JoinHandle<()>> {
+fn stop_on_signals(stop: CancellationToken) -> anyhow::Result<AbortOnDropHandle<()>> {
     let (mut terminate, mut interrupt) = (
         signal(SignalKind::terminate())?,
         signal(SignalKind::interrupt())?,
     );
-    Ok(tokio::spawn(async move {
+    Ok(AbortOnDropHandle::new(tokio::spawn(async move {
         let mut next = async || {
             tokio::select! {
                 _ = terminate.recv() => "SIGTERM",
@@ -58,5 +59,5 @@ fn stop_on_signals(stop: CancellationToken) -> anyhow::Result<tokio::task::JoinH
         let second = next().await;
         warn!("{second} received again: not waiting any longer");
         std::process::exit(1);
-    }))
+    })))
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use globset::{Glob, GlobSet, GlobSetBuilder};
@@ -52,7 +53,7 @@ pub struct Config {
     /// Which there are.
     pub log_level: String,
     /// Policies, the built-in one for everything last.
-    pub policies: Vec<Policy>,
+    pub policies: Vec<Arc<Policy>>,
     /// Model globs named in policies, for metric labels.
     pub model_labels: Vec<(String, globset::GlobMatcher)>,
 }
@@ -150,11 +151,12 @@ pub(super) fn resolve(
     let window_lifetime = check.duration("ledger.window_lifetime", &raw.ledger.window_lifetime);
     let ledger_messages = check.at_least("ledger.messages", raw.ledger.messages, 1_000);
 
-    let mut policies: Vec<Policy> = raw
+    let mut policies: Vec<Arc<Policy>> = raw
         .policy
         .iter()
         .enumerate()
         .filter_map(|(at, policy)| check.policy(&format!("policy.{at}"), policy))
+        .map(Arc::new)
         .collect();
     for (at, policy) in raw.policy.iter().enumerate() {
         if raw
@@ -174,7 +176,7 @@ pub(super) fn resolve(
         if raw.policy.iter().any(|policy| policy.name == last.name) {
             last.name = "built-in".to_owned();
         }
-        policies.extend(check.policy("policy", &last));
+        policies.extend(check.policy("policy", &last).map(Arc::new));
     }
     let mut patterns: Vec<&String> = raw
         .policy

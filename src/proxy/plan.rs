@@ -1,187 +1,179 @@
-//! Runs the core for one request: off the event loop when it may take long, within a deadline, and never taking the
+//! Runs the core for one request: off the event loop when it may take long, within a deadline, and without ever taking the
 //! request down with it.
 
-use crate::core::policy::RequestFacts;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use hyper::http::request::Parts;
 
-use crate::core::conversation::Fingerprint;
-use crate::core::conversation::Measure;
-use crate::core::conversation::group;
+use crate::core::conversation::{Fingerprint, Measure, group};
 use crate::core::edit::MeasuredConversation;
 use crate::core::edit::{Piece, render, validate};
 use crate::core::planner::{
-    LiveFacts, Lookup, ModelCalibration, Plan, PlanInput, PriorUsage, Seeds, UsageEstimate, assess,
-    plan,
+    LiveFacts, Lookup, ModelCalibration, Plan, PlanInput, Seeds, UsageEstimate, assess, gate, plan,
 };
-use crate::core::policy::{Mode, OnUnfit, Policy};
-use crate::core::strategy::{ExternalInputs, Need, Stopped, WebhookAnswer};
+use crate::core::policy::{OnError, OnUnfit};
+use crate::core::strategy::{ExternalInputs, Need, Stopped, WebhookAnswer, WebhookRequest};
 use crate::core::summary::{PendingSummary, Summaries};
-use crate::core::tokens::Encoding;
 use crate::core::wire::chat::{Chat, Outline};
 use crate::core::{Cancel, Cancelled};
-use crate::observe::{Action, Phase, compaction_happened};
-use crate::proxy::Proxy;
-use crate::proxy::exchange::Decision;
+use crate::observe::event::{
+    Action, CheckpointLookedUp, ConditionFailed, DecisionReason, DoesNotFit, LadderRan, PassReason,
+    Phase, PhaseTimed, PlanningFailed, RequestPassed, Sizes,
+};
+use crate::proxy::error::ProxyError;
+use crate::proxy::exchange::{Decision, Exchange};
+use crate::proxy::plan_request::{PlanFailure, PlanRequest, Planned, Purpose, Run};
+use crate::proxy::read::ChatRequest;
+use crate::proxy::send::{Alongside, Outgoing};
+use crate::proxy::{Proxy, Shared, tenant};
 use crate::summarizer::SummaryOrigin;
 use crate::webhook;
 
-/// A body up to this length is thought about where it is; a longer one on a thread for such work.
+/// A body up to this length is planned on the event loop; a longer one on a thread for such work.
 const INLINE_BYTES: usize = 64 * 1_024;
 
-/// One request as thinking sees it.
-#[derive(Debug, Clone)]
-pub(super) struct PlanRequest {
-    /// The body.
-    pub body: Bytes,
-    /// Index of its policy.
-    pub policy: usize,
-    /// The context length of its model, tokens: one figure for all that is thought about it.
-    pub window: u64,
-    /// The model it names.
-    pub model: Option<String>,
-    /// The request's path: part of where its usage belongs.
-    pub path: String,
-    /// Fingerprint of its credentials.
-    pub tenant: Fingerprint,
-    /// What the upstream taught about the model is kept under this.
-    pub model_key: Fingerprint,
-    /// Asked to be compacted now.
-    pub force: bool,
-    /// Asked to be forwarded as it is.
-    pub observe: bool,
-    /// It was sent already: only find out what there is to know.
-    pub sent: bool,
-    /// Its id, for log lines.
-    pub id: String,
-    /// What the policy's expression may know of it.
-    pub request: RequestFacts,
-    /// What the policy's webhooks answered so far.
-    pub answers: Vec<WebhookAnswer>,
-    /// For whom summaries are made, where the policy wants any.
-    pub occasion: Option<Arc<SummaryOrigin>>,
-    /// Whether a step may still ask for a summary and wait for it.
-    pub may_ask: bool,
-    /// Usage that it brings along.
-    pub prior: Option<PriorUsage>,
-    /// The upstream refused it as too long: prompt tokens that it has at least.
-    pub overflow: Option<u64>,
-    /// A window that is assumed for this one time.
-    pub narrowed: Option<u64>,
-}
-
-impl PlanRequest {
-    fn encoding(&self) -> Encoding {
-        Encoding::for_model(self.model.as_deref().unwrap_or_default())
-    }
-}
-
-/// What came of it.
-#[derive(Debug)]
-pub(super) struct Planned {
-    /// For the record and the headers.
-    pub decision: Decision,
-    /// The body to send; the client's when there is none.
-    pub body: Option<Vec<Bytes>>,
-    /// The policy refuses the request because it does not fit.
-    pub refused: bool,
-    /// The summary that is worth preparing now.
-    pub due: Option<PendingSummary>,
-    /// Time spent waiting for others.
-    pub waited: Duration,
-}
-
-/// What one run of thinking comes to.
+/// What one run comes to.
 enum PlanOutcome {
     Planned(Box<Planned>),
     /// It cannot go on without an answer to this.
     Asks(Box<Need>),
 }
 
-/// Why thinking failed; the label of `baler_fail_open_total`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub(super) enum Failure {
-    /// A panic: a defect.
-    #[error("thinking panicked")]
-    Panic,
-    /// Longer than `limits.plan_timeout`.
-    #[error("thinking took too long")]
-    Deadline,
-    /// The result was not a valid chat: a defect of a strategy.
-    #[error("the result is not valid")]
-    Invalid,
-}
+impl Exchange {
+    /// 5 to 8. View, replay, estimate, decide: the request as it is to be sent.
+    ///
+    /// # Errors
+    /// [`ProxyError::Unfit`] and [`ProxyError::PlanningFailed`], where the policy rejects such requests.
+    pub(super) async fn plan(&mut self, request: ChatRequest) -> Result<Outgoing, ProxyError> {
+        self.proxy.refresh_window(&request);
+        let ChatRequest {
+            mut head,
+            body,
+            mut facts,
+            read_at,
+            ..
+        } = request;
+        facts.origin = summary_origin(&facts, &head);
+        let facts = Arc::new(facts);
+        let (edited, waited, pending) = match ask(&self.proxy, &facts, Purpose::Send).await {
+            Ok(planned) => self.planned(&facts, planned)?,
+            Err(failure) => self.planning_failed(&facts, failure)?,
+        };
+        let has_failed = edited.is_none() && self.has_failed_open();
+        let mut pieces = edited.unwrap_or_else(|| vec![body.bytes.clone()]);
+        self.usage_included = !has_failed && facts.include_usage(&mut head, &mut pieces);
+        self.overhead_ends(read_at + waited);
+        Ok(Outgoing {
+            head,
+            pieces,
+            body,
+            plan_request: Some(facts),
+            alongside: pending.map_or(Alongside::Nothing, |pending| {
+                Alongside::Summary(Box::new(pending))
+            }),
+        })
+    }
 
-impl Failure {
-    /// Label value.
-    #[must_use]
-    pub(super) fn as_str(self) -> &'static str {
-        match self {
-            Failure::Panic => "panic",
-            Failure::Deadline => "deadline",
-            Failure::Invalid => "invalid_result",
+    /// Records a plan: its edited body, the time spent waiting for others, and the summary that is worth preparing.
+    fn planned(
+        &mut self,
+        request: &Arc<PlanRequest>,
+        planned: Planned,
+    ) -> Result<(Option<Vec<Bytes>>, Duration, Option<PendingSummary>), ProxyError> {
+        let decision = planned.decision;
+        let shared = &self.proxy.shared;
+        if let (Action::None, DecisionReason::Passed(reason)) = (decision.action, decision.reason) {
+            RequestPassed { reason }.emit(&shared.metrics);
         }
+        self.count_forwarded(request, &decision);
+        let pending = planned.pending.filter(|_| request.origin.is_some());
+        if planned.rejected {
+            // The next request may fit with the summary.
+            if let Some(pending) = &pending {
+                self.proxy.spawn_summary(request, pending);
+            }
+            self.decision = Some(decision);
+            return Err(ProxyError::Unfit);
+        }
+        if let (Some(_), Some(estimate)) = (request.policy.idle, decision.estimate) {
+            shared.ledger.sent(estimate.key);
+        }
+        self.decision = Some(decision);
+        Ok((planned.body, planned.waited, pending))
+    }
+
+    /// Records that planning failed: the client's bytes are sent, unless the policy rejects the request.
+    fn planning_failed(
+        &mut self,
+        request: &PlanRequest,
+        failure: PlanFailure,
+    ) -> Result<(Option<Vec<Bytes>>, Duration, Option<PendingSummary>), ProxyError> {
+        let cause = failure.cause();
+        PlanningFailed { cause }.emit(&self.proxy.shared.metrics);
+        self.decision = Some(Decision::failed_open(cause, request.window.tokens));
+        match request.policy.on_error {
+            OnError::Reject => Err(ProxyError::PlanningFailed),
+            OnError::Forward => Ok((None, Duration::ZERO, None)),
+        }
+    }
+
+    fn has_failed_open(&self) -> bool {
+        let action = self.decision.as_ref().map(|decision| decision.action);
+        action == Some(Action::FailedOpen)
     }
 }
 
-/// Thinks about a request, and asks the policy's webhooks, or waits for a summary, where its ladder wants that.
+/// The request that summaries are made for, where the policy wants any.
+fn summary_origin(request: &PlanRequest, head: &Parts) -> Option<SummaryOrigin> {
+    if !request.may_summarize() {
+        return None;
+    }
+    Some(SummaryOrigin {
+        body: request.body.clone(),
+        uri: head.uri.clone(),
+        credentials: tenant::credentials(&head.headers),
+        model: request.model.clone(),
+        tenant: request.tenant,
+        window: request.window.live(),
+        factor: request.window.learned.factor,
+    })
+}
+
+/// Plans a request. Where its ladder wants that, the policy's webhooks are called, or a summary is waited for.
 ///
 /// # Errors
-/// [`Failure`]: the client's bytes are to be forwarded, or the request refused, as the policy says.
+/// [`PlanFailure`]: the client's bytes are to be forwarded, or the request rejected, as the policy decides.
 pub(super) async fn ask(
     proxy: &Arc<Proxy>,
-    worker: usize,
-    mut request: PlanRequest,
-) -> Result<Planned, Failure> {
+    request: &Arc<PlanRequest>,
+    purpose: Purpose,
+) -> Result<Planned, PlanFailure> {
+    let mut run = Arc::new(Run::first(request, purpose));
     let mut waited = Duration::ZERO;
     loop {
-        let asked = match conclude_within(proxy, request.clone()).await? {
-            PlanOutcome::Planned(thought) => return Ok(Planned { waited, ..*thought }),
-            PlanOutcome::Asks(asked) => asked,
+        let need = match conclude_within(proxy, request, &run).await? {
+            PlanOutcome::Planned(planned) => return Ok(Planned { waited, ..*planned }),
+            PlanOutcome::Asks(need) => need,
         };
-        let policy = proxy
-            .config
-            .policies
-            .get(request.policy)
-            .ok_or(Failure::Panic)?;
         let began = Instant::now();
         // Each is asked once, so that this comes to an end.
-        match *asked {
+        match *need {
             Need::Webhook(asked) => {
-                let (Some(webhook), Some(answer)) = (
-                    policy.webhooks.get(asked.webhook),
-                    request.answers.get_mut(asked.webhook),
-                ) else {
-                    return Err(Failure::Panic);
-                };
-                let upstream = proxy.upstreams.get(worker).ok_or(Failure::Panic)?;
-                *answer = webhook::ask(
-                    upstream,
-                    webhook,
-                    &policy.name,
-                    request.model.as_deref(),
-                    &asked,
-                    &proxy.metrics,
-                )
-                .await;
+                let answer = call_webhook(proxy, request, &asked).await?;
+                let answers = &mut Arc::make_mut(&mut run).answers;
+                let slot = answers.get_mut(asked.webhook);
+                *slot.ok_or(PlanFailure::UnknownWebhook)? = answer;
             }
-            Need::Summary(due) => {
-                request.may_ask = false;
-                let wait = policy
-                    .summarize()
-                    .map(|(_, options)| options.wait)
-                    .unwrap_or_default();
-                let running = request
-                    .occasion
-                    .as_ref()
-                    .and_then(|occasion| proxy.prepare(worker, request.policy, &due, occasion));
-                if let Some(mut running) = running {
-                    // Over is over, with a summary or without; the second run sees which.
-                    let _ = tokio::time::timeout(wait, running.changed()).await;
+            Need::Summary(pending) => {
+                Arc::make_mut(&mut run).may_ask = false;
+                if let Some(mut finished) = proxy.spawn_summary(request, &pending) {
+                    // With or without a summary at its end: the next run finds out.
+                    let wait = request.summary_wait();
+                    let _ = tokio::time::timeout(wait, finished.changed()).await;
                 }
             }
         }
@@ -189,22 +181,47 @@ pub(super) async fn ask(
     }
 }
 
-/// One run, within the deadline.
-async fn conclude_within(proxy: &Arc<Proxy>, request: PlanRequest) -> Result<PlanOutcome, Failure> {
-    let cancel = Arc::new(Cancel::default());
-    if request.body.len() <= INLINE_BYTES && request.encoding().is_loaded() {
-        return guarded(|| answer(proxy, &request, &cancel));
-    }
-    let thinking = {
-        let (proxy, cancel) = (Arc::clone(proxy), Arc::clone(&cancel));
-        tokio::task::spawn_blocking(move || guarded(|| answer(&proxy, &request, &cancel)))
+async fn call_webhook(
+    proxy: &Proxy,
+    request: &PlanRequest,
+    asked: &WebhookRequest,
+) -> Result<WebhookAnswer, PlanFailure> {
+    let webhook = request.policy.webhooks.get(asked.webhook);
+    let webhook = webhook.ok_or(PlanFailure::UnknownWebhook)?;
+    let caller = webhook::Caller {
+        policy: &request.policy.name,
+        model: request.model.as_deref(),
     };
-    // Whoever stops waiting (deadline, or the client left and this future was dropped) stops the work.
+    let metrics = &proxy.shared.metrics;
+    Ok(webhook::call(&proxy.upstream, webhook, caller, asked, metrics).await)
+}
+
+/// One run, within the deadline.
+async fn conclude_within(
+    proxy: &Arc<Proxy>,
+    request: &Arc<PlanRequest>,
+    run: &Arc<Run>,
+) -> Result<PlanOutcome, PlanFailure> {
+    let timeout = proxy.shared.snapshot.config.limits.plan_timeout;
+    let deadline = Instant::now() + timeout;
+    let cancel = Arc::new(Cancel::at_deadline(move || Instant::now() >= deadline));
+    if request.body.len() <= INLINE_BYTES && request.encoding().is_loaded() {
+        // Nothing can interrupt work on the event loop, so that it checks the deadline itself.
+        return guarded(|| answer(&proxy.shared, request, run, &cancel));
+    }
+    let planning = {
+        let (proxy, cancel) = (Arc::clone(proxy), Arc::clone(&cancel));
+        let (request, run) = (Arc::clone(request), Arc::clone(run));
+        tokio::task::spawn_blocking(move || {
+            guarded(|| answer(&proxy.shared, &request, &run, &cancel))
+        })
+    };
+    // The work stops when this future stops waiting: at the deadline, or when the client left and the future is dropped.
     let _stop = StopOnDrop(cancel);
-    match tokio::time::timeout(proxy.config.limits.plan_timeout, thinking).await {
-        Ok(Ok(thought)) => thought,
-        Ok(Err(_)) => Err(Failure::Panic),
-        Err(_) => Err(Failure::Deadline),
+    match tokio::time::timeout(timeout, planning).await {
+        Ok(Ok(outcome)) => outcome,
+        Ok(Err(_)) => Err(PlanFailure::Panic),
+        Err(_) => Err(PlanFailure::Deadline),
     }
 }
 
@@ -217,89 +234,95 @@ impl Drop for StopOnDrop {
 }
 
 /// Turns a panic into a failure like any other.
-fn guarded<T>(think: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
-    // INVARIANT: nothing that is shared is left half-changed by a panic in here; the ledger's caches are written whole.
-    catch_unwind(AssertUnwindSafe(think)).unwrap_or(Err(Failure::Panic))
+fn guarded<T>(plan: impl FnOnce() -> Result<T, PlanFailure>) -> Result<T, PlanFailure> {
+    // INVARIANT: a panic in here leaves nothing that is shared half-changed; the ledger's caches are written whole.
+    catch_unwind(AssertUnwindSafe(plan)).unwrap_or(Err(PlanFailure::Panic))
 }
 
-fn answer(proxy: &Proxy, request: &PlanRequest, cancel: &Cancel) -> Result<PlanOutcome, Failure> {
-    let Some(policy) = proxy.config.policies.get(request.policy) else {
-        return Err(Failure::Panic);
-    };
+fn answer(
+    shared: &Shared,
+    request: &PlanRequest,
+    run: &Run,
+    cancel: &Cancel,
+) -> Result<PlanOutcome, PlanFailure> {
+    let policy = &*request.policy;
     let model = request.model.as_deref();
-    let window = request.window;
+    let window = request.window.tokens;
     let passed = |reason| Planned {
-        decision: Decision::without_a_look(Action::None, reason, window),
+        decision: Decision::passed(reason, window),
         body: None,
-        refused: false,
-        due: None,
+        rejected: false,
+        pending: None,
         waited: Duration::ZERO,
     };
-    let pass = |reason| PlanOutcome::Planned(Box::new(passed(reason)));
-    let mut clock = Clock::start(proxy);
+    let pass = |reason: PassReason| PlanOutcome::Planned(Box::new(passed(reason)));
+    let mut clock = Clock::start(shared);
 
     let outline = match Outline::parse(&request.body) {
         Ok(outline) => outline,
-        Err(unreadable) => return Ok(pass(unreadable.as_str())),
+        Err(unreadable) => return Ok(pass(unreadable.into())),
     };
     clock.lap(Phase::View);
     let encoding = request.encoding();
     let mut measures: Vec<Measure> = Vec::with_capacity(outline.messages.len());
     for raw in &outline.messages {
-        cancel.check().map_err(|Cancelled| Failure::Deadline)?;
-        match proxy.ledger.measure(raw, encoding) {
+        cancel.check().map_err(|Cancelled| PlanFailure::Deadline)?;
+        match shared.ledger.measure(raw, encoding) {
             Ok(measure) => measures.push(measure),
-            Err(unreadable) => return Ok(pass(unreadable.as_str())),
+            Err(unreadable) => return Ok(pass(unreadable.into())),
         }
     }
-    let fixed_tokens = proxy.ledger.fixed_tokens(&outline, encoding);
+    let fixed_tokens = shared.ledger.fixed_tokens(&outline, encoding);
     clock.lap(Phase::Measure);
 
-    let state = |prefix: &Fingerprint| proxy.summarizer.state(&proxy.ledger, prefix);
-    let summaries = request.occasion.as_ref().map(|_| {
-        let seed = proxy.summarizer.seed(&request.tenant, &policy.identity);
-        Summaries::new(&measures, seed, &state, request.may_ask)
+    let state = |prefix: &Fingerprint| shared.summarizer.state(&shared.ledger, prefix);
+    let summaries = request.origin.as_ref().map(|_| {
+        let seed = shared.summarizer.seed(&request.tenant, &policy.identity);
+        Summaries::new(&measures, seed, &state, run.may_ask)
     });
     let input = PlanInput {
         window,
         prices: policy.prices_for(model),
-        request: &request.request,
+        request: &request.facts,
         outside: ExternalInputs {
-            answers: &request.answers,
+            answers: &run.answers,
             summaries: summaries.as_ref(),
         },
         now: LiveFacts {
             max_output_tokens: outline.max_output_tokens,
             force: request.force,
-            learned: learned(proxy, request),
+            learned: learned(shared, request, run),
             prior: request.prior,
-            overflow: request.overflow,
+            overflow: run.refused().map(|refused| refused.prompt_tokens),
         },
     };
     let lookup = Lookup {
-        checkpoint: &|prefix| proxy.ledger.checkpoint(prefix),
-        usage: &|list| proxy.ledger.usage(list),
-        silence: &|list| policy.idle.and_then(|_| proxy.ledger.silence(list)),
+        checkpoint: &|prefix| shared.ledger.checkpoint(prefix),
+        usage: &|list| shared.ledger.usage(list),
+        silence: &|list| policy.idle.and_then(|_| shared.ledger.silence(list)),
     };
     let seeds = Seeds {
-        checkpoint: checkpoint_seed(proxy, request, policy, window),
-        usage: usage_seed(proxy, request, &outline),
+        checkpoint: request.checkpoint_seed,
+        usage: shared.identities.usage_seed(request, &outline),
     };
-    if request.sent {
+    if matches!(run.purpose, Purpose::Assess) {
         let known = assess(&measures, fixed_tokens, policy, input, seeds.usage, &lookup);
-        let mut thought = passed("gate");
-        thought.decision.sizes = Some([known.size; 2]);
-        thought.decision.budget = Some(known.budget);
-        thought.decision.estimate = Some(known.estimate);
-        return Ok(PlanOutcome::Planned(Box::new(thought)));
+        let mut planned = passed(PassReason::Gate);
+        planned.decision.sizes = Some(Sizes {
+            before: known.size,
+            after: known.size,
+        });
+        planned.decision.budget = Some(known.budget);
+        planned.decision.estimate = Some(known.estimate);
+        return Ok(PlanOutcome::Planned(Box::new(planned)));
     }
 
     let chat = match outline.view() {
         Ok(chat) => chat,
-        Err(unreadable) => return Ok(pass(unreadable.as_str())),
+        Err(unreadable) => return Ok(pass(unreadable.into())),
     };
     let Ok(exchanges) = group(&chat.messages) else {
-        return Ok(pass("broken_pairing"));
+        return Ok(pass(PassReason::BrokenPairing));
     };
     let conversation = MeasuredConversation {
         messages: &chat.messages,
@@ -312,76 +335,61 @@ fn answer(proxy: &Proxy, request: &PlanRequest, cancel: &Cancel) -> Result<PlanO
     clock.lap(Phase::View);
     let plan = match plan(&conversation, policy, input, seeds, &lookup, cancel) {
         Ok(plan) => plan,
-        Err(Stopped::Cancelled) => return Err(Failure::Deadline),
+        Err(Stopped::Cancelled) => return Err(PlanFailure::Deadline),
         Err(Stopped::Asks(asked)) => return Ok(PlanOutcome::Asks(asked)),
     };
     clock.lap(Phase::Decide);
 
-    let observe = request.observe || policy.mode == Mode::Observe;
-    let mut thought = conclude(proxy, request, policy, observe, &chat, plan, seeds)?;
-    if observe {
-        // What is observed only is sent as it came: its usage is that of another list.
-        thought.decision.estimate =
+    let mut planned = conclude(shared, request, &chat, plan)?;
+    if request.is_observed() {
+        // An observed request is sent as it came: its usage is that of the whole list.
+        planned.decision.estimate =
             Some(UsageEstimate::of_all(&seeds.usage, &measures, fixed_tokens));
     }
     clock.lap(Phase::Render);
-    Ok(PlanOutcome::Planned(Box::new(thought)))
+    Ok(PlanOutcome::Planned(Box::new(planned)))
 }
 
-/// What is known of the model.
-fn learned(proxy: &Proxy, request: &PlanRequest) -> ModelCalibration {
-    let known = proxy.ledger.learned(&request.model_key);
+/// What the upstream taught about the model. A refused request is planned with what its refusal taught.
+fn learned(shared: &Shared, request: &PlanRequest, run: &Run) -> ModelCalibration {
+    let Some(refused) = run.refused() else {
+        return request.window.learned;
+    };
+    let known = shared.ledger.learned(&request.model_key);
+    let windows = [known.window, refused.narrowed];
     ModelCalibration {
-        window: [known.window, request.narrowed].into_iter().flatten().min(),
+        window: windows.into_iter().flatten().min(),
         ..known
     }
 }
 
 /// Validates, records and renders a plan.
 fn conclude(
-    proxy: &Proxy,
+    shared: &Shared,
     request: &PlanRequest,
-    policy: &Policy,
-    observe: bool,
     chat: &Chat<'_>,
     plan: Plan,
-    seeds: Seeds,
-) -> Result<Planned, Failure> {
+) -> Result<Planned, PlanFailure> {
+    let policy = &*request.policy;
+    let observe = request.is_observed();
     if plan.edited() {
-        validate(&chat.messages, &plan.edits).map_err(|_| Failure::Invalid)?;
+        validate(&chat.messages, &plan.edits).map_err(|_| PlanFailure::Invalid)?;
     }
-    if plan.replayed {
-        &proxy.metrics.checkpoint_hits
-    } else {
-        &proxy.metrics.checkpoint_misses
-    }
-    .inc();
-    let (action, reason) = match &plan.compaction {
-        _ if !plan.edited() => (Action::None, "below_trigger"),
-        _ if observe => (
-            Action::Observed,
-            plan.compaction
-                .as_ref()
-                .map_or("checkpoint", |compaction| compaction.reason.as_str()),
-        ),
-        Some(compaction) => (Action::Compacted, compaction.reason.as_str()),
-        None => (Action::Replayed, "checkpoint"),
-    };
+    let metrics = &shared.metrics;
+    let found = plan.replayed;
+    CheckpointLookedUp { found }.emit(metrics);
+    let (action, reason) = action_of(&plan, observe);
     if let Some(compaction) = &plan.compaction {
-        compaction_happened(
-            &proxy.metrics,
-            &request.id,
-            &policy.name,
-            compaction.reason,
-            &compaction.reports,
-        );
+        LadderRan {
+            id: &request.id,
+            policy: &policy.name,
+            reason: compaction.reason,
+            reports: &compaction.reports,
+        }
+        .emit(metrics);
     }
-    let reason = match (action, plan.deferred) {
-        (Action::None, _) if !plan.fits => "unfit",
-        (Action::None, Some(deferred)) => deferred.as_str(),
-        _ => reason,
-    };
-    proxy.metrics.trigger_errors.inc_by(plan.trigger_errors);
+    let times = plan.trigger_errors;
+    ConditionFailed { times }.emit(metrics);
     let strategies = match &plan.compaction {
         Some(compaction) => compaction
             .reports
@@ -392,38 +400,63 @@ fn conclude(
         None => Vec::new(),
     };
     if !plan.fits {
-        proxy.metrics.unfit.inc();
+        DoesNotFit.emit(metrics);
     }
     let decision = Decision {
         action,
         reason,
-        sizes: Some([plan.before, plan.after]),
+        sizes: Some(Sizes {
+            before: plan.before,
+            after: plan.after,
+        }),
         budget: Some(plan.budget),
         window: plan.budget.window,
         estimate: Some(plan.estimate),
         strategies,
     };
-    let refused = !plan.fits && policy.on_unfit == OnUnfit::Reject && !observe;
+    let rejected = !plan.fits && policy.on_unfit == OnUnfit::Reject && !observe;
     let body =
         (plan.edited() && !observe).then(|| pieces(&request.body, &render(chat, &plan.edits)));
     if let Some((prefix, checkpoint)) = plan.record {
-        if crate::core::planner::gate::nothing_can_trigger(
-            &request.body,
-            policy,
-            &policy.budget(request.window),
-            1.0,
-        ) {
-            proxy.ledger.never_gate(seeds.checkpoint);
+        let budget = policy.budget(request.window.tokens);
+        if gate::nothing_can_trigger(&request.body, policy, &budget, 1.0) {
+            shared.ledger.never_gate(request.checkpoint_seed);
         }
-        proxy.ledger.keep_checkpoint(prefix, checkpoint);
+        shared.ledger.keep_checkpoint(prefix, checkpoint);
     }
     Ok(Planned {
         decision,
         body,
-        refused,
-        due: plan.due,
+        rejected,
+        pending: plan.due,
         waited: Duration::ZERO,
     })
+}
+
+/// What a plan amounts to, and why.
+fn action_of(plan: &Plan, observe: bool) -> (Action, DecisionReason) {
+    let compaction = plan.compaction.as_ref();
+    if !plan.edited() {
+        let reason = if !plan.fits {
+            PassReason::Unfit
+        } else if let Some(deferred) = plan.deferred {
+            deferred.into()
+        } else {
+            PassReason::BelowTrigger
+        };
+        return (Action::None, DecisionReason::Passed(reason));
+    }
+    let reason = compaction.map_or(DecisionReason::Checkpoint, |compaction| {
+        DecisionReason::Triggered(compaction.reason)
+    });
+    let action = if observe {
+        Action::Observed
+    } else if compaction.is_some() {
+        Action::Compacted
+    } else {
+        Action::Replayed
+    };
+    (action, reason)
 }
 
 /// The pieces as slices of the client's body and new bytes.
@@ -445,84 +478,17 @@ fn pieces(body: &Bytes, pieces: &[Piece]) -> Vec<Bytes> {
         .collect()
 }
 
-/// The first link of the chain of checkpoints: who asks, whom, under which policy and window.
-pub(super) fn checkpoint_seed(
-    proxy: &Proxy,
-    request: &PlanRequest,
-    policy: &Policy,
-    window: u64,
-) -> Fingerprint {
-    let model = request.model.as_deref();
-    // What else a derived decision stands on: what is known of the model, and its name where an expression may read it.
-    let family = policy.family_for(model);
-    let prices = policy
-        .prices_for(model)
-        .map(|prices| [prices.cache_read, prices.cache_write].map(f64::to_bits));
-    let known = format!(
-        "{family:?} {prices:?} {}",
-        policy.when.as_ref().and(model).unwrap_or_default()
-    );
-    Fingerprint::of_parts(&[
-        b"checkpoint",
-        &request.tenant.0,
-        proxy.upstream_identity.as_bytes(),
-        &policy.identity.0,
-        &window.to_le_bytes(),
-        known.as_bytes(),
-    ])
-}
-
-/// What an upstream teaches about a model belongs to this: who asks where, and the model's name. Azure's stands in the
-/// path. Tenants learn on their own: an error may quote what one of them wrote, and must not narrow another's window.
-pub(super) fn model_key(
-    proxy: &Proxy,
-    tenant: &Fingerprint,
-    path: &str,
-    model: Option<&str>,
-) -> Fingerprint {
-    let upstream = proxy.upstream_identity.as_bytes();
-    Fingerprint::of_parts(&[
-        b"model",
-        &tenant.0,
-        upstream,
-        path.as_bytes(),
-        model.unwrap_or_default().as_bytes(),
-    ])
-}
-
-/// The first link of the chain of reported usage: who asks, whom, for which model, and what else is in the prompt.
-fn usage_seed(proxy: &Proxy, request: &PlanRequest, chat: &Outline<'_>) -> Fingerprint {
-    let model = request.model.as_deref().unwrap_or_default();
-    let mut parts: Vec<&[u8]> = vec![
-        b"usage",
-        &request.tenant.0,
-        proxy.upstream_identity.as_bytes(),
-        request.path.as_bytes(),
-        model.as_bytes(),
-    ];
-    // Without the choice among tools: clients change it from turn to turn, and it costs next to nothing.
-    parts.extend(
-        [
-            chat.fixed.tools,
-            chat.fixed.functions,
-            chat.fixed.response_format,
-        ]
-        .map(|part| part.unwrap_or_default().as_bytes()),
-    );
-    Fingerprint::of_parts(&parts)
-}
-
-/// Takes the time of each phase; written down once a request, at the end.
-struct Clock<'p> {
-    proxy: &'p Proxy,
+/// Takes the time of each phase; recorded once, at the end of a run.
+struct Clock<'s> {
+    shared: &'s Shared,
     last: Instant,
     laps: Vec<(Phase, Duration)>,
 }
 
-impl<'p> Clock<'p> {
-    fn start(proxy: &'p Proxy) -> Self {
+impl<'s> Clock<'s> {
+    fn start(shared: &'s Shared) -> Self {
         Clock {
-            proxy,
+            shared,
             last: Instant::now(),
             laps: Vec::with_capacity(4),
         }
@@ -541,21 +507,80 @@ impl<'p> Clock<'p> {
 
 impl Drop for Clock<'_> {
     fn drop(&mut self) {
-        for (phase, time) in &self.laps {
-            self.proxy.metrics.spent(*phase, *time);
+        for (phase, took) in self.laps.drain(..) {
+            PhaseTimed { phase, took }.emit(&self.shared.metrics);
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::Failure;
-    use super::guarded;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+    use crate::config;
+    use crate::observe::Metrics;
+    use crate::proxy::plan_request::RequestWindow;
+    use crate::proxy::read::EffectiveMode;
 
     #[test]
     fn a_panic_is_a_failure_like_any_other() {
-        let failed: Result<(), Failure> = guarded(|| panic!("a defect"));
-        assert_eq!(failed, Err(Failure::Panic));
+        let failed: Result<(), PlanFailure> = guarded(|| panic!("a defect"));
+        assert_eq!(failed, Err(PlanFailure::Panic));
         assert_eq!(guarded(|| Ok(1)), Ok(1));
+    }
+
+    fn shared() -> Shared {
+        let config = config::load(&config::Sources::default()).unwrap();
+        Shared::new(config, Arc::new(Metrics::new().unwrap()))
+    }
+
+    fn request(shared: &Shared, messages: usize) -> PlanRequest {
+        let policy = Arc::clone(shared.snapshot.config.policies.last().unwrap());
+        let (tokens, source) = policy.window_by(None, None);
+        let message = r#"{"role":"user","content":"hi"}"#;
+        let list = vec![message; messages].join(",");
+        let none = Fingerprint::of(b"");
+        PlanRequest {
+            body: Bytes::from(format!(r#"{{"messages":[{list}]}}"#)),
+            id: String::new(),
+            policy,
+            mode: EffectiveMode::Enforce,
+            force: false,
+            model: None,
+            path: String::new(),
+            tenant: none,
+            model_key: none,
+            checkpoint_seed: none,
+            window: RequestWindow {
+                tokens,
+                source,
+                learned: ModelCalibration::default(),
+            },
+            facts: crate::core::policy::RequestFacts::default(),
+            prior: None,
+            origin: None,
+        }
+    }
+
+    /// What a run comes to whose deadline is over after this many checks, and the checks that it made.
+    fn run_with(messages: usize, checks: usize) -> (Result<(), PlanFailure>, usize) {
+        let shared = shared();
+        let request = request(&shared, messages);
+        let made = Arc::new(AtomicUsize::new(0));
+        let counter = Arc::clone(&made);
+        let is_over = move || counter.fetch_add(1, Ordering::Relaxed) >= checks;
+        let cancel = Cancel::at_deadline(is_over);
+        let run = Run::first(&request, Purpose::Send);
+        let outcome = guarded(|| answer(&shared, &request, &run, &cancel));
+        (outcome.map(drop), made.load(Ordering::Relaxed))
+    }
+
+    #[test]
+    fn planning_stops_at_the_first_check_after_its_deadline() {
+        assert_eq!(run_with(500, 20), (Err(PlanFailure::Deadline), 21));
+        let (outcome, checks) = run_with(500, usize::MAX);
+        assert_eq!(outcome, Ok(()));
+        assert!(checks >= 500, "every message is a step: {checks}");
     }
 }

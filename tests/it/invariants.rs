@@ -164,7 +164,8 @@ impl Core {
 
 /// The policy that `toml` describes.
 pub fn policy_of(toml: &str) -> Policy {
-    config(toml, "http://127.0.0.1:1/v1").policies.remove(0)
+    let mut policies = config(toml, "http://127.0.0.1:1/v1").policies;
+    Arc::into_inner(policies.remove(0)).unwrap()
 }
 
 /// I1 to I4 and I7 for one request and what became of it.
