@@ -53,7 +53,8 @@ const ADMIN_CONNECTIONS: usize = 64;
 /// Time for the admin listener to end once the data listener has ended.
 const ADMIN_DRAIN: Duration = Duration::from_millis(500);
 
-/// Serves until `stop` is cancelled. Then readiness goes off, nothing new is accepted, and running requests may finish.
+/// Serves until `stop` is cancelled. Then readiness goes off, nothing new is accepted, and running
+/// requests may finish.
 ///
 /// # Errors
 /// When Baler could not be built from this configuration.
@@ -73,7 +74,8 @@ pub async fn run(
     let count = config.workers.max(1);
     let shared = Arc::new(Shared::new(config, Arc::clone(&metrics)));
 
-    // The vocabulary of most models. The other one is loaded by the first request that needs it, off the event loop.
+    // The vocabulary of most models. The other one is loaded by the first request that needs it,
+    // off the event loop.
     let load = tokio::task::spawn_blocking(|| Encoding::O200K.load());
     let stop_admin = CancellationToken::new();
     let admin = serve_admin(

@@ -29,7 +29,8 @@ impl Background {
         self.stop.is_cancelled()
     }
 
-    /// Ends the running tasks and waits for them, but not for ever: a thread may be busy with something else.
+    /// Ends the running tasks and waits for them, but not for ever: a thread may be busy with
+    /// something else.
     pub async fn close(&self) {
         self.stop.cancel();
         self.tasks.close();

@@ -3,8 +3,8 @@
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Random bytes from the system. Where the system has none, which no supported platform lacks, they come from the address
-/// space's layout and the clock.
+/// Random bytes from the system. Where the system has none, which no supported platform lacks, they
+/// come from the address space's layout and the clock.
 #[must_use]
 pub(crate) fn bytes<const N: usize>() -> [u8; N] {
     let mut bytes = [0; N];
@@ -20,7 +20,8 @@ pub(crate) fn bytes<const N: usize>() -> [u8; N] {
     bytes
 }
 
-/// A unique id: 128 bits in hexadecimal. A random start is counted up, so that an id needs no system call.
+/// A unique id: 128 bits in hexadecimal. A random start is counted up, so that an id needs no
+/// system call.
 #[must_use]
 pub(crate) fn id() -> String {
     static START: OnceLock<(u64, AtomicU64)> = OnceLock::new();

@@ -1,8 +1,10 @@
-//! Accepts connections, spreads them over workers, and drains them: common to the data listener and the admin listener.
+//! Accepts connections, spreads them over workers, and drains them: common to the data listener and
+//! the admin listener.
 //!
-//! A worker is one thread with an event loop of its own: a request never leaves its thread, which costs a third less than
-//! passing it between the threads of a shared loop (`tests/load/compare`).
+//! A worker is one thread with an event loop of its own: a request never leaves its thread, which
+//! costs a third less than passing it between the threads of a shared loop (`tests/load/compare`).
 
+use std::any::Any;
 use std::convert::Infallible;
 use std::future::Future;
 use std::io;
@@ -22,7 +24,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 use tower::ServiceBuilder;
-use tower_http::catch_panic::CatchPanicLayer;
+use tower_http::catch_panic::{CatchPanicLayer, ResponseForPanic};
 use tracing::{debug, warn};
 
 /// Bounds of a listener.
@@ -45,6 +47,18 @@ const BLOCKING_THREADS: usize = 8;
 
 /// Makes the answer to a request whose handler panicked.
 pub type AfterPanic = fn() -> Response<Full<bytes::Bytes>>;
+
+/// Answers for a handler that panicked.
+#[derive(Debug, Clone, Copy)]
+struct Panicked(AfterPanic);
+
+impl ResponseForPanic for Panicked {
+    type ResponseBody = Full<bytes::Bytes>;
+
+    fn response_for_panic(&mut self, _: Box<dyn Any + Send>) -> Response<Full<bytes::Bytes>> {
+        (self.0)()
+    }
+}
 
 /// An accepted connection, not yet registered with any event loop.
 struct Accepted {
@@ -168,7 +182,8 @@ struct Closed {
     _task: Option<AbortOnDropHandle<()>>,
 }
 
-/// Serves connections until the queue is closed, then lets running requests finish. Returns whether all did in time.
+/// Serves connections until the queue is closed, then lets running requests finish. Returns whether
+/// all did in time.
 async fn work<H, F, B>(
     mut connections: mpsc::UnboundedReceiver<Accepted>,
     handle: H,
@@ -183,10 +198,9 @@ where
 {
     let http = http(bounds);
     // A panic of a handler costs its request a 500, not the connection.
-    let answer = move |_: Box<dyn std::any::Any + Send>| after_panic();
     let service = TowerToHyperService::new(
         ServiceBuilder::new()
-            .layer(CatchPanicLayer::custom(answer))
+            .layer(CatchPanicLayer::custom(Panicked(after_panic)))
             .service(tower::service_fn(handle)),
     );
     let graceful = GracefulShutdown::new();
@@ -237,8 +251,9 @@ fn http(bounds: Bounds) -> auto::Builder<TokioExecutor> {
     http
 }
 
-/// Accepts on `listener` and hands each connection to the least busy worker, until `stop` is cancelled. Then it accepts
-/// nothing more and the workers drain. Returns whether every running request was finished in time.
+/// Accepts on `listener` and hands each connection to the least busy worker, until `stop` is
+/// cancelled. Then it accepts nothing more and the workers drain. Returns whether every running
+/// request was finished in time.
 pub async fn serve(
     listener: TcpListener,
     workers: Vec<Worker>,

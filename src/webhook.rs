@@ -41,8 +41,8 @@ pub struct Caller<'a> {
     pub model: Option<&'a str>,
 }
 
-/// Posts the span and waits for the answer, within the webhook's limits. A failure is counted, and the ladder goes on
-/// without an answer.
+/// Posts the span and waits for the answer, within the webhook's limits. A failure is counted, and
+/// the ladder goes on without an answer.
 pub async fn call(
     upstream: &Upstream,
     webhook: &Webhook,

@@ -1,4 +1,5 @@
-//! Probes and metrics, on a port of their own, so that load on the data path does not delay them. Read-only.
+//! Probes and metrics, on a port of their own, so that load on the data path does not delay them.
+//! Read-only.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -12,8 +13,8 @@ use hyper::{Method, Request, Response, StatusCode};
 
 use crate::observe::Metrics;
 
-/// Whether requests may be sent here: loaded and not draining. The upstream's health has no part in it, or its outage would
-/// take every pod out of service.
+/// Whether requests may be sent here: loaded and not draining. The upstream's health has no part in
+/// it, or its outage would take every pod out of service.
 #[derive(Debug, Default)]
 pub struct Readiness(AtomicBool);
 

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// Answers whether a deadline is over.
 type Deadline = Box<dyn Fn() -> bool + Send + Sync>;
 
-/// Stops work whose result nobody waits for: on request, or when a deadline is over. The core has no clock, so the caller
-/// supplies the deadline.
+/// Stops work whose result nobody waits for: on request, or when a deadline is over. The core has
+/// no clock, so the caller supplies the deadline.
 #[derive(Default)]
 pub struct Cancel {
     cancelled: AtomicBool,
@@ -28,7 +28,8 @@ impl fmt::Debug for Cancel {
 pub struct Cancelled;
 
 impl Cancel {
-    /// A flag that is also set once `is_over` answers true. Each check asks it, so it must be cheap.
+    /// A flag that is also set once `is_over` answers true. Each check asks it, so it must be
+    /// cheap.
     #[must_use]
     pub fn at_deadline(is_over: impl Fn() -> bool + Send + Sync + 'static) -> Self {
         Cancel {

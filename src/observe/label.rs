@@ -1,4 +1,5 @@
-//! Closed sets of label values. A set lists all of its values, so that every series exists at 0 from the start.
+//! Closed sets of label values. A set lists all of its values, so that every series exists at 0
+//! from the start.
 
 use crate::core::policy::Reason;
 use crate::core::summary::Rejected;

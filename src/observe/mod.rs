@@ -1,7 +1,7 @@
 //! What operators see: metrics and log lines.
 //!
-//! An event is a struct; its `emit` writes both its log line and its metrics, so that they cannot drift apart. Nothing
-//! outside this room touches a metric.
+//! An event is a struct; its `emit` writes both its log line and its metrics, so that they cannot
+//! drift apart. Nothing outside this room touches a metric.
 //!
 //! ```text
 //! event/     one struct per event, with the metrics that belong to it

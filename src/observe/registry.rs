@@ -52,7 +52,8 @@ impl MetricKind {
 pub struct LabelDescription {
     /// Its name.
     pub name: &'static str,
-    /// Its values when they form a closed set; `None` when the configuration or the build names them.
+    /// Its values when they form a closed set; `None` when the configuration or the build names
+    /// them.
     pub values: Option<Vec<&'static str>>,
 }
 

@@ -18,7 +18,8 @@ use crate::proxy::exchange::Exchange;
 
 /// Memory is reserved in units of this many bytes.
 const UNIT_BYTES: usize = 1_024;
-/// Capacity reserved at once for a body of announced length; an announcement costs its sender nothing.
+/// Capacity reserved at once for a body of announced length; an announcement costs its sender
+/// nothing.
 const FIRST_CAPACITY: usize = 256 * 1_024;
 
 /// Time during which the rest of a refused body is read and discarded.
@@ -34,7 +35,8 @@ pub(super) struct Admission {
     metrics: Arc<Metrics>,
 }
 
-/// A request's place among those in flight. It lives in the answer's body, so that streams count until they end.
+/// A request's place among those in flight. It lives in the answer's body, so that streams count
+/// until they end.
 #[derive(Debug)]
 pub(super) struct Permit {
     _in_flight: OwnedSemaphorePermit,
@@ -99,8 +101,8 @@ impl Admission {
         if let Err(ProxyError::BodyTooLarge | ProxyError::OutOfMemory) = read
             && !headers.contains_key(EXPECT)
         {
-            // A client that is still writing would see its connection reset instead of the error. A client that waits for
-            // `100 Continue` is not writing.
+            // A client that is still writing would see its connection reset instead of the error. A
+            // client that waits for `100 Continue` is not writing.
             let rest = async { while let Some(Ok(_)) = body.frame().await {} };
             let _ = tokio::time::timeout(LINGER, rest).await;
         }

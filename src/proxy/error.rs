@@ -1,4 +1,5 @@
-//! The errors that Baler itself answers with, in OpenAI's shape, and the one place that maps causes to statuses.
+//! The errors that Baler itself answers with, in OpenAI's shape, and the one place that maps causes
+//! to statuses.
 
 use bytes::Bytes;
 use http_body_util::Full;
@@ -39,7 +40,8 @@ pub enum ProxyError {
     UpstreamTimeout,
     /// `on_unfit = "reject"`.
     #[error(
-        "the conversation cannot be made to fit the model's context window, and the policy rejects such requests"
+        "the conversation cannot be made to fit the model's context window, and the \
+         policy rejects such requests"
     )]
     Unfit,
     /// `on_error = "reject"`.

@@ -1,4 +1,5 @@
-//! The record of one request: what it holds while it is served, what was decided about it, and the line written at its end.
+//! The record of one request: what it holds while it is served, what was decided about it, and the
+//! line written at its end.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -104,7 +105,8 @@ pub(super) struct Exchange {
     has_ended: bool,
 }
 
-/// The status recorded for a client that left before there was an answer, as other proxies record it.
+/// The status recorded for a client that left before there was an answer, as other proxies record
+/// it.
 const CLIENT_LEFT: u16 = 499;
 
 impl Exchange {
@@ -170,8 +172,9 @@ impl Exchange {
         }
     }
 
-    /// The usage of the prompt as known before the body of the answer: the usage that its head reported, which covers the
-    /// client's whole list, else the usage reported for the longest known prefix.
+    /// The usage of the prompt as known before the body of the answer: the usage that its head
+    /// reported, which covers the client's whole list, else the usage reported for the longest
+    /// known prefix.
     fn known_usage(&self, decision: &Decision) -> Option<PriorUsage> {
         let estimate = decision.estimate?;
         let sizes = decision.sizes?;

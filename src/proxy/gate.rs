@@ -1,4 +1,5 @@
-//! The gate: opt-outs, and the proof that nothing can trigger. Both send the client's bytes without waiting for a plan.
+//! The gate: opt-outs, and the proof that nothing can trigger. Both send the client's bytes without
+//! waiting for a plan.
 
 use std::sync::Arc;
 
@@ -108,7 +109,8 @@ impl Exchange {
 }
 
 impl Proxy {
-    /// Asks the upstream for the window of the request's model if that is due, and logs a model of unknown window.
+    /// Asks the upstream for the window of the request's model if that is due, and logs a model of
+    /// unknown window.
     pub(super) fn refresh_window(self: &Arc<Self>, request: &ChatRequest) {
         let facts = &request.facts;
         let model = facts.model.as_deref();

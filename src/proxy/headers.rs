@@ -1,4 +1,5 @@
-//! Heads of requests and answers: end-to-end headers pass untouched, hop-by-hop headers and Baler's own do not.
+//! Heads of requests and answers: end-to-end headers pass untouched, hop-by-hop headers and Baler's
+//! own do not.
 
 use bytes::Bytes;
 use hyper::header::{
@@ -99,7 +100,8 @@ fn remove(headers: &mut HeaderMap, unwanted: impl Fn(&HeaderName) -> bool) {
     }
 }
 
-/// The head of a request for the upstream: same method, path, query and end-to-end headers, `Host` the upstream's.
+/// The head of a request for the upstream: same method, path, query and end-to-end headers, `Host`
+/// the upstream's.
 ///
 /// # Errors
 /// [`ProxyError::BadTarget`] for a target that is not a path.
@@ -140,7 +142,8 @@ pub(super) fn with_body(
     Request::from_parts(head, RequestBody::pieces(pieces))
 }
 
-/// `pieces` with `new` in the place of `old`, which is part of the bytes that the pieces are slices of.
+/// `pieces` with `new` in the place of `old`, which is part of the bytes that the pieces are slices
+/// of.
 #[must_use]
 pub(super) fn replaced(pieces: Vec<Bytes>, old: &[u8], new: &Bytes) -> Vec<Bytes> {
     let mut out = Vec::with_capacity(pieces.len() + 2);
@@ -156,8 +159,9 @@ pub(super) fn replaced(pieces: Vec<Bytes>, old: &[u8], new: &Bytes) -> Vec<Bytes
     out
 }
 
-/// Requests usage where the client did not, and returns whether it did. `pieces` are slices of `body` and new bytes. The
-/// answer must not be encoded, so that the usage can be removed from it again.
+/// Requests usage where the client did not, and returns whether it did. `pieces` are slices of
+/// `body` and new bytes. The answer must not be encoded, so that the usage can be removed from it
+/// again.
 pub(super) fn include_usage(
     head: &mut hyper::http::request::Parts,
     body: &Bytes,

@@ -8,6 +8,7 @@
 //! tenant          fingerprints of credentials, models and conversations' seeds
 //! read            a chat request, and everything known of it
 //! gate            requests that need no plan
+//! decide          what is sent for a request that needs a plan
 //! plan            the core, run for one request within a deadline
 //! plan_request    one request as planning sees it
 //! send            one request to the upstream
@@ -20,6 +21,7 @@
 //! ```
 
 mod admission;
+mod decide;
 mod error;
 mod exchange;
 mod gate;
@@ -68,8 +70,8 @@ use usage_filter::ClientBody;
 /// The body of an answer: the upstream's, or one of Baler's own.
 pub type Body = Either<ClientBody, Full<Bytes>>;
 
-/// The proxy of one worker: the state that all requests share, and upstream connections of its own, so that a connection
-/// stays on its thread.
+/// The proxy of one worker: the state that all requests share, and upstream connections of its own,
+/// so that a connection stays on its thread.
 #[derive(Debug)]
 pub struct Proxy {
     shared: Arc<Shared>,
@@ -144,7 +146,8 @@ impl Proxy {
         Ok(Proxy { shared, upstream })
     }
 
-    /// Has the pending summary made in the background, unless limits forbid it. The receiver signals its end.
+    /// Has the pending summary made in the background, unless limits forbid it. The receiver
+    /// signals its end.
     fn spawn_summary(
         self: &Arc<Self>,
         request: &Arc<PlanRequest>,
@@ -155,7 +158,7 @@ impl Proxy {
         let lease = match summarizer.reserve(pending, origin, &self.shared.ledger) {
             Reserved::Lease(lease) => lease,
             Reserved::Running(finished) => return Some(finished),
-            Reserved::Ready | Reserved::Skipped(_) => return None,
+            Reserved::Ready | Reserved::Skipped => return None,
         };
         let finished = lease.finished();
         let proxy = Arc::clone(self);
@@ -193,21 +196,28 @@ pub async fn handle(
     })
 }
 
-/// The life of a request: DESIGN.md 4. Step 11, *record*, happens when the response body ends or is dropped.
+/// The life of a request: DESIGN.md 4. Step 11, *record*, follows when the response body ends.
 async fn serve(
     x: &mut Exchange,
     request: Request<Incoming>,
 ) -> Result<UpstreamResponse, ProxyError> {
-    x.admit()?; //                                                 1. admit
+    // 1. Admit.
+    x.admit()?;
+    // 2. Route.
     if x.route(&request) == Endpoint::Other {
-        return x.stream_through(request).await; //                 2. route
+        return x.stream_through(request).await;
     }
-    let request = x.read(request).await?; //                       3. read
+    // 3. Read.
+    let request = x.read(request).await?;
+    // 4. Gate.
     let outgoing = match x.gate(&request) {
-        Gate::Bypass(reason) => x.forward(request, reason), //     4. gate
+        Gate::Bypass(reason) => x.forward(request, reason),
         Gate::CannotTrigger => x.forward_and_assess(request),
-        Gate::Open => x.plan(request).await?, //                   5-8. view, replay, estimate, decide
+        // 5 to 8. View, replay, estimate, decide.
+        Gate::Open => x.plan(request).await?,
     };
-    let sent = x.send(outgoing).await?; //                         9. send
-    x.recover_from_overflow(sent).await //                         10. peek; learn, compact harder, retry once
+    // 9. Send.
+    let sent = x.send(outgoing).await?;
+    // 10. Peek at the answer; on an overflow learn, compact harder, retry once.
+    x.recover_from_overflow(sent).await
 }

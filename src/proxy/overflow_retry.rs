@@ -1,5 +1,5 @@
-//! Recovery from a request that the upstream refused as too long: learns from the error, makes the request smaller, and
-//! sends it once more, before the client has seen anything of the answer.
+//! Recovery from a request that the upstream refused as too long: learns from the error, makes the
+//! request smaller, and sends it once more, before the client has seen anything of the answer.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -20,7 +20,8 @@ use crate::proxy::{headers, peek, plan};
 
 /// The shortest reply, in tokens, that is worth a lower limit.
 const MIN_OUTPUT_TOKENS: u64 = 16;
-/// Share of a window that is kept free when the prompt's size is only estimated: one part in so many.
+/// Share of a window that is kept free when the prompt's size is only estimated: one part in so
+/// many.
 const MARGIN: u64 = 50;
 
 /// A request that can be sent once more.
@@ -148,7 +149,8 @@ impl Exchange {
         }
     }
 
-    /// A smaller version of the request: a lower limit for the reply where that is enough, else a harder compaction.
+    /// A smaller version of the request: a lower limit for the reply where that is enough, else a
+    /// harder compaction.
     async fn make_smaller(
         &mut self,
         request: &RetryableRequest,
@@ -177,7 +179,8 @@ impl Exchange {
         Retry::Send { pieces, waited }
     }
 
-    /// The request compacted harder than before, and the time spent waiting for others; `None` when that makes it no smaller.
+    /// The request compacted harder than before, and the time spent waiting for others; `None` when
+    /// that makes it no smaller.
     async fn compact_harder(
         &mut self,
         request: &RetryableRequest,

@@ -1,5 +1,5 @@
-//! Reads the beginning of an upstream's answer before the client gets any of it: only as much, and only for as long, as
-//! it takes to find out whether the upstream refused the request as too long.
+//! Reads the beginning of an upstream's answer before the client gets any of it: only as much, and
+//! only for as long, as it takes to find out whether the upstream refused the request as too long.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -23,8 +23,8 @@ use crate::proxy::send::UpstreamResponse;
 const LIMIT: usize = 64 * 1_024;
 /// Time for an error's body to arrive before the client gets what is there.
 const ERROR_PATIENCE: Duration = Duration::from_secs(2);
-/// The same for an answer that seems fine. Upstreams refuse at once, before they read the prompt, so that an answer that
-/// takes longer is not a refusal.
+/// The same for an answer that seems fine. Upstreams refuse at once, before they read the prompt,
+/// so that an answer that takes longer is not a refusal.
 const PATIENCE: Duration = Duration::from_millis(250);
 
 /// An answer's body: the frames that were read ahead, then the rest.
@@ -138,7 +138,8 @@ fn encoding(headers: &HeaderMap) -> Option<&str> {
         .filter(|encoding| *encoding != "identity")
 }
 
-/// The overflow that a whole answer reports. Most answers contain none of the words that a report needs.
+/// The overflow that a whole answer reports. Most answers contain none of the words that a report
+/// needs.
 fn in_answer(status: StatusCode, body: &[u8]) -> Option<Overflow> {
     if status.is_success() && memmem::find(body, b"error").is_none() {
         return by_finish_reason(body);

@@ -1,5 +1,5 @@
-//! Runs the core for one request: off the event loop when it may take long, within a deadline, and without ever taking the
-//! request down with it.
+//! Runs the core for one request: off the event loop when it may take long, within a deadline, and
+//! without ever taking the request down with it.
 
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -7,7 +7,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use hyper::http::request::Parts;
 
 use crate::core::conversation::{Fingerprint, Measure, group};
 use crate::core::edit::MeasuredConversation;
@@ -15,22 +14,18 @@ use crate::core::edit::{Piece, render, validate};
 use crate::core::planner::{
     LiveFacts, Lookup, ModelCalibration, Plan, PlanInput, Seeds, UsageEstimate, assess, gate, plan,
 };
-use crate::core::policy::{OnError, OnUnfit};
+use crate::core::policy::OnUnfit;
 use crate::core::strategy::{ExternalInputs, Need, Stopped, WebhookAnswer, WebhookRequest};
-use crate::core::summary::{PendingSummary, Summaries};
+use crate::core::summary::Summaries;
 use crate::core::wire::chat::{Chat, Outline};
 use crate::core::{Cancel, Cancelled};
 use crate::observe::event::{
     Action, CheckpointLookedUp, ConditionFailed, DecisionReason, DoesNotFit, LadderRan, PassReason,
-    Phase, PhaseTimed, PlanningFailed, RequestPassed, Sizes,
+    Phase, PhaseTimed, Sizes,
 };
-use crate::proxy::error::ProxyError;
-use crate::proxy::exchange::{Decision, Exchange};
+use crate::proxy::exchange::Decision;
 use crate::proxy::plan_request::{PlanFailure, PlanRequest, Planned, Purpose, Run};
-use crate::proxy::read::ChatRequest;
-use crate::proxy::send::{Alongside, Outgoing};
-use crate::proxy::{Proxy, Shared, tenant};
-use crate::summarizer::SummaryOrigin;
+use crate::proxy::{Proxy, Shared};
 use crate::webhook;
 
 /// A body up to this length is planned on the event loop; a longer one on a thread for such work.
@@ -43,110 +38,12 @@ enum PlanOutcome {
     Asks(Box<Need>),
 }
 
-impl Exchange {
-    /// 5 to 8. View, replay, estimate, decide: the request as it is to be sent.
-    ///
-    /// # Errors
-    /// [`ProxyError::Unfit`] and [`ProxyError::PlanningFailed`], where the policy rejects such requests.
-    pub(super) async fn plan(&mut self, request: ChatRequest) -> Result<Outgoing, ProxyError> {
-        self.proxy.refresh_window(&request);
-        let ChatRequest {
-            mut head,
-            body,
-            mut facts,
-            read_at,
-            ..
-        } = request;
-        facts.origin = summary_origin(&facts, &head);
-        let facts = Arc::new(facts);
-        let (edited, waited, pending) = match ask(&self.proxy, &facts, Purpose::Send).await {
-            Ok(planned) => self.planned(&facts, planned)?,
-            Err(failure) => self.planning_failed(&facts, failure)?,
-        };
-        let has_failed = edited.is_none() && self.has_failed_open();
-        let mut pieces = edited.unwrap_or_else(|| vec![body.bytes.clone()]);
-        self.usage_included = !has_failed && facts.include_usage(&mut head, &mut pieces);
-        self.overhead_ends(read_at + waited);
-        Ok(Outgoing {
-            head,
-            pieces,
-            body,
-            plan_request: Some(facts),
-            alongside: pending.map_or(Alongside::Nothing, |pending| {
-                Alongside::Summary(Box::new(pending))
-            }),
-        })
-    }
-
-    /// Records a plan: its edited body, the time spent waiting for others, and the summary that is worth preparing.
-    fn planned(
-        &mut self,
-        request: &Arc<PlanRequest>,
-        planned: Planned,
-    ) -> Result<(Option<Vec<Bytes>>, Duration, Option<PendingSummary>), ProxyError> {
-        let decision = planned.decision;
-        let shared = &self.proxy.shared;
-        if let (Action::None, DecisionReason::Passed(reason)) = (decision.action, decision.reason) {
-            RequestPassed { reason }.emit(&shared.metrics);
-        }
-        self.count_forwarded(request, &decision);
-        let pending = planned.pending.filter(|_| request.origin.is_some());
-        if planned.rejected {
-            // The next request may fit with the summary.
-            if let Some(pending) = &pending {
-                self.proxy.spawn_summary(request, pending);
-            }
-            self.decision = Some(decision);
-            return Err(ProxyError::Unfit);
-        }
-        if let (Some(_), Some(estimate)) = (request.policy.idle, decision.estimate) {
-            shared.ledger.sent(estimate.key);
-        }
-        self.decision = Some(decision);
-        Ok((planned.body, planned.waited, pending))
-    }
-
-    /// Records that planning failed: the client's bytes are sent, unless the policy rejects the request.
-    fn planning_failed(
-        &mut self,
-        request: &PlanRequest,
-        failure: PlanFailure,
-    ) -> Result<(Option<Vec<Bytes>>, Duration, Option<PendingSummary>), ProxyError> {
-        let cause = failure.cause();
-        PlanningFailed { cause }.emit(&self.proxy.shared.metrics);
-        self.decision = Some(Decision::failed_open(cause, request.window.tokens));
-        match request.policy.on_error {
-            OnError::Reject => Err(ProxyError::PlanningFailed),
-            OnError::Forward => Ok((None, Duration::ZERO, None)),
-        }
-    }
-
-    fn has_failed_open(&self) -> bool {
-        let action = self.decision.as_ref().map(|decision| decision.action);
-        action == Some(Action::FailedOpen)
-    }
-}
-
-/// The request that summaries are made for, where the policy wants any.
-fn summary_origin(request: &PlanRequest, head: &Parts) -> Option<SummaryOrigin> {
-    if !request.may_summarize() {
-        return None;
-    }
-    Some(SummaryOrigin {
-        body: request.body.clone(),
-        uri: head.uri.clone(),
-        credentials: tenant::credentials(&head.headers),
-        model: request.model.clone(),
-        tenant: request.tenant,
-        window: request.window.live(),
-        factor: request.window.learned.factor,
-    })
-}
-
-/// Plans a request. Where its ladder wants that, the policy's webhooks are called, or a summary is waited for.
+/// Plans a request. Where its ladder wants that, the policy's webhooks are called, or a summary is
+/// waited for.
 ///
 /// # Errors
-/// [`PlanFailure`]: the client's bytes are to be forwarded, or the request rejected, as the policy decides.
+/// [`PlanFailure`]: the client's bytes are to be forwarded, or the request rejected, as the policy
+/// decides.
 pub(super) async fn ask(
     proxy: &Arc<Proxy>,
     request: &Arc<PlanRequest>,
@@ -216,7 +113,8 @@ async fn conclude_within(
             guarded(|| answer(&proxy.shared, &request, &run, &cancel))
         })
     };
-    // The work stops when this future stops waiting: at the deadline, or when the client left and the future is dropped.
+    // The work stops when this future stops waiting: at the deadline, or when the client left and
+    // the future is dropped.
     let _stop = StopOnDrop(cancel);
     match tokio::time::timeout(timeout, planning).await {
         Ok(Ok(outcome)) => outcome,
@@ -235,7 +133,8 @@ impl Drop for StopOnDrop {
 
 /// Turns a panic into a failure like any other.
 fn guarded<T>(plan: impl FnOnce() -> Result<T, PlanFailure>) -> Result<T, PlanFailure> {
-    // INVARIANT: a panic in here leaves nothing that is shared half-changed; the ledger's caches are written whole.
+    // INVARIANT: a panic in here leaves nothing that is shared half-changed; the ledger's caches
+    // are written whole.
     catch_unwind(AssertUnwindSafe(plan)).unwrap_or(Err(PlanFailure::Panic))
 }
 
@@ -350,7 +249,8 @@ fn answer(
     Ok(PlanOutcome::Planned(Box::new(planned)))
 }
 
-/// What the upstream taught about the model. A refused request is planned with what its refusal taught.
+/// What the upstream taught about the model. A refused request is planned with what its refusal
+/// taught.
 fn learned(shared: &Shared, request: &PlanRequest, run: &Run) -> ModelCalibration {
     let Some(refused) = run.refused() else {
         return request.window.learned;
@@ -563,7 +463,8 @@ mod tests {
         }
     }
 
-    /// What a run comes to whose deadline is over after this many checks, and the checks that it made.
+    /// What a run comes to whose deadline is over after this many checks, and the checks that it
+    /// made.
     fn run_with(messages: usize, checks: usize) -> (Result<(), PlanFailure>, usize) {
         let shared = shared();
         let request = request(&shared, messages);

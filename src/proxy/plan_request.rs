@@ -1,4 +1,5 @@
-//! One request as planning sees it: facts that do not change, the purpose of one run, and what a run comes to.
+//! One request as planning sees it: facts that do not change, the purpose of one run, and what a
+//! run comes to.
 
 use std::sync::Arc;
 use std::time::Duration;

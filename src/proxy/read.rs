@@ -1,4 +1,5 @@
-//! A chat request, read: its body, its head for the upstream, and every fact that planning needs, each computed once.
+//! A chat request, read: its body, its head for the upstream, and every fact that planning needs,
+//! each computed once.
 
 use std::sync::Arc;
 use std::time::Instant;

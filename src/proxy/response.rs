@@ -1,7 +1,9 @@
-//! The answer on its way to the client: every frame at once, unchanged, while a tap reads usage on the side.
+//! The answer on its way to the client: every frame at once, unchanged, while a tap reads usage on
+//! the side.
 //!
-//! INVARIANT: the body owns everything that must live as long as the answer does: the permit, the slot on the connection,
-//! and the request's record, which is written when the body ends or is dropped.
+//! INVARIANT: the body owns everything that must live as long as the answer does: the permit, the
+//! slot on the connection, and the request's record, which is written when the body ends or is
+//! dropped.
 
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -113,7 +115,8 @@ enum Reader {
 }
 
 impl UsageTap {
-    /// The tap for an answer with these headers, of which those named in `usage_headers` may report usage themselves.
+    /// The tap for an answer with these headers, of which those named in `usage_headers` may report
+    /// usage themselves.
     fn for_answer(headers: &HeaderMap, usage_headers: &[HeaderName]) -> Self {
         let reported_by_head = usage_headers
             .iter()
@@ -218,7 +221,8 @@ pub(super) fn is_encoded(headers: &HeaderMap) -> bool {
         .any(|encoding| encoding != "identity")
 }
 
-/// Takes the usage that an event reports. Most events report none; only those that name it are parsed.
+/// Takes the usage that an event reports. Most events report none; only those that name it are
+/// parsed.
 fn note(usage: &mut Option<Usage>, data: &[u8]) {
     if memchr::memmem::find(data, b"\"prompt_tokens\"").is_some() {
         *usage = Usage::find(data).or(*usage);
@@ -227,10 +231,11 @@ fn note(usage: &mut Option<Usage>, data: &[u8]) {
 
 /// The body of an upstream's answer on its way.
 #[derive(Debug)]
-pub struct ResponseBody {
+pub(super) struct ResponseBody {
     body: PeekedBody,
     tap: UsageTap,
-    /// Runs from the first time that there was nothing to pass on: most answers arrive in one piece.
+    /// Runs from the first time that there was nothing to pass on: most answers arrive in one
+    /// piece.
     idle: Option<Pin<Box<Sleep>>>,
     idle_timeout: Duration,
     ending: Option<StreamEnd>,

@@ -69,8 +69,8 @@ impl Routes {
         }
     }
 
-    /// The policy of a request and the metrics of its traffic: the policy it names, if that is selectable, else the first
-    /// that matches.
+    /// The policy of a request and the metrics of its traffic: the policy it names, if that is
+    /// selectable, else the first that matches.
     pub(super) fn choose(
         &self,
         model: Option<&str>,

@@ -1,4 +1,5 @@
-//! Sends one request to the upstream, and runs the work that no decision waits for while the upstream is answering.
+//! Sends one request to the upstream, and runs the work that no decision waits for while the
+//! upstream is answering.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -147,8 +148,9 @@ impl Exchange {
         dispatched
     }
 
-    /// Sends a request, and has its pending summary made afterwards. An upstream that serves one request at a time would
-    /// otherwise let this one wait for the summary; one with a prompt cache has then read the prefix that both share.
+    /// Sends a request, and has its pending summary made afterwards. An upstream that serves one
+    /// request at a time would otherwise let this one wait for the summary; one with a prompt cache
+    /// has then read the prefix that both share.
     async fn dispatch_then_summarize(
         &self,
         request: Request<RequestBody>,

@@ -1,4 +1,5 @@
-//! Who sends a request, as fingerprints: credentials, models, and the first links of a conversation's chains.
+//! Who sends a request, as fingerprints: credentials, models, and the first links of a
+//! conversation's chains.
 //!
 //! INVARIANT: two requests share nothing unless all of their credentials agree.
 
@@ -42,8 +43,8 @@ pub(super) fn credentials(headers: &HeaderMap) -> HeaderMap {
 /// Makes the fingerprints.
 #[derive(Debug)]
 pub(super) struct Identities {
-    /// Key of the tenants' fingerprints. Every process has its own, so that a dump of fingerprints reveals nothing about
-    /// credentials.
+    /// Key of the tenants' fingerprints. Every process has its own, so that a dump of fingerprints
+    /// reveals nothing about credentials.
     tenant_key: [u8; 32],
     /// The upstream's name in fingerprints: origin and base path.
     upstream: String,
@@ -81,8 +82,9 @@ impl Identities {
         Fingerprint(*hasher.finalize().as_bytes())
     }
 
-    /// The key of everything that the upstream teaches about a model: tenant, path and the model's name. Azure's stands in
-    /// the path. Tenants learn separately: an error may quote text of one of them, which must not narrow another's window.
+    /// The key of everything that the upstream teaches about a model: tenant, path and the model's
+    /// name. Azure's stands in the path. Tenants learn separately: an error may quote text of one
+    /// of them, which must not narrow another's window.
     pub(super) fn model_key(
         &self,
         tenant: &Fingerprint,
@@ -106,7 +108,8 @@ impl Identities {
         model: Option<&str>,
         window: u64,
     ) -> Fingerprint {
-        // Derived decisions also depend on what is known of the model, and on its name where an expression may read it.
+        // Derived decisions also depend on what is known of the model, and on its name where an
+        // expression may read it.
         let family = policy.family_for(model);
         let prices = policy
             .prices_for(model)
@@ -123,7 +126,8 @@ impl Identities {
         ])
     }
 
-    /// The first link of the chain of reported usage: tenant, upstream, model, and the fixed parts of the prompt.
+    /// The first link of the chain of reported usage: tenant, upstream, model, and the fixed parts
+    /// of the prompt.
     pub(super) fn usage_seed(&self, request: &PlanRequest, outline: &Outline<'_>) -> Fingerprint {
         let model = request.model.as_deref().unwrap_or_default();
         let mut parts: Vec<&[u8]> = vec![
@@ -133,7 +137,8 @@ impl Identities {
             request.path.as_bytes(),
             model.as_bytes(),
         ];
-        // The choice among tools is left out: clients change it from turn to turn, and it costs next to nothing.
+        // The choice among tools is left out: clients change it from turn to turn, and it costs
+        // next to nothing.
         let fixed = [
             outline.fixed.tools,
             outline.fixed.functions,

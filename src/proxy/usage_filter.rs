@@ -1,5 +1,5 @@
-//! The answer's body without usage that only Baler requested. It stands between the answer, whose tap sees all of it, and
-//! the client.
+//! The answer's body without usage that only Baler requested. It stands between the answer, whose
+//! tap sees all of it, and the client.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -16,7 +16,8 @@ pub struct ClientBody {
     answer: ResponseBody,
     /// Absent when the answer passes as it is.
     filter: Option<UsageFilter>,
-    /// Follows the last of the filtered bytes: trailers, or the error that the answer broke off with.
+    /// Follows the last of the filtered bytes: trailers, or the error that the answer broke off
+    /// with.
     last: Option<Result<Frame<Bytes>, Broken>>,
     ended: bool,
 }

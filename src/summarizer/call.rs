@@ -73,8 +73,8 @@ impl Failed {
     }
 }
 
-/// Calls once, and once more after a wait, unless that is longer than `longest_wait` or would not help. `report` gets the
-/// outcome and the time of each try.
+/// Calls once, and once more after a wait, unless that is longer than `longest_wait` or would not
+/// help. `report` gets the outcome and the time of each try.
 pub(super) async fn with_retry<T, F: Future<Output = Result<T, Failed>>>(
     timeout: Duration,
     longest_wait: Duration,
@@ -132,7 +132,8 @@ pub(super) async fn body(response: Response<Incoming>, max_bytes: usize) -> Resu
     })
 }
 
-/// The wait that an answer asks for: `retry-after-ms`, else `retry-after` in seconds. A date is ignored.
+/// The wait that an answer asks for: `retry-after-ms`, else `retry-after` in seconds. A date is
+/// ignored.
 fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let number = |name: &str| {
         headers
@@ -170,7 +171,8 @@ mod tests {
 
     use super::*;
 
-    /// The result of calls that get one of `answers` per try, the number of tries, and the time it took.
+    /// The result of calls that get one of `answers` per try, the number of tries, and the time it
+    /// took.
     async fn tried(answers: Vec<Result<u8, Failed>>) -> (Result<u8, Failed>, usize, Duration) {
         let (left, tries, began) = (
             RefCell::new(answers),
@@ -254,8 +256,14 @@ mod tests {
         for nonsense in ["-1", "NaN", "inf", "1e300", "Wed, 21 Oct 2015 07:28:00 GMT"] {
             assert_eq!(wait("retry-after", nonsense), None, "{nonsense}");
         }
-        let openai = br#"{"error":{"message":"Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead.","param":"max_tokens"}}"#;
-        assert_eq!(refused_parameter(openai), Some(Parameter::MaxTokens));
+        let openai = concat!(
+            r#"{"error":{"message":"Unsupported parameter: 'max_tokens' is not supported "#,
+            r#"with this model. Use 'max_completion_tokens' instead.","param":"max_tokens"}}"#,
+        );
+        assert_eq!(
+            refused_parameter(openai.as_bytes()),
+            Some(Parameter::MaxTokens)
+        );
         assert_eq!(
             refused_parameter(br#"{"error":"Unsupported value: 'temperature'"}"#),
             Some(Parameter::Temperature)

@@ -1,5 +1,6 @@
-//! Keeps the summariser within its limits: one preparation per conversation at a time, few at once, a breaker for a
-//! summariser that fails, a pause for a conversation whose summary failed, and a bound on calls and on tokens.
+//! Keeps the summariser within its limits: one preparation per conversation at a time, few at once,
+//! a breaker for a summariser that fails, a pause for a conversation whose summary failed, and a
+//! bound on calls and on tokens.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
@@ -163,8 +164,8 @@ impl Limiter {
         allowed
     }
 
-    /// Gives the place back. `succeeded`: whether a summary was made; `None` when the outcome is not the summariser's fault
-    /// nor its merit.
+    /// Gives the place back. `succeeded`: whether a summary was made; `None` when the outcome is
+    /// not the summariser's fault nor its merit.
     pub(super) fn ended(
         &mut self,
         reservation: &Reservation<'_>,

@@ -1,12 +1,15 @@
-//! Makes summaries in the background, before a request needs them: the one caller of a model on Baler's own account.
+//! Makes summaries in the background, before a request needs them: the one caller of a model on
+//! Baler's own account.
 //!
-//! `core::summary` composes the prompts and checks the answers. This room decides which service is called, when, how often,
-//! and what follows when it fails. Nothing here can fail a request: a request whose summary is missing goes on without it.
+//! `core::summary` composes the prompts and checks the answers. This room decides which service is
+//! called, when, how often, and what follows when it fails. Nothing here can fail a request: a
+//! request whose summary is missing goes on without it.
 //!
 //! ```text
 //! mod      which summary may be made now
 //! limiter  the limits that decide that
-//! make     one summary, from its prompt to the checked text
+//! make     one summary, from the conversation to the checked text
+//! refine   its calls, chunk by chunk
 //! call     one call of the summariser
 //! ```
 //!
@@ -15,6 +18,7 @@
 mod call;
 mod limiter;
 mod make;
+mod refine;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -80,15 +84,17 @@ impl SummaryOrigin {
 pub(crate) enum Reserved {
     /// Yes: with this lease.
     Lease(Lease),
-    /// It is being made already, or a shorter or longer one of the conversation is. The receiver signals its end.
+    /// It is being made already, or a shorter or longer one of the conversation is. The receiver
+    /// signals its end.
     Running(watch::Receiver<()>),
     /// It was finished meanwhile.
     Ready,
-    /// No.
-    Skipped(SkipReason),
+    /// No; the reason was counted.
+    Skipped,
 }
 
-/// The right to make one summary. A lease that is dropped before its summary was made counts as a failure.
+/// The right to make one summary. A lease that is dropped before its summary was made counts as a
+/// failure.
 #[derive(Debug)]
 pub(crate) struct Lease {
     summarizer: Arc<Summarizer>,
@@ -96,7 +102,8 @@ pub(crate) struct Lease {
     tenant: Fingerprint,
     /// Fingerprint of the service that is called, as the breaker knows it.
     called: Fingerprint,
-    /// Whether the summariser did its part; `None` when the outcome is neither its fault nor its merit.
+    /// Whether the summariser did its part; `None` when the outcome is neither its fault nor its
+    /// merit.
     succeeded: Option<bool>,
     /// Dropped with the lease, which its receivers notice.
     finished: watch::Sender<()>,
@@ -146,7 +153,8 @@ impl Summarizer {
         }
     }
 
-    /// The first link of the keys of summaries: the tenant, the policy's identity, and this summariser's own.
+    /// The first link of the keys of summaries: the tenant, the policy's identity, and this
+    /// summariser's own.
     #[must_use]
     pub fn seed(&self, tenant: &Fingerprint, policy: &Fingerprint) -> Fingerprint {
         Fingerprint::of_parts(&[&self.identity.0, &tenant.0, &policy.0])
@@ -226,10 +234,11 @@ impl Summarizer {
 
     fn skip(&self, reason: SkipReason) -> Reserved {
         SummarySkipped { reason }.emit(&self.metrics);
-        Reserved::Skipped(reason)
+        Reserved::Skipped
     }
 
-    /// Fingerprint of the service that a request's summaries are made by: failures of one key or model are not another's.
+    /// Fingerprint of the service that a request's summaries are made by: failures of one key or
+    /// model are not another's.
     fn service_for(&self, origin: &SummaryOrigin) -> Fingerprint {
         let model = self.config.model.as_ref().or(origin.model.as_ref());
         let tenant: &[u8] = if self.config.url.is_none() {

@@ -21,7 +21,8 @@ use crate::upstream::RequestBody;
 
 type Pool = Client<HttpsConnector<HttpConnector>, RequestBody>;
 
-/// Streams that one HTTP/2 connection carries before the next one is used; servers commonly allow 100.
+/// Streams that one HTTP/2 connection carries before the next one is used; servers commonly allow
+/// 100.
 const STREAMS_PER_CONNECTION: usize = 90;
 /// HTTP/2 connections at most; further requests go over HTTP/1.1.
 const MAX_HTTP2_CONNECTIONS: usize = 64;
@@ -50,8 +51,9 @@ pub struct Upstream {
     origin: Uri,
     base_path: Option<String>,
     http1: Pool,
-    /// Empty unless HTTP/2 is configured. hyper-util keeps a single HTTP/2 connection per client and origin, which caps
-    /// concurrency at that connection's streams; hence one client per connection.
+    /// Empty unless HTTP/2 is configured. hyper-util keeps a single HTTP/2 connection per client
+    /// and origin, which caps concurrency at that connection's streams; hence one client per
+    /// connection.
     http2: Vec<Http2Connection>,
 }
 
@@ -88,8 +90,8 @@ impl Upstream {
         })
     }
 
-    /// The address for `target` (path and query as the client sent them): the listener's `/v1` stands for the path of the
-    /// upstream's URL, other paths go to its origin.
+    /// The address for `target` (path and query as the client sent them): the listener's `/v1`
+    /// stands for the path of the upstream's URL, other paths go to its origin.
     ///
     /// # Errors
     /// When origin and target do not form a URI.
@@ -109,7 +111,8 @@ impl Upstream {
     /// Posts JSON to a service of the operator; its address comes from the configuration as well.
     ///
     /// # Errors
-    /// When `url` is not an address, no connection could be made, or it broke before the head of an answer arrived.
+    /// When `url` is not an address, no connection could be made, or it broke before the head of an
+    /// answer arrived.
     pub async fn post(
         &self,
         url: &str,
@@ -132,8 +135,8 @@ impl Upstream {
         self.http1.request(request).await
     }
 
-    /// Sends a request whose URI is one of [`Upstream::uri`]. The slot, if there is one, must be kept until the answer has
-    /// passed.
+    /// Sends a request whose URI is one of [`Upstream::uri`]. The slot, if there is one, must be
+    /// kept until the answer has passed.
     ///
     /// # Errors
     /// When no connection could be made, or it broke before the head of an answer arrived.

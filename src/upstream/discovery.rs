@@ -1,17 +1,20 @@
-//! The context lengths that the upstream reports for its models: when it is asked, with which credentials, and what is
-//! kept of its answer. Reading an answer is `core::wire::model_list`; which figure counts is the policy's
-//! (`Policy::window_by`).
+//! The context lengths that the upstream reports for its models: when it is asked, with which
+//! credentials, and what is kept of its answer. Reading an answer is `core::wire::model_list`;
+//! which figure counts is the policy's (`Policy::window_by`).
 //!
-//! A request that needs a window never waits for one: it is planned with what is known, and a background task asks for
-//! the next ones. Baler has no key, so the task uses the credentials of the request that started it.
+//! A request that needs a window never waits for one: it is planned with what is known, and a
+//! background task asks for the next ones. Baler has no key, so the task uses the credentials of
+//! the request that started it.
 //!
-//! INVARIANT: a window is part of the basis of derived decisions, and a change of it makes conversations lose their
-//! checkpoints (never their validity). So a figure stays until another one replaces it: failures and lists that no longer
-//! name the model change nothing; within `LIFETIME` a figure only narrows; a later answer may widen it. A new process
-//! decides its first requests by the table, and by the upstream from the first answer on.
+//! INVARIANT: a window is part of the basis of derived decisions, and a change of it makes
+//! conversations lose their checkpoints (never their validity). So a figure stays until another one
+//! replaces it: failures and lists that no longer name the model change nothing; within `LIFETIME`
+//! a figure only narrows; a later answer may widen it. A new process decides its first requests by
+//! the table, and by the upstream from the first answer on.
 //!
-//! The list that one credential gets holds for all: a list may be cut to what a key may use, but a model's window belongs
-//! to the server and not to the key. Which models exist for which credential is never shown to anybody.
+//! The list that one credential gets holds for all: a list may be cut to what a key may use, but a
+//! model's window belongs to the server and not to the key. Which models exist for which credential
+//! is never shown to anybody.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -49,7 +52,8 @@ const MAX_NAMED: usize = 256;
 /// Characters of a model's name in the log.
 const NAME_CHARS: usize = 96;
 
-/// What is known of the windows of one upstream's models. A process has one upstream, so it has one of these.
+/// What is known of the windows of one upstream's models. A process has one upstream, so it has one
+/// of these.
 #[derive(Debug)]
 pub struct Windows {
     /// Whether the upstream is asked at all.
@@ -118,7 +122,8 @@ struct Schedule {
 }
 
 impl Schedule {
-    /// Whether a call with these credentials may begin now; if so, no other may until [`Schedule::ended`].
+    /// Whether a call with these credentials may begin now; if so, no other may until
+    /// [`Schedule::ended`].
     fn begin(&mut self, tenant: &Fingerprint, now: Instant) -> bool {
         let early = |until: Option<&Instant>| until.is_some_and(|until| now < *until);
         if self.running || early(self.not_before.as_ref()) || early(self.asked.get(tenant)) {
@@ -228,8 +233,9 @@ impl Windows {
         })
     }
 
-    /// Logs once that a model's context length is not known. A client chooses names: they are bounded in length and number,
-    /// and hold no characters that could be mistaken for the log's own.
+    /// Logs once that a model's context length is not known. A client chooses names: they are
+    /// bounded in length and number, and hold no characters that could be mistaken for the log's
+    /// own.
     pub fn log_unknown_once(&self, policy: &str, model: Option<&str>, window: u64) {
         let may_still_learn = self.enabled && !self.has_asked.load(Ordering::Relaxed);
         let Some(model) = model.filter(|_| !may_still_learn) else {

@@ -1,6 +1,8 @@
-//! The client to the LLM API: the addresses that requests go to, and the pools of connections that carry them.
+//! The client to the LLM API: the addresses that requests go to, and the pools of connections that
+//! carry them.
 //!
-//! INVARIANT: the destination comes from the configuration alone. No header, field or query chooses a host.
+//! INVARIANT: the destination comes from the configuration alone. No header, field or query chooses
+//! a host.
 
 mod body;
 mod client;

@@ -114,7 +114,8 @@ impl UnknownModel<'_> {
             policy = self.policy,
             model = self.model,
             window = self.window,
-            "the context length of this model is not known: the policy's default_window is assumed; set window if it is wrong"
+            "the context length of this model is not known: the policy's default_window is \
+             assumed; set window if it is wrong"
         );
     }
 }

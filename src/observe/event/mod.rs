@@ -1,7 +1,8 @@
-//! Events: one struct each. Its `emit` writes the log line and the metrics of one thing that happened; an event without
-//! a log line is counted only.
+//! Events: one struct each. Its `emit` writes the log line and the metrics of one thing that
+//! happened; an event without a log line is counted only.
 //!
-//! To add a metric: a field in the `...Metrics` of one file here, its registration there, and the `emit` that updates it.
+//! To add a metric: a field in the `...Metrics` of one file here, its registration there, and the
+//! `emit` that updates it.
 
 pub(in crate::observe) mod discovery;
 pub(in crate::observe) mod overflow;
@@ -17,19 +18,19 @@ use std::time::Duration;
 pub use discovery::{DiscoveryEnded, DiscoveryOutcome, UnknownModel, UnknownModelsAreMany};
 pub use overflow::{Overflowed, RescueOutcome};
 pub use planning::{
-    CheckpointLookedUp, ConditionFailed, DoesNotFit, FailureCause, LadderRan, PassReason, Phase,
-    PhaseTimed, PlanningFailed, RequestPassed,
+    CheckpointLookedUp, ConditionFailed, DoesNotFit, FailureCause, LadderRan, LookupResult,
+    PassReason, Phase, PhaseTimed, PlanningFailed, RequestPassed,
 };
 pub use request::{
     Action, DecisionReason, Endpoint, RequestAdmitted, RequestEnded, RequestRefused,
-    RequestReleased, Sizes, StreamEnd,
+    RequestReleased, Side, Sizes, StatusClass, StreamEnd,
 };
 pub use summary::{
-    CallOutcome, SkipReason, SummarizerCalled, SummaryChecked, SummaryEnded, SummaryOutcome,
-    SummaryReleased, SummarySkipped, SummaryStarted,
+    CallOutcome, SkipReason, SpentKind, SummarizerCalled, SummaryChecked, SummaryEnded,
+    SummaryOutcome, SummaryReleased, SummarySkipped, SummaryStarted, SummaryState,
 };
 pub use traffic::TrafficMetrics;
-pub use usage::{TruncationSuspected, UsageIncluded, UsageLearned};
+pub use usage::{TokenKind, TruncationSuspected, UsageIncluded, UsageLearned};
 pub use webhook::{WebhookCalled, WebhookOutcome};
 
 /// Milliseconds, to a thousandth.

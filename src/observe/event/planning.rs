@@ -178,7 +178,8 @@ type Inspection = (Series<Phase, Histogram>, Series<PassReason, IntCounter>);
 fn register_inspection(registrar: &mut Registrar) -> Registered<Inspection> {
     let overhead = registrar.histogram_by(
         "baler_overhead_seconds",
-        "Time that an inspected request waited for Baler itself, by phase; time spent waiting for clients and upstreams is excluded.",
+        "Time that an inspected request waited for Baler itself, by phase; time spent waiting \
+         for clients and upstreams is excluded.",
         "phase",
         &OVERHEAD_BUCKETS,
     )?;

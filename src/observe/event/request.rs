@@ -313,7 +313,8 @@ impl RequestEnded<'_> {
         }
     }
 
-    /// Whether Baler acted or something went wrong. Every other request is a line for debugging only.
+    /// Whether Baler acted or something went wrong. Every other request is a line for debugging
+    /// only.
     fn is_eventful(&self) -> bool {
         let untouched = matches!(
             self.action,

@@ -1,4 +1,5 @@
-//! Summaries: when one is made, what its calls and its checks came to, and whether it was there when needed.
+//! Summaries: when one is made, what its calls and its checks came to, and whether it was there
+//! when needed.
 
 use std::time::Duration;
 

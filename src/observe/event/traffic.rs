@@ -56,7 +56,8 @@ impl TrafficFamilies {
             )?,
             estimate_error: registrar.histograms(
                 "baler_estimate_error_ratio",
-                "Relative error of the estimated prompt tokens against those the upstream then reported.",
+                "Relative error of the estimated prompt tokens against those the upstream \
+                 then reported.",
                 vec![policy()],
                 &ERROR_BUCKETS,
             )?,
@@ -137,7 +138,8 @@ impl TrafficMetrics {
         self.tokens_removed.inc_by(removed);
     }
 
-    /// Compares an estimate with the tokens that the upstream then reported; `factor` is the calibration learned from it.
+    /// Compares an estimate with the tokens that the upstream then reported; `factor` is the
+    /// calibration learned from it.
     pub(super) fn calibrate(&self, estimated: u64, reported: u64, factor: Option<f64>) {
         self.estimate_error
             .observe(ratio(estimated.abs_diff(reported), reported));

@@ -45,7 +45,8 @@ impl UsageMetrics {
             )?,
             truncations: registrar.counter(
                 "baler_truncations_suspected_total",
-                "Answers that reported far fewer prompt tokens than were sent: the upstream seems to have cut the prompt.",
+                "Answers that reported far fewer prompt tokens than were sent: the upstream seems to \
+                 have cut the prompt.",
             )?,
             included: registrar.counter(
                 "baler_usage_included_total",
@@ -106,7 +107,8 @@ impl TruncationSuspected<'_> {
             model = self.traffic.map(TrafficMetrics::model),
             counted = self.sent.counted,
             prompt_tokens = self.usage.prompt_tokens,
-            "the upstream seems to have cut the prompt to its context length: set the policy's window to the real one"
+            "the upstream seems to have cut the prompt to its context length: set the policy's \
+             window to the real one"
         );
     }
 }
