@@ -1,4 +1,4 @@
-//! Baler put together: both listeners, one proxy, and an orderly end.
+//! Baler as a whole: both listeners, the workers, and an orderly shutdown.
 
 use std::io;
 use std::net::SocketAddr;
@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
 use tracing::{info, warn};
 
 use crate::admin;
@@ -17,11 +18,11 @@ use crate::core::policy::{Policy, Window};
 use crate::core::tokens::Encoding;
 use crate::observe::Metrics;
 use crate::proxy;
-use crate::proxy::Proxy;
+use crate::proxy::{Proxy, Shared};
 use crate::server;
 use crate::server::{Bounds, Worker};
 
-/// The two sockets, bound before anything else, so that a port that is taken is noticed first.
+/// The two sockets. They are bound before anything else, so that an occupied port is noticed first.
 #[derive(Debug)]
 pub struct Listeners {
     /// For applications.
@@ -31,7 +32,7 @@ pub struct Listeners {
 }
 
 impl Listeners {
-    /// Binds what the configuration says.
+    /// Binds the configured addresses.
     ///
     /// # Errors
     /// With the address that could not be bound.
@@ -50,13 +51,14 @@ impl Listeners {
 
 /// Connections of the admin listener at a time.
 const ADMIN_CONNECTIONS: usize = 64;
-/// Time for the admin listener to end once the data listener has.
+/// Time for the admin listener to end once the data listener has ended.
 const ADMIN_DRAIN: Duration = Duration::from_millis(500);
 
-/// Serves until `stop` is cancelled; then readiness goes off, nothing new is accepted, and what runs may finish.
+/// Serves until `stop` is cancelled. Then readiness goes off, nothing new is accepted, and running
+/// requests may finish.
 ///
 /// # Errors
-/// When Baler could not be put together.
+/// When Baler could not be built from this configuration.
 pub async fn run(
     config: Config,
     listeners: Listeners,
@@ -71,55 +73,33 @@ pub async fn run(
         header_timeout: config.limits.header_timeout,
         drain_timeout: config.shutdown_timeout,
     };
-    let count = config.workers;
-    let proxy = Arc::new(Proxy::new(config, Arc::clone(&metrics))?);
+    let count = config.workers.max(1);
+    let shared = Arc::new(Shared::new(config, Arc::clone(&metrics)));
 
-    // Most models' vocabulary; the other one is loaded by the first request that needs it, off the event loop.
+    // The vocabulary of most models. The other one is loaded by the first request that needs it,
+    // off the event loop.
     let load = tokio::task::spawn_blocking(|| Encoding::O200K.load());
     let stop_admin = CancellationToken::new();
-    let admin = {
-        let readiness = Arc::clone(&readiness);
-        let handle =
-            move |request| admin::handle(Arc::clone(&readiness), Arc::clone(&metrics), request);
-        let worker = Worker::here(
-            handle,
-            Bounds {
-                drain_timeout: ADMIN_DRAIN,
-                ..bounds
-            },
-        );
-        tokio::spawn(server::serve(
-            listeners.admin,
-            vec![worker],
-            ADMIN_CONNECTIONS,
-            stop_admin.clone(),
-        ))
-    };
-    let workers: std::io::Result<Vec<Worker>> = (0..count)
-        .map(|at| {
-            let proxy = Arc::clone(&proxy);
-            Worker::thread(
-                &format!("worker-{at}"),
-                move |request| proxy::handle(Arc::clone(&proxy), at, request),
-                bounds,
-            )
-        })
-        .collect();
+    let admin = serve_admin(
+        listeners.admin,
+        Admin {
+            readiness: Arc::clone(&readiness),
+            metrics,
+        },
+        bounds,
+        stop_admin.clone(),
+    );
+    let workers = workers(&shared, count, bounds)?;
     load.await?;
     readiness.set(true);
-    let stopping = {
-        let (readiness, stop) = (Arc::clone(&readiness), stop.clone());
-        async move {
-            stop.cancelled().await;
-            readiness.set(false);
-            info!("draining: readiness is off, nothing new is accepted");
-            proxy.close().await;
-        }
+    let stopping = async {
+        stop.cancelled().await;
+        readiness.set(false);
+        info!("draining: readiness is off, nothing new is accepted");
+        shared.close().await;
     };
-    let (drained, ()) = tokio::join!(
-        server::serve(listeners.data, workers?, bounds.connections, stop),
-        stopping
-    );
+    let serving = server::serve(listeners.data, workers, bounds.connections, stop.clone());
+    let (drained, ()) = tokio::join!(serving, stopping);
     if drained {
         info!("drained: every request was finished");
     } else {
@@ -130,7 +110,44 @@ pub async fn run(
     Ok(())
 }
 
-/// What it does, a line each.
+/// What the admin listener serves.
+#[derive(Debug, Clone)]
+struct Admin {
+    readiness: Arc<Readiness>,
+    metrics: Arc<Metrics>,
+}
+
+/// Serves probes and metrics on this event loop until `stop` is cancelled.
+fn serve_admin(
+    listener: TcpListener,
+    admin: Admin,
+    bounds: Bounds,
+    stop: CancellationToken,
+) -> AbortOnDropHandle<bool> {
+    let handle = move |request| {
+        let Admin { readiness, metrics } = admin.clone();
+        admin::handle(readiness, metrics, request)
+    };
+    let bounds = Bounds {
+        drain_timeout: ADMIN_DRAIN,
+        ..bounds
+    };
+    let worker = Worker::here(handle, proxy::after_panic, bounds);
+    let serving = server::serve(listener, vec![worker], ADMIN_CONNECTIONS, stop);
+    AbortOnDropHandle::new(tokio::spawn(serving))
+}
+
+/// The threads that serve requests, each with upstream connections of its own.
+fn workers(shared: &Arc<Shared>, count: usize, bounds: Bounds) -> io::Result<Vec<Worker>> {
+    let worker = |at: usize| {
+        let proxy = Arc::new(Proxy::new(Arc::clone(shared))?);
+        let handle = move |request| proxy::handle(Arc::clone(&proxy), request);
+        Worker::thread(&format!("worker-{at}"), handle, proxy::after_panic, bounds)
+    };
+    (0..count).map(worker).collect()
+}
+
+/// Logs the addresses and the policies, a line each.
 fn announce(config: &Config, listeners: &Listeners) {
     if let (Ok(data), Ok(admin)) = (listeners.data.local_addr(), listeners.admin.local_addr()) {
         info!("listening on http://{data}/v1 (metrics and probes on http://{admin})");

@@ -1,10 +1,10 @@
-//! Random bytes, for ids and for the key that tenants' fingerprints are made with.
+//! Random bytes, for request ids and for the key of the tenants' fingerprints.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Bytes from the system; from the address space's layout and the clock where the system has none, which no supported
-/// platform lacks.
+/// Random bytes from the system. Where the system has none, which no supported platform lacks, they
+/// come from the address space's layout and the clock.
 #[must_use]
 pub(crate) fn bytes<const N: usize>() -> [u8; N] {
     let mut bytes = [0; N];
@@ -20,11 +20,12 @@ pub(crate) fn bytes<const N: usize>() -> [u8; N] {
     bytes
 }
 
-/// 128 bits in hexadecimal that are unique: random ones, counted on, so that no system call is needed for each.
+/// A unique id: 128 bits in hexadecimal. A random start is counted up, so that an id needs no
+/// system call.
 #[must_use]
 pub(crate) fn id() -> String {
-    static FIRST: OnceLock<(u64, AtomicU64)> = OnceLock::new();
-    let (process, next) = FIRST.get_or_init(|| {
+    static START: OnceLock<(u64, AtomicU64)> = OnceLock::new();
+    let (process, next) = START.get_or_init(|| {
         (
             u64::from_le_bytes(bytes()),
             AtomicU64::new(u64::from_le_bytes(bytes())),

@@ -1,9 +1,10 @@
-//! Accepts connections, spreads them over workers, and drains them: what the data listener and the admin listener have
-//! in common.
+//! Accepts connections, spreads them over workers, and drains them: common to the data listener and
+//! the admin listener.
 //!
-//! A worker is one thread with an event loop and upstream connections of its own: a request never leaves its thread,
-//! which costs a third less than passing it between the threads of a shared loop (`tests/load/compare`).
+//! A worker is one thread with an event loop of its own: a request never leaves its thread, which
+//! costs a third less than passing it between the threads of a shared loop (`tests/load/compare`).
 
+use std::any::Any;
 use std::convert::Infallible;
 use std::future::Future;
 use std::io;
@@ -11,6 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use http_body_util::Full;
 use hyper::body::{Body, Incoming};
 use hyper::{Request, Response};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
@@ -20,17 +22,15 @@ use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 use tower::ServiceBuilder;
-use tower_http::catch_panic::CatchPanicLayer;
+use tower_http::catch_panic::{CatchPanicLayer, ResponseForPanic};
 use tracing::{debug, warn};
-
-use crate::core::wire::Dialect;
-use crate::proxy::ProxyError;
 
 /// Bounds of a listener.
 #[derive(Debug, Clone, Copy)]
 pub struct Bounds {
-    /// Connections at a time; more wait to be accepted.
+    /// Connections at a time; further ones wait to be accepted.
     pub connections: usize,
     /// Time to receive a request's headers.
     pub header_timeout: Duration,
@@ -40,35 +40,54 @@ pub struct Bounds {
 
 /// HTTP/2 streams that one client connection may have open.
 const MAX_STREAMS: u32 = 256;
-/// Pause after the system refused to accept (out of file descriptors, say).
+/// Pause after the system failed to accept a connection, for lack of file descriptors for instance.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
-/// Threads of each worker for thinking about long bodies and for name resolution.
+/// Threads of each worker for blocking work: planning long bodies, and name resolution.
 const BLOCKING_THREADS: usize = 8;
 
-/// An accepted connection, not yet registered with any event loop, and its place among those allowed.
+/// Makes the answer to a request whose handler panicked.
+pub type AfterPanic = fn() -> Response<Full<bytes::Bytes>>;
+
+/// Answers for a handler that panicked.
+#[derive(Debug, Clone, Copy)]
+struct Panicked(AfterPanic);
+
+impl ResponseForPanic for Panicked {
+    type ResponseBody = Full<bytes::Bytes>;
+
+    fn response_for_panic(&mut self, _: Box<dyn Any + Send>) -> Response<Full<bytes::Bytes>> {
+        (self.0)()
+    }
+}
+
+/// An accepted connection, not yet registered with any event loop.
 struct Accepted {
     stream: std::net::TcpStream,
-    place: Place,
+    slot: Slot,
 }
 
 /// Counts a connection against the bound and its worker for as long as it lives.
-struct Place {
+struct Slot {
     _permit: OwnedSemaphorePermit,
     busy: Arc<AtomicUsize>,
 }
 
-impl Drop for Place {
+impl Drop for Slot {
     fn drop(&mut self) {
         self.busy.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-/// Where connections are served.
+/// Serves connections.
 #[derive(Debug)]
 pub struct Worker {
     queue: mpsc::UnboundedSender<Accepted>,
+    /// Connections that it serves.
     busy: Arc<AtomicUsize>,
+    /// Signals its end, and whether every running request was finished in time.
     drained: oneshot::Receiver<bool>,
+    /// The task of a worker without a thread of its own; it ends with the worker.
+    _task: Option<AbortOnDropHandle<()>>,
 }
 
 impl std::fmt::Debug for Accepted {
@@ -78,31 +97,36 @@ impl std::fmt::Debug for Accepted {
 }
 
 impl Worker {
-    /// A worker on the event loop that calls this.
-    pub fn here<H, F, B>(handle: H, bounds: Bounds) -> Self
+    /// A worker on the caller's event loop.
+    pub fn here<H, F, B>(handle: H, after_panic: AfterPanic, bounds: Bounds) -> Self
     where
         H: Fn(Request<Incoming>) -> F + Clone + Send + Sync + 'static,
         F: Future<Output = Result<Response<B>, Infallible>> + Send + 'static,
         B: Body<Data = bytes::Bytes> + Send + 'static,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
-        let (worker, work) = Worker::parts(handle, bounds);
-        tokio::spawn(work);
+        let (mut worker, work) = Worker::parts(handle, after_panic, bounds);
+        worker._task = Some(AbortOnDropHandle::new(tokio::spawn(work)));
         worker
     }
 
     /// A worker on a thread of its own.
     ///
     /// # Errors
-    /// When the system gives no thread or event loop.
-    pub fn thread<H, F, B>(name: &str, handle: H, bounds: Bounds) -> io::Result<Self>
+    /// When the system has no thread or event loop to give.
+    pub fn thread<H, F, B>(
+        name: &str,
+        handle: H,
+        after_panic: AfterPanic,
+        bounds: Bounds,
+    ) -> io::Result<Self>
     where
         H: Fn(Request<Incoming>) -> F + Clone + Send + Sync + 'static,
         F: Future<Output = Result<Response<B>, Infallible>> + Send + 'static,
         B: Body<Data = bytes::Bytes> + Send + 'static,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
-        let (worker, work) = Worker::parts(handle, bounds);
+        let (worker, work) = Worker::parts(handle, after_panic, bounds);
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .max_blocking_threads(BLOCKING_THREADS)
@@ -111,13 +135,25 @@ impl Worker {
             .name(name.to_owned())
             .spawn(move || {
                 runtime.block_on(work);
-                // What the drain timeout cut off must not hold the thread.
+                // Requests that the drain timeout cut off must not hold the thread.
                 runtime.shutdown_background();
             })?;
         Ok(worker)
     }
 
-    fn parts<H, F, B>(handle: H, bounds: Bounds) -> (Self, impl Future<Output = ()> + Send)
+    /// Closes the queue, so that the worker drains.
+    fn close(self) -> Closed {
+        Closed {
+            drained: self.drained,
+            _task: self._task,
+        }
+    }
+
+    fn parts<H, F, B>(
+        handle: H,
+        after_panic: AfterPanic,
+        bounds: Bounds,
+    ) -> (Self, impl Future<Output = ()> + Send)
     where
         H: Fn(Request<Incoming>) -> F + Clone + Send + Sync + 'static,
         F: Future<Output = Result<Response<B>, Infallible>> + Send + 'static,
@@ -128,23 +164,30 @@ impl Worker {
         let (queue, connections) = mpsc::unbounded_channel();
         let (done, drained) = oneshot::channel();
         let work = async move {
-            let _ = done.send(work(connections, handle, bounds).await);
+            let _ = done.send(work(connections, handle, after_panic, bounds).await);
         };
-        (
-            Worker {
-                queue,
-                busy: Arc::default(),
-                drained,
-            },
-            work,
-        )
+        let worker = Worker {
+            queue,
+            busy: Arc::default(),
+            drained,
+            _task: None,
+        };
+        (worker, work)
     }
 }
 
-/// Serves connections until the queue is closed, then lets running requests finish. Says whether all did in time.
+/// A worker that gets no more connections.
+struct Closed {
+    drained: oneshot::Receiver<bool>,
+    _task: Option<AbortOnDropHandle<()>>,
+}
+
+/// Serves connections until the queue is closed, then lets running requests finish. Returns whether
+/// all did in time.
 async fn work<H, F, B>(
     mut connections: mpsc::UnboundedReceiver<Accepted>,
     handle: H,
+    after_panic: AfterPanic,
     bounds: Bounds,
 ) -> bool
 where
@@ -153,6 +196,46 @@ where
     B: Body<Data = bytes::Bytes> + Send + 'static,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
+    let http = http(bounds);
+    // A panic of a handler costs its request a 500, not the connection.
+    let service = TowerToHyperService::new(
+        ServiceBuilder::new()
+            .layer(CatchPanicLayer::custom(Panicked(after_panic)))
+            .service(tower::service_fn(handle)),
+    );
+    let graceful = GracefulShutdown::new();
+    let tasks = TaskTracker::new();
+
+    while let Some(Accepted { stream, slot }) = connections.recv().await {
+        let stream = match TcpStream::from_std(stream) {
+            Ok(stream) => stream,
+            Err(error) => {
+                warn!(%error, "cannot serve a connection");
+                continue;
+            }
+        };
+        let connection = graceful.watch(
+            http.serve_connection(TokioIo::new(stream), service.clone())
+                .into_owned(),
+        );
+        tasks.spawn(async move {
+            if let Err(error) = connection.await {
+                debug!(%error, "connection ended");
+            }
+            drop(slot);
+        });
+    }
+    tasks.close();
+    let drained = async {
+        graceful.shutdown().await;
+        tasks.wait().await;
+    };
+    tokio::time::timeout(bounds.drain_timeout, drained)
+        .await
+        .is_ok()
+}
+
+fn http(bounds: Bounds) -> auto::Builder<TokioExecutor> {
     let mut http = auto::Builder::new(TokioExecutor::new());
     http.http1()
         .timer(TokioTimer::new())
@@ -165,44 +248,12 @@ where
         .keep_alive_interval(Duration::from_secs(60))
         .adaptive_window(true)
         .auto_date_header(false);
-    // A panic outside of guarded thinking costs its request a 500, not the connection.
-    let service = TowerToHyperService::new(
-        ServiceBuilder::new()
-            .layer(CatchPanicLayer::custom(after_panic))
-            .service(tower::service_fn(handle)),
-    );
-    let graceful = GracefulShutdown::new();
-
-    while let Some(Accepted { stream, place }) = connections.recv().await {
-        let stream = match TcpStream::from_std(stream) {
-            Ok(stream) => stream,
-            Err(error) => {
-                warn!(%error, "cannot serve a connection");
-                continue;
-            }
-        };
-        let connection = graceful.watch(
-            http.serve_connection(TokioIo::new(stream), service.clone())
-                .into_owned(),
-        );
-        tokio::spawn(async move {
-            if let Err(error) = connection.await {
-                debug!(%error, "connection ended");
-            }
-            drop(place);
-        });
-    }
-    tokio::time::timeout(bounds.drain_timeout, graceful.shutdown())
-        .await
-        .is_ok()
+    http
 }
 
-fn after_panic(_: Box<dyn std::any::Any + Send>) -> Response<http_body_util::Full<bytes::Bytes>> {
-    ProxyError::Internal.response(Dialect::default())
-}
-
-/// Accepts on `listener` and hands each connection to the least busy worker, until `stop` is cancelled; then nothing is
-/// accepted any more and the workers drain. Returns whether every running request was finished in time.
+/// Accepts on `listener` and hands each connection to the least busy worker, until `stop` is
+/// cancelled. Then it accepts nothing more and the workers drain. Returns whether every running
+/// request was finished in time.
 pub async fn serve(
     listener: TcpListener,
     workers: Vec<Worker>,
@@ -222,11 +273,11 @@ pub async fn serve(
                     .min_by_key(|worker| worker.busy.load(Ordering::Relaxed))
                 {
                     worker.busy.fetch_add(1, Ordering::Relaxed);
-                    let place = Place {
+                    let slot = Slot {
                         _permit: permit,
                         busy: Arc::clone(&worker.busy),
                     };
-                    let _ = worker.queue.send(Accepted { stream, place });
+                    let _ = worker.queue.send(Accepted { stream, slot });
                 }
             }
             Err(error) => {
@@ -236,12 +287,14 @@ pub async fn serve(
         }
     }
     drop(listener);
-    let mut all = true;
-    let draining: Vec<_> = workers.into_iter().map(|worker| worker.drained).collect();
-    for drained in draining {
-        all &= drained.await.unwrap_or(false);
+    let mut all_drained = true;
+    // Every queue is closed before the first worker is waited for.
+    let draining = workers.into_iter().map(Worker::close);
+    let draining: Vec<_> = draining.collect();
+    for worker in draining {
+        all_drained &= worker.drained.await.unwrap_or(false);
     }
-    all
+    all_drained
 }
 
 async fn accept(

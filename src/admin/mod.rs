@@ -1,4 +1,5 @@
-//! Probes and metrics, on a port of their own so that no load on the data path delays them. Read-only.
+//! Probes and metrics, on a port of their own, so that load on the data path does not delay them.
+//! Read-only.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -12,18 +13,18 @@ use hyper::{Method, Request, Response, StatusCode};
 
 use crate::observe::Metrics;
 
-/// Whether requests may be sent here: loaded and not draining. The upstream's health is no part of it, or its outage
-/// would take every pod out of service.
+/// Whether requests may be sent here: loaded and not draining. The upstream's health has no part in
+/// it, or its outage would take every pod out of service.
 #[derive(Debug, Default)]
 pub struct Readiness(AtomicBool);
 
 impl Readiness {
-    /// Says so.
+    /// Sets it.
     pub fn set(&self, ready: bool) {
         self.0.store(ready, Ordering::Release);
     }
 
-    /// Whether it was said.
+    /// Whether it is set.
     #[must_use]
     pub fn is_ready(&self) -> bool {
         self.0.load(Ordering::Acquire)
@@ -39,36 +40,22 @@ pub async fn handle(
     metrics: Arc<Metrics>,
     request: Request<Incoming>,
 ) -> Result<Response<Full<Bytes>>, Infallible> {
-    const TEXT: &str = "text/plain; charset=utf-8";
-    let (status, kind, body) = match (request.method(), request.uri().path()) {
-        (&Method::GET | &Method::HEAD, "/livez") => {
-            (StatusCode::OK, TEXT, Bytes::from_static(b"ok\n"))
-        }
-        (&Method::GET | &Method::HEAD, "/readyz") if readiness.is_ready() => {
-            (StatusCode::OK, TEXT, Bytes::from_static(b"ok\n"))
-        }
-        (&Method::GET | &Method::HEAD, "/readyz") => (
-            StatusCode::SERVICE_UNAVAILABLE,
-            TEXT,
-            Bytes::from_static(b"not ready\n"),
-        ),
-        (&Method::GET | &Method::HEAD, "/metrics") => (
+    const OK: &[u8] = b"ok\n";
+    let is_read = matches!(*request.method(), Method::GET | Method::HEAD);
+    let (status, kind, body) = match request.uri().path() {
+        _ if !is_read => text(StatusCode::METHOD_NOT_ALLOWED, b"read-only\n"),
+        "/livez" => text(StatusCode::OK, OK),
+        "/readyz" if readiness.is_ready() => text(StatusCode::OK, OK),
+        "/readyz" => text(StatusCode::SERVICE_UNAVAILABLE, b"not ready\n"),
+        "/metrics" => (
             StatusCode::OK,
             "text/plain; version=0.0.4; charset=utf-8",
             Bytes::from(metrics.render()),
         ),
-        (&Method::GET | &Method::HEAD, "/version") => {
-            (StatusCode::OK, "application/json", Bytes::from(version()))
-        }
-        (&Method::GET | &Method::HEAD, _) => (
+        "/version" => (StatusCode::OK, "application/json", Bytes::from(version())),
+        _ => text(
             StatusCode::NOT_FOUND,
-            TEXT,
-            Bytes::from_static(b"not found; there is /livez, /readyz, /metrics and /version\n"),
-        ),
-        _ => (
-            StatusCode::METHOD_NOT_ALLOWED,
-            TEXT,
-            Bytes::from_static(b"read-only\n"),
+            b"not found; there is /livez, /readyz, /metrics and /version\n",
         ),
     };
     let mut response = Response::new(Full::from(body));
@@ -77,6 +64,12 @@ pub async fn handle(
         .headers_mut()
         .insert(CONTENT_TYPE, HeaderValue::from_static(kind));
     Ok(response)
+}
+
+/// A plain answer: status, content type, body.
+fn text(status: StatusCode, body: &'static [u8]) -> (StatusCode, &'static str, Bytes) {
+    const TEXT: &str = "text/plain; charset=utf-8";
+    (status, TEXT, Bytes::from_static(body))
 }
 
 fn version() -> String {

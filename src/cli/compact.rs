@@ -24,7 +24,7 @@ use crate::core::tokens::Encoding;
 use crate::core::wire::Dialect;
 use crate::ledger::Ledger;
 use crate::observe::Metrics;
-use crate::summarizer::{Summarizer, SummaryOrigin};
+use crate::summarizer::{Reserved, Summarizer, SummaryOrigin};
 use crate::upstream::Upstream;
 
 /// The wire format of the requests.
@@ -323,7 +323,7 @@ impl ImmediateSummaries {
         // The command was asked for the summary: its cost is no matter here.
         self.summarizer
             .forwarded(origin.tenant, SUMMARY_ALLOWANCE_TOKENS);
-        if let Ok(Ok(lease)) = self.summarizer.claim(pending, &origin, &self.ledger) {
+        if let Reserved::Lease(lease) = self.summarizer.reserve(pending, &origin, &self.ledger) {
             self.runtime
                 .block_on(lease.run(&self.upstream, &self.ledger, options, &origin));
         }

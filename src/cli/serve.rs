@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use anyhow::Context;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
 use tracing::{info, warn};
 
 use crate::app;
@@ -31,7 +32,7 @@ pub(super) fn run(flags: ServeFlags) -> anyhow::Result<ExitCode> {
         let stop = CancellationToken::new();
         let signals = stop_on_signals(stop.clone())?;
         let served = app::run(config, listeners, stop).await;
-        signals.abort();
+        drop(signals);
         served
     })?;
     // Tasks that the shutdown timeout cut off must not keep the process alive.
@@ -40,12 +41,12 @@ pub(super) fn run(flags: ServeFlags) -> anyhow::Result<ExitCode> {
 }
 
 /// Drains on the first SIGTERM or SIGINT, and exits at once on the second.
-fn stop_on_signals(stop: CancellationToken) -> anyhow::Result<tokio::task::JoinHandle<()>> {
+fn stop_on_signals(stop: CancellationToken) -> anyhow::Result<AbortOnDropHandle<()>> {
     let (mut terminate, mut interrupt) = (
         signal(SignalKind::terminate())?,
         signal(SignalKind::interrupt())?,
     );
-    Ok(tokio::spawn(async move {
+    Ok(AbortOnDropHandle::new(tokio::spawn(async move {
         let mut next = async || {
             tokio::select! {
                 _ = terminate.recv() => "SIGTERM",
@@ -60,5 +61,5 @@ fn stop_on_signals(stop: CancellationToken) -> anyhow::Result<tokio::task::JoinH
         let second = next().await;
         warn!("{second} received again: not waiting any longer");
         std::process::exit(1);
-    }))
+    })))
 }

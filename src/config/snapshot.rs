@@ -45,7 +45,7 @@ pub struct Config {
     /// The filter of log lines.
     pub log_level: String,
     /// Policies, the built-in one for all requests last.
-    pub policies: Vec<Policy>,
+    pub policies: Vec<Arc<Policy>>,
     /// Model globs named in policies, for metric labels.
     pub model_labels: Vec<(String, GlobMatcher)>,
 }

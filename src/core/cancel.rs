@@ -1,29 +1,86 @@
-//! The flag that stops work for which nobody waits any more.
+//! How work learns that nobody waits for its result any more.
 
+use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Set when nobody waits for the result of planning any more.
-#[derive(Debug, Default)]
-pub struct Cancel(AtomicBool);
+/// Answers whether a deadline is over.
+type Deadline = Box<dyn Fn() -> bool + Send + Sync>;
 
-/// Planning stopped because its [`Cancel`] was set.
+/// Stops work whose result nobody waits for: on request, or when a deadline is over. The core has
+/// no clock, so the caller supplies the deadline.
+#[derive(Default)]
+pub struct Cancel {
+    cancelled: AtomicBool,
+    deadline: Option<Deadline>,
+}
+
+impl fmt::Debug for Cancel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Cancel")
+            .field("cancelled", &self.cancelled)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Work stopped because its [`Cancel`] asked for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("stopped: nobody waits for the result")]
 pub struct Cancelled;
 
 impl Cancel {
-    /// Asks the work that looks at this flag to stop at its next step.
+    /// A flag that is also set once `is_over` answers true. Each check asks it, so it must be
+    /// cheap.
+    #[must_use]
+    pub fn at_deadline(is_over: impl Fn() -> bool + Send + Sync + 'static) -> Self {
+        Cancel {
+            cancelled: AtomicBool::new(false),
+            deadline: Some(Box::new(is_over)),
+        }
+    }
+
+    /// Asks the work that checks this flag to stop at its next step.
     pub fn set(&self) {
-        self.0.store(true, Ordering::Relaxed);
+        self.cancelled.store(true, Ordering::Relaxed);
     }
 
     /// # Errors
-    /// [`Cancelled`] once [`Cancel::set`] was called.
+    /// [`Cancelled`] once [`Cancel::set`] was called or the deadline is over.
     pub fn check(&self) -> Result<(), Cancelled> {
-        if self.0.load(Ordering::Relaxed) {
-            Err(Cancelled)
-        } else {
-            Ok(())
+        if self.cancelled.load(Ordering::Relaxed) {
+            return Err(Cancelled);
         }
+        if self.deadline.as_ref().is_some_and(|is_over| is_over()) {
+            self.set();
+            return Err(Cancelled);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::AtomicUsize;
+
+    use super::*;
+
+    #[test]
+    fn work_stops_at_the_first_check_after_its_deadline() {
+        let asked = Arc::new(AtomicUsize::new(0));
+        let counter = Arc::clone(&asked);
+        let cancel = Cancel::at_deadline(move || counter.fetch_add(1, Ordering::Relaxed) >= 3);
+        let steps = (0..100).take_while(|_| cancel.check().is_ok()).count();
+        assert_eq!(steps, 3);
+        // Once over, the deadline is not asked again.
+        assert_eq!(cancel.check(), Err(Cancelled));
+        assert_eq!(asked.load(Ordering::Relaxed), 4);
+    }
+
+    #[test]
+    fn a_flag_without_a_deadline_waits_for_its_caller() {
+        let cancel = Cancel::default();
+        assert_eq!(cancel.check(), Ok(()));
+        cancel.set();
+        assert_eq!(cancel.check(), Err(Cancelled));
     }
 }

@@ -17,11 +17,11 @@ pub fn init(format: LogFormat, level: &str) {
             .try_init(),
         LogFormat::Json => builder.json().flatten_event(true).try_init(),
     };
-    // A panic's own message may quote what it stumbled over; where it happened is enough to mend it.
+    // A panic's own message may quote content; its location is enough to find the defect.
     std::panic::set_hook(Box::new(|panic| {
         tracing::error!(
             at = panic.location().map(ToString::to_string),
-            "panic: a defect; the request it met goes on without it"
+            "panic: a defect; the request concerned continues without the failed work"
         );
     }));
 }

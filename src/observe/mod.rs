@@ -1,12 +1,23 @@
-//! What operators see: metrics, and one log line a request. An event writes both, so that they cannot drift.
+//! What operators see: metrics and log lines.
+//!
+//! An event is a struct; its `emit` writes both its log line and its metrics, so that they cannot
+//! drift apart. Nothing outside this room touches a metric.
+//!
+//! ```text
+//! event/     one struct per event, with the metrics that belong to it
+//! label      closed sets of label values
+//! registry   registration, description, series at 0
+//! metrics    all metrics together, as text
+//! logging    where log lines go
+//! ```
 
-mod event;
+pub mod event;
+mod label;
 mod logging;
 mod metrics;
+mod registry;
 
-pub use event::{
-    RequestEnded, Rescue, StreamEnd, SummaryMade, compaction_happened, discovery_ended, overflowed,
-    summary_call, truncation_suspected, unknown_model, unknown_models_are_many,
-};
+pub use label::Label;
 pub use logging::init as init_logging;
-pub use metrics::{Action, Endpoint, Metrics, Phase, TrafficMetrics};
+pub use metrics::Metrics;
+pub use registry::{LabelDescription, MetricDescription, MetricKind};

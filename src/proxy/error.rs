@@ -1,5 +1,5 @@
-//! The errors that Baler itself answers with, in the shape of the client's dialect, and the one place that maps causes to
-//! statuses.
+//! The errors that Baler itself answers with, in OpenAI's shape, and the one place that maps causes
+//! to statuses.
 
 use bytes::Bytes;
 use http_body_util::Full;
@@ -7,17 +7,18 @@ use hyper::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER};
 use hyper::{Response, StatusCode};
 
 use crate::core::wire::{Dialect, Fault};
+use crate::proxy::routing::NoPolicy;
 
 /// Why a request was not served by the upstream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ProxyError {
     /// All permits are taken.
-    #[error("Baler is serving as many requests as it may; try again soon")]
+    #[error("Baler is at its limit of concurrent requests; try again soon")]
     Overloaded,
     /// The bodies being inspected take all the memory they may.
-    #[error("Baler is inspecting as many bytes as it may; try again soon")]
+    #[error("Baler is at its limit of memory for request bodies; try again soon")]
     OutOfMemory,
-    /// A chat request over the limit.
+    /// The body of a chat request exceeds the limit.
     #[error("the request body is longer than limits.body_bytes")]
     BodyTooLarge,
     /// The body did not arrive in time.
@@ -26,13 +27,13 @@ pub enum ProxyError {
     /// The client broke off, or its body was cut short.
     #[error("the request body ended early")]
     BodyBroken,
-    /// A CONNECT, or a target that makes no URI.
-    #[error("Baler is no forward proxy: the request target must be a path")]
+    /// A CONNECT, or a target that does not form a URI.
+    #[error("Baler is not a forward proxy: the request target must be a path")]
     BadTarget,
     /// No connection to the upstream.
     #[error("the upstream cannot be reached")]
     UpstreamUnreachable,
-    /// The connection broke before an answer came.
+    /// The connection broke before an answer arrived.
     #[error("the upstream closed the connection without an answer")]
     UpstreamBroke,
     /// No answer in time.
@@ -40,18 +41,45 @@ pub enum ProxyError {
     UpstreamTimeout,
     /// `on_unfit = "reject"`.
     #[error(
-        "the conversation cannot be made to fit the model's context window, and the policy refuses such requests"
+        "the conversation cannot be made to fit the model's context window, and the \
+         policy rejects such requests"
     )]
     Unfit,
     /// `on_error = "reject"`.
-    #[error("Baler failed to think about the request, and the policy refuses such requests")]
+    #[error("Baler failed to plan the request, and the policy rejects such requests")]
     PlanningFailed,
-    /// A defect.
+    /// No policy matches: a defect.
+    #[error("no policy of Baler's matches the request")]
+    NoPolicy,
+    /// Another defect.
     #[error("Baler met an internal error")]
     Internal,
 }
 
+impl From<NoPolicy> for ProxyError {
+    fn from(NoPolicy: NoPolicy) -> Self {
+        ProxyError::NoPolicy
+    }
+}
+
 impl ProxyError {
+    /// Every error.
+    pub const ALL: [ProxyError; 13] = [
+        ProxyError::Overloaded,
+        ProxyError::OutOfMemory,
+        ProxyError::BodyTooLarge,
+        ProxyError::BodyTimeout,
+        ProxyError::BodyBroken,
+        ProxyError::BadTarget,
+        ProxyError::UpstreamUnreachable,
+        ProxyError::UpstreamBroke,
+        ProxyError::UpstreamTimeout,
+        ProxyError::Unfit,
+        ProxyError::PlanningFailed,
+        ProxyError::NoPolicy,
+        ProxyError::Internal,
+    ];
+
     /// Its static kind: `error.code`, the header `x-baler-error`, and the metric label.
     #[must_use]
     pub fn kind(self) -> &'static str {
@@ -67,6 +95,7 @@ impl ProxyError {
             ProxyError::UpstreamTimeout => "upstream_timeout",
             ProxyError::Unfit => "context_unfit",
             ProxyError::PlanningFailed => "planning_failed",
+            ProxyError::NoPolicy => "no_policy",
             ProxyError::Internal => "internal",
         }
     }
@@ -82,11 +111,11 @@ impl ProxyError {
             | ProxyError::PlanningFailed => StatusCode::BAD_REQUEST,
             ProxyError::UpstreamUnreachable | ProxyError::UpstreamBroke => StatusCode::BAD_GATEWAY,
             ProxyError::UpstreamTimeout => StatusCode::GATEWAY_TIMEOUT,
-            ProxyError::Internal => StatusCode::INTERNAL_SERVER_ERROR,
+            ProxyError::NoPolicy | ProxyError::Internal => StatusCode::INTERNAL_SERVER_ERROR,
         }
     }
 
-    /// The answer.
+    /// The answer to the client.
     #[must_use]
     pub fn response(self, dialect: Dialect) -> Response<Full<Bytes>> {
         let status = self.status();

@@ -1,4 +1,5 @@
-//! One request's context: what is known and decided about it, written down once when it is over.
+//! The record of one request: what it holds while it is served, what was decided about it, and the
+//! line written at its end.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -8,39 +9,37 @@ use hyper::header::HeaderValue;
 
 use crate::core::budget::Budget;
 use crate::core::conversation::Fingerprint;
-use crate::core::conversation::Size;
 use crate::core::planner::{PriorUsage, UsageEstimate};
 use crate::core::wire::{Dialect, Usage};
-use crate::observe::{
-    Action, Endpoint, RequestEnded, StreamEnd, TrafficMetrics, truncation_suspected,
+use crate::observe::event::{
+    Action, DecisionReason, FailureCause, PassReason, Phase, PhaseTimed, RequestEnded, Sizes,
+    StreamEnd, TrafficMetrics, TruncationSuspected, UsageLearned,
 };
-use crate::proxy::Proxy;
-use crate::proxy::read;
-use crate::proxy::read::Permit;
+use crate::proxy::admission::Permit;
+use crate::proxy::headers;
+use crate::proxy::{Proxy, Snapshot};
 
-/// What inspection found out about a request.
+/// What planning found out about a request.
 #[derive(Debug, Clone)]
-pub struct Decision {
+pub(super) struct Decision {
     /// What was done.
     pub action: Action,
-    /// Why: a trigger, or why nothing was done.
-    pub reason: &'static str,
-    /// Size before and after.
-    pub sizes: Option<[Size; 2]>,
+    /// The trigger, or the reason for which nothing was done.
+    pub reason: DecisionReason,
+    /// Its size before and after; absent when its messages were not read.
+    pub sizes: Option<Sizes>,
     /// The numbers it was decided by.
     pub budget: Option<Budget>,
     /// The context length, tokens.
     pub window: u64,
-    /// How the size of what was sent was estimated, and where its usage is to be kept.
+    /// How the size of the sent list was estimated, and the key under which its usage is kept.
     pub estimate: Option<UsageEstimate>,
     /// The strategies that changed something.
     pub strategies: Vec<&'static str>,
 }
 
 impl Decision {
-    /// Nothing was found out, for this reason.
-    #[must_use]
-    pub fn without_a_look(action: Action, reason: &'static str, window: u64) -> Self {
+    fn without_plan(action: Action, reason: DecisionReason, window: u64) -> Self {
         Decision {
             action,
             reason,
@@ -51,195 +50,237 @@ impl Decision {
             strategies: Vec::new(),
         }
     }
+
+    /// Nothing was planned, for this reason.
+    pub(super) fn passed(reason: PassReason, window: u64) -> Self {
+        Self::without_plan(Action::None, DecisionReason::Passed(reason), window)
+    }
+
+    /// The request was not inspected, for this reason.
+    pub(super) fn bypassed(reason: PassReason, window: u64) -> Self {
+        Self::without_plan(Action::Bypassed, DecisionReason::Passed(reason), window)
+    }
+
+    /// Planning failed.
+    pub(super) fn failed_open(cause: FailureCause, window: u64) -> Self {
+        Self::without_plan(Action::FailedOpen, DecisionReason::Failed(cause), window)
+    }
+
+    /// Estimated prompt tokens of the list that is sent.
+    pub(super) fn sent_tokens(&self) -> Option<u64> {
+        self.sizes.map(|sizes| sizes.after.tokens)
+    }
 }
 
-/// One request, from admission to the end of its answer.
+/// One request, from its arrival to the end of its answer.
 #[derive(Debug)]
-pub struct Context {
-    proxy: Arc<Proxy>,
-    _permit: Option<Permit>,
+pub(super) struct Exchange {
+    /// The worker's proxy.
+    pub proxy: Arc<Proxy>,
+    /// The configuration that it is served by, from beginning to end.
+    pub snapshot: Arc<Snapshot>,
+    /// Its place among the requests in flight, once admitted.
+    pub permit: Option<Permit>,
     started: Instant,
-    /// The worker it is on.
-    pub worker: usize,
     /// `x-baler-request-id`.
     pub id: String,
-    /// What it is for.
-    pub endpoint: Endpoint,
-    /// The wire format that it speaks, where it is inspected.
+    /// Its wire format; absent for requests that are streamed through unread.
     pub dialect: Option<Dialect>,
     /// The metrics of its policy and model, for chat requests.
     pub traffic: Option<Arc<TrafficMetrics>>,
-    /// What inspection found out.
-    pub decision: Option<Decision>,
-    /// What the upstream teaches about the model is kept under this.
+    /// The key of everything that the upstream teaches about its model.
     pub model_key: Option<Fingerprint>,
-    /// Usage that the head of the answer told.
-    pub told: Option<Usage>,
-    /// The upstream was asked for usage that the client did not ask for.
+    /// What planning found out.
+    pub decision: Option<Decision>,
+    /// Usage that the head of the answer reported.
+    pub reported_by_head: Option<Usage>,
+    /// Whether Baler requested usage that the client did not request.
     pub usage_included: bool,
-    /// Time the request waited for Baler itself.
+    /// Time that the request waited for Baler itself.
     pub overhead: Duration,
     /// Time from sending to the head of the answer.
     pub first_byte: Option<Duration>,
-    /// Status that the client gets.
+    /// The status that the client gets.
     pub status: u16,
-    ended: bool,
+    has_ended: bool,
 }
 
-/// What is written down for a client that left before there was an answer, as other proxies do.
+/// The status recorded for a client that left before there was an answer, as other proxies record
+/// it.
 const CLIENT_LEFT: u16 = 499;
 
-impl Context {
-    /// A request that was just admitted.
+impl Exchange {
+    /// A request that just arrived.
     #[must_use]
-    pub fn new(proxy: Arc<Proxy>, worker: usize, permit: Option<Permit>, id: String) -> Self {
-        Context {
+    pub(super) fn new(proxy: Arc<Proxy>, id: String) -> Self {
+        Exchange {
+            snapshot: Arc::clone(&proxy.shared.snapshot),
             proxy,
-            _permit: permit,
+            permit: None,
             started: Instant::now(),
-            worker,
             id,
-            endpoint: Endpoint::Other,
             dialect: None,
             traffic: None,
-            decision: None,
             model_key: None,
-            told: None,
+            decision: None,
+            reported_by_head: None,
             usage_included: false,
             overhead: Duration::ZERO,
             first_byte: None,
             status: CLIENT_LEFT,
-            ended: false,
+            has_ended: false,
         }
     }
 
+    /// Records the time that the request waited for Baler, from `began` on.
+    pub(super) fn overhead_ends(&mut self, began: Instant) {
+        self.overhead = Instant::now().saturating_duration_since(began);
+        PhaseTimed {
+            phase: Phase::Total,
+            took: self.overhead,
+        }
+        .emit(&self.proxy.shared.metrics);
+    }
+
     /// Puts Baler's headers on the answer of an inspected request.
-    pub fn set_headers(&self, headers: &mut HeaderMap) {
-        if self.endpoint != Endpoint::Chat {
+    pub(super) fn set_headers(&self, answer: &mut HeaderMap) {
+        if self.dialect.is_none() {
             return;
         }
         let mut put = |name: &'static str, value: &str| {
             if let Ok(value) = HeaderValue::from_str(value) {
-                headers.insert(name, value);
+                answer.insert(name, value);
             }
         };
-        put("x-baler-request-id", &self.id);
+        put(headers::REQUEST_ID, &self.id);
         if let Some(traffic) = &self.traffic {
-            put("x-baler-policy", traffic.policy());
+            put(headers::POLICY, traffic.policy());
         }
         if let Some(decision) = &self.decision {
-            let action = decision.action.as_str();
-            match decision.strategies.as_slice() {
-                [] => put("x-baler-action", action),
-                strategies => put(
-                    "x-baler-action",
-                    &format!("{action}; strategies=\"{}\"", strategies.join(" ")),
-                ),
-            }
-            let tokens = match decision.sizes {
-                Some([before, after]) => format!(
-                    "before={}; after={}; window={}",
-                    before.tokens, after.tokens, decision.window
-                ),
-                None => format!("before=unknown; after=unknown; window={}", decision.window),
-            };
-            put("x-baler-tokens", &tokens);
+            put("x-baler-action", &action_with_strategies(decision));
+            put("x-baler-tokens", &tokens_and_window(decision));
             if let Some(usage) = self.known_usage(decision) {
-                put(read::USAGE, &usage.to_string());
+                put(headers::USAGE, &usage.to_string());
             }
         } else {
             put("x-baler-action", Action::None.as_str());
         }
-        if let Ok(value) = HeaderValue::from_str(&format!(
-            "baler;dur={:.3}",
-            self.overhead.as_secs_f64() * 1e3
-        )) {
-            headers.append("server-timing", value);
+        let milliseconds = self.overhead.as_secs_f64() * 1e3;
+        let timing = format!("baler;dur={milliseconds:.3}");
+        if let Ok(timing) = HeaderValue::from_str(&timing) {
+            answer.append("server-timing", timing);
         }
     }
 
-    /// What is known of the prompt's usage before the body of the answer: what its head told, which covers the client's
-    /// whole list, else what was reported for the longest known prefix.
+    /// The usage of the prompt as known before the body of the answer: the usage that its head
+    /// reported, which covers the client's whole list, else the usage reported for the longest
+    /// known prefix.
     fn known_usage(&self, decision: &Decision) -> Option<PriorUsage> {
-        let (known, [before, _]) = (decision.estimate?, decision.sizes?);
-        let told = self
-            .told
-            .filter(|usage| !self.looks_truncated(&known, usage))
-            .map(|usage| PriorUsage {
-                messages: usize::try_from(before.messages).unwrap_or(usize::MAX),
-                prompt_tokens: usage.prompt_tokens,
-                counted: Some(known.counted),
-            });
-        told.or(known.reported)
+        let estimate = decision.estimate?;
+        let sizes = decision.sizes?;
+        let reported = self
+            .reported_by_head
+            .filter(|usage| !self.looks_truncated(&estimate, usage));
+        let of_whole_list = reported.map(|usage| PriorUsage {
+            messages: usize::try_from(sizes.before.messages).unwrap_or(usize::MAX),
+            prompt_tokens: usage.prompt_tokens,
+            counted: Some(estimate.counted),
+        });
+        of_whole_list.or(estimate.reported)
     }
 
     /// Whether the upstream seems to have cut the prompt.
-    fn looks_truncated(&self, known: &UsageEstimate, usage: &Usage) -> bool {
+    fn looks_truncated(&self, estimate: &UsageEstimate, usage: &Usage) -> bool {
+        let ledger = &self.proxy.shared.ledger;
         let factor = self
             .model_key
-            .map_or(1.0, |model| self.proxy.ledger.learned(&model).factor);
-        known.looks_truncated(usage.prompt_tokens, factor)
+            .map_or(1.0, |model| ledger.learned(&model).factor);
+        estimate.looks_truncated(usage.prompt_tokens, factor)
     }
 
-    /// Keeps what the upstream reported for a list, and what that teaches about how it counts.
-    fn learn(&self, decision: &Decision, known: &UsageEstimate, usage: &Usage) {
-        self.proxy.ledger.keep_usage(known.key, usage.prompt_tokens);
-        self.proxy.metrics.usage_learned.inc();
-        let factor = self.model_key.map(|model| {
-            self.proxy.ledger.served(&model, usage.prompt_tokens);
-            self.proxy
-                .ledger
-                .calibrate(model, usage.prompt_tokens, known.counted)
-        });
-        if let (Some(traffic), Some([_, after])) = (&self.traffic, decision.sizes) {
-            traffic.estimated(after.tokens, usage.prompt_tokens, factor);
-        }
-    }
-
-    /// Writes the request down: usage for the ledger, metrics, one log line.
-    pub fn end(&mut self, ending: StreamEnd, usage: Option<Usage>) {
-        self.ended = true;
-        let decision = self.decision.as_ref();
-        if let (Some(usage), Some(decision)) = (usage, decision)
-            && let Some(known) = decision.estimate
-        {
-            if self.looks_truncated(&known, &usage) {
-                truncation_suspected(
-                    &self.proxy.metrics,
-                    &self.id,
-                    self.traffic.as_deref(),
-                    &known,
-                    usage,
-                );
-            } else {
-                self.learn(decision, &known, &usage);
+    /// Learns from reported usage, unless the upstream seems to have cut the prompt.
+    fn learn(&self, decision: &Decision, estimate: &UsageEstimate, usage: Usage) {
+        let shared = &self.proxy.shared;
+        if self.looks_truncated(estimate, &usage) {
+            TruncationSuspected {
+                id: &self.id,
+                traffic: self.traffic.as_deref(),
+                sent: estimate,
+                usage,
             }
+            .emit(&shared.metrics);
+            return;
+        }
+        let reported = usage.prompt_tokens;
+        shared.ledger.keep_usage(estimate.key, reported);
+        let factor = self.model_key.map(|model| {
+            shared.ledger.served(&model, reported);
+            shared.ledger.calibrate(model, reported, estimate.counted)
+        });
+        UsageLearned {
+            traffic: self.traffic.as_deref(),
+            estimated: decision.sent_tokens(),
+            reported,
+            factor,
+        }
+        .emit(&shared.metrics);
+    }
+
+    /// 11. Record: usage for the ledger, metrics, one log line.
+    pub(super) fn end(&mut self, ending: StreamEnd, usage: Option<Usage>) {
+        self.has_ended = true;
+        let decision = self.decision.as_ref();
+        let estimate = decision.and_then(|decision| decision.estimate);
+        if let (Some(usage), Some(decision), Some(estimate)) = (usage, decision, estimate) {
+            self.learn(decision, &estimate, usage);
         }
         RequestEnded {
             id: &self.id,
-            endpoint: self.endpoint,
+            endpoint: self.dialect.into(),
             status: self.status,
             action: decision.map_or(Action::None, |decision| decision.action),
-            reason: decision.map_or("", |decision| decision.reason),
+            reason: decision.map(|decision| decision.reason),
             traffic: self.traffic.as_deref(),
             sizes: decision.and_then(|decision| decision.sizes),
             budget: decision.and_then(|decision| decision.budget),
-            estimate: decision.and_then(|decision| decision.estimate),
+            estimate,
             usage,
             overhead: self.overhead,
             first_byte: self.first_byte,
             took: self.started.elapsed(),
             ending,
         }
-        .emit(&self.proxy.metrics);
+        .emit(&self.proxy.shared.metrics);
     }
 }
 
-impl Drop for Context {
-    /// A client that leaves before the answer takes the whole request with it: this is all that is left to tell.
+impl Drop for Exchange {
+    /// A client that leaves before the answer drops the whole request: its record is written here.
     fn drop(&mut self) {
-        if !self.ended {
+        if !self.has_ended {
             self.end(StreamEnd::ClientLeft, None);
         }
+    }
+}
+
+/// The value of `x-baler-action`.
+fn action_with_strategies(decision: &Decision) -> String {
+    let action = decision.action.as_str();
+    if decision.strategies.is_empty() {
+        return action.to_owned();
+    }
+    let strategies = decision.strategies.join(" ");
+    format!("{action}; strategies=\"{strategies}\"")
+}
+
+/// The value of `x-baler-tokens`.
+fn tokens_and_window(decision: &Decision) -> String {
+    let window = decision.window;
+    match decision.sizes {
+        Some(Sizes { before, after }) => format!(
+            "before={}; after={}; window={window}",
+            before.tokens, after.tokens
+        ),
+        None => format!("before=unknown; after=unknown; window={window}"),
     }
 }

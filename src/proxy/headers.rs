@@ -1,4 +1,5 @@
-//! What goes on to the upstream and back: end-to-end headers untouched, hop-by-hop ones left out.
+//! Heads of requests and answers: end-to-end headers pass untouched, hop-by-hop headers and Baler's
+//! own do not.
 
 use bytes::Bytes;
 use hyper::header::{
@@ -6,11 +7,17 @@ use hyper::header::{
 };
 use hyper::{Request, Version};
 
+use crate::core::planner::PriorUsage;
 use crate::core::wire::Dialect;
 use crate::core::wire::chat::Insertion;
 use crate::proxy::error::ProxyError;
-use crate::proxy::read;
-use crate::upstream::{Outgoing, Upstream};
+use crate::upstream::{RequestBody, Upstream};
+
+/// Names of the headers by which a client addresses Baler. They are not forwarded.
+pub(super) const POLICY: &str = "x-baler-policy";
+pub(super) const MODE: &str = "x-baler-mode";
+pub(super) const REQUEST_ID: &str = "x-baler-request-id";
+pub(super) const USAGE: &str = "x-baler-usage";
 
 /// Headers that belong to one connection.
 const HOP_BY_HOP: [&str; 9] = [
@@ -25,7 +32,51 @@ const HOP_BY_HOP: [&str; 9] = [
     "upgrade",
 ];
 
-/// Takes hop-by-hop headers out, those included that `Connection` names.
+/// What a request's own header asks of Baler.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ModeOverride {
+    /// Nothing.
+    None,
+    /// `x-baler-mode: off`
+    Off,
+    /// `x-baler-mode: observe`
+    Observe,
+    /// `x-baler-mode: force`
+    Force,
+}
+
+/// Reads `x-baler-mode`; an unknown word asks for nothing.
+#[must_use]
+pub(super) fn mode_override(headers: &HeaderMap) -> ModeOverride {
+    let word = headers
+        .get(MODE)
+        .map(|value| value.as_bytes().to_ascii_lowercase());
+    match word.as_deref() {
+        Some(b"off") => ModeOverride::Off,
+        Some(b"observe") => ModeOverride::Observe,
+        Some(b"force") => ModeOverride::Force,
+        _ => ModeOverride::None,
+    }
+}
+
+/// Usage that the client sends back from an earlier answer.
+#[must_use]
+pub(super) fn prior_usage(headers: &HeaderMap) -> Option<PriorUsage> {
+    PriorUsage::parse(headers.get(USAGE)?.to_str().ok()?)
+}
+
+/// The client's own id for the request if it is plain and short, else a new one.
+#[must_use]
+pub(super) fn request_id(headers: &HeaderMap) -> String {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+    let own = headers.get(REQUEST_ID).and_then(|id| id.to_str().ok());
+    match own {
+        Some(id) if (1..=64).contains(&id.len()) && id.bytes().all(is_plain) => id.to_owned(),
+        _ => crate::random::id(),
+    }
+}
+
+/// Removes hop-by-hop headers, including those that `Connection` names.
 pub(super) fn strip_hop_by_hop(headers: &mut HeaderMap) {
     let named = headers
         .get_all(CONNECTION)
@@ -38,7 +89,7 @@ pub(super) fn strip_hop_by_hop(headers: &mut HeaderMap) {
     });
 }
 
-/// Takes out what is `unwanted`. Most requests have nothing of it, and one look finds that out.
+/// Removes unwanted headers. Most requests have none, which one pass finds out.
 fn remove(headers: &mut HeaderMap, unwanted: impl Fn(&HeaderName) -> bool) {
     let found: Vec<HeaderName> = headers
         .keys()
@@ -50,10 +101,11 @@ fn remove(headers: &mut HeaderMap, unwanted: impl Fn(&HeaderName) -> bool) {
     }
 }
 
-/// The head of a request for the upstream: same method, path, query and end-to-end headers, `Host` the upstream's.
+/// The head of a request for the upstream: same method, path, query and end-to-end headers, `Host`
+/// the upstream's.
 ///
 /// # Errors
-/// [`ProxyError::BadTarget`] for what is no path.
+/// [`ProxyError::BadTarget`] for a target that is not a path.
 pub(super) fn head(
     upstream: &Upstream,
     mut parts: hyper::http::request::Parts,
@@ -71,8 +123,7 @@ pub(super) fn head(
         .map_err(|_| ProxyError::BadTarget)?;
     strip_hop_by_hop(&mut parts.headers);
     remove(&mut parts.headers, |name| {
-        *name == HOST
-            || [read::POLICY, read::MODE, read::REQUEST_ID, read::USAGE].contains(&name.as_str())
+        *name == HOST || [POLICY, MODE, REQUEST_ID, USAGE].contains(&name.as_str())
     });
     if parts.version == Version::HTTP_2 {
         join_cookies(&mut parts.headers);
@@ -80,19 +131,20 @@ pub(super) fn head(
     Ok(parts)
 }
 
-/// A request of this head and a body that was read, in pieces.
+/// A request with this head and a body in pieces.
 #[must_use]
 pub(super) fn with_body(
     mut head: hyper::http::request::Parts,
     pieces: Vec<Bytes>,
-) -> Request<Outgoing> {
+) -> Request<RequestBody> {
     let length: usize = pieces.iter().map(Bytes::len).sum();
     head.headers
         .insert(CONTENT_LENGTH, HeaderValue::from(length));
-    Request::from_parts(head, Outgoing::pieces(pieces))
+    Request::from_parts(head, RequestBody::pieces(pieces))
 }
 
-/// `pieces` with `new` in the place of `old`, which is part of the bytes that they are slices of.
+/// `pieces` with `new` in the place of `old`, which is part of the bytes that the pieces are slices
+/// of.
 #[must_use]
 pub(super) fn replaced(pieces: Vec<Bytes>, old: &[u8], new: &Bytes) -> Vec<Bytes> {
     let mut out = Vec::with_capacity(pieces.len() + 2);
@@ -108,8 +160,9 @@ pub(super) fn replaced(pieces: Vec<Bytes>, old: &[u8], new: &Bytes) -> Vec<Bytes
     out
 }
 
-/// Makes a request ask for usage where its client did not, and says whether it did. `pieces` are slices of `body` and new
-/// ones. The answer is to come as it is, so that what was asked for can be taken out of it again.
+/// Requests usage where the client did not, and returns whether it did. `pieces` are slices of
+/// `body` and new bytes. The answer must not be encoded, so that the usage can be removed from it
+/// again.
 pub(super) fn include_usage(
     dialect: Dialect,
     head: &mut hyper::http::request::Parts,
@@ -141,7 +194,7 @@ pub(super) fn include_usage(
     true
 }
 
-/// HTTP/2 may split the cookie header; HTTP/1.1 wants one.
+/// HTTP/2 may split the cookie header; HTTP/1.1 requires one.
 fn join_cookies(headers: &mut HeaderMap) {
     let cookies: Vec<&[u8]> = headers
         .get_all(COOKIE)
@@ -160,7 +213,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_connection_names_goes_too() {
+    fn headers_that_connection_names_are_removed_too() {
         let mut headers = HeaderMap::new();
         for (name, value) in [
             ("connection", "close, X-Hop"),

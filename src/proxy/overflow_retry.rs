@@ -1,5 +1,5 @@
-//! What happens when the upstream says that a request is too long: learn from what it says, make the request smaller, and
-//! send it once more, before the client saw anything of it.
+//! Recovery from a request that the upstream refused as too long: learns from the error, makes the
+//! request smaller, and sends it once more, before the client has seen anything of the answer.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -7,204 +7,252 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use hyper::http::request::Parts;
 
-use crate::core::policy::{OnUnfit, Policy};
+use crate::core::policy::OnUnfit;
 use crate::core::wire::chat::Outline;
 use crate::core::wire::overflow::{Kind, Overflow};
-use crate::observe::{Action, Rescue, overflowed};
+use crate::observe::event::{Action, Overflowed, RescueOutcome};
+use crate::proxy::admission::BufferedBody;
 use crate::proxy::error::ProxyError;
-use crate::proxy::exchange::Context;
-use crate::proxy::plan;
-use crate::proxy::plan::{PlanRequest, Planned};
-use crate::proxy::{Answered, Proxy, headers, send};
+use crate::proxy::exchange::{Decision, Exchange};
+use crate::proxy::plan_request::{PlanRequest, Planned, Purpose, Refused};
+use crate::proxy::send::{Sent, UpstreamResponse};
+use crate::proxy::{headers, peek, plan};
 
-/// Tokens that a reply must be allowed for a smaller limit to make sense.
-const LEAST_OUTPUT_TOKENS: u64 = 16;
-/// Of a window, what is kept free when the prompt's size is only estimated: one part in so many.
+/// The shortest reply, in tokens, that is worth a lower limit.
+const MIN_OUTPUT_TOKENS: u64 = 16;
+/// Share of a window that is kept free when the prompt's size is only estimated: one part in so
+/// many.
 const MARGIN: u64 = 50;
 
 /// A request that can be sent once more.
-pub(super) struct RetryableRequest<'r> {
-    pub policy: &'r Policy,
+#[derive(Debug)]
+pub(super) struct RetryableRequest {
+    /// Its head.
     pub head: Parts,
-    /// What was sent, in pieces.
+    /// Its body as sent.
     pub sent: Vec<Bytes>,
-    pub request: PlanRequest,
+    /// What is known of it.
+    pub plan_request: Arc<PlanRequest>,
+    /// The share of the memory for bodies.
+    pub _body: BufferedBody,
 }
 
-/// Answers a request that the upstream refused with `refused`, because of `overflow`.
-///
-/// # Errors
-/// [`ProxyError::Unfit`], where the policy wants what cannot fit to be rejected.
-pub(super) async fn rescue(
-    proxy: &Arc<Proxy>,
-    context: &mut Context,
-    again: RetryableRequest<'_>,
-    refused: Answered,
-    overflow: Overflow,
-) -> Result<Answered, ProxyError> {
-    let mut began = Instant::now();
-    learn(proxy, context, &again, &overflow);
-    let tell = |outcome: Rescue| {
-        overflowed(
-            &proxy.metrics,
-            &again.request.id,
-            &again.policy.name,
-            &overflow,
-            outcome,
-        )
-    };
-    if !again.policy.delivery.rescue {
-        tell(Rescue::Off);
-        return Ok(refused);
+/// A way to send a refused request again.
+enum Retry {
+    /// With this body; the time spent waiting for others is not Baler's own.
+    Send {
+        pieces: Vec<Bytes>,
+        waited: Duration,
+    },
+    /// No way that may help.
+    DoesNotFit { may_reject: bool },
+}
+
+impl Exchange {
+    /// 10. Peek at the answer, and retry once when it reports an overflow.
+    ///
+    /// # Errors
+    /// [`ProxyError::Unfit`], where the policy rejects requests that cannot fit.
+    pub(super) async fn recover_from_overflow(
+        &mut self,
+        sent: Sent,
+    ) -> Result<UpstreamResponse, ProxyError> {
+        let Sent {
+            response,
+            retryable,
+        } = sent;
+        let Some(retryable) = retryable else {
+            return Ok(response.unread());
+        };
+        let (response, overflow) = peek::peek(retryable.plan_request.dialect, response).await;
+        match overflow {
+            None => Ok(response),
+            Some(overflow) => self.retry(retryable, response, &overflow).await,
+        }
     }
-    let smaller_reply = if again.policy.delivery.fit_output {
-        with_smaller_reply(context, &again, &overflow)
-    } else {
-        None
-    };
-    let mut head = again.head.clone();
-    let pieces = match smaller_reply {
-        Some(pieces) => pieces,
-        // No prompt is short enough for a reply that is too long by itself.
-        None if overflow.kind == Kind::Output => {
-            tell(Rescue::Unfit);
+
+    async fn retry(
+        &mut self,
+        request: RetryableRequest,
+        refused: UpstreamResponse,
+        overflow: &Overflow,
+    ) -> Result<UpstreamResponse, ProxyError> {
+        let began = Instant::now();
+        let facts = Arc::clone(&request.plan_request);
+        self.learn_from(&facts, overflow);
+        if !facts.policy.delivery.rescue {
+            self.overflowed(&facts, overflow, RescueOutcome::Off);
             return Ok(refused);
         }
-        None => match compacted(proxy, context, again.request.clone(), &overflow).await {
-            Some((mut pieces, waited)) => {
-                began += waited;
-                if context.usage_included {
-                    headers::include_usage(
-                        again.request.dialect,
-                        &mut head,
-                        &again.request.body,
-                        &mut pieces,
-                    );
-                }
-                pieces
-            }
-            None => {
-                tell(Rescue::Unfit);
-                return if again.policy.delivery.on_unfit == OnUnfit::Reject {
+        let mut head = request.head.clone();
+        let (pieces, waited) = match self.make_smaller(&request, &mut head, overflow).await {
+            Retry::Send { pieces, waited } => (pieces, waited),
+            Retry::DoesNotFit { may_reject } => {
+                self.overflowed(&facts, overflow, RescueOutcome::Unfit);
+                let rejects = may_reject && facts.policy.delivery.on_unfit == OnUnfit::Reject;
+                return if rejects {
                     Err(ProxyError::Unfit)
                 } else {
                     Ok(refused)
                 };
             }
-        },
-    };
-    context.overhead += began.elapsed();
-    let retried = send(proxy, context, headers::with_body(head, pieces)).await;
-    let Ok((response, place)) = retried else {
-        // What the upstream said is more to the point than that it is gone now.
-        tell(Rescue::Failed);
-        return Ok(refused);
-    };
-    let (response, again_too_long) = super::peek::look(again.request.dialect, response).await;
-    if let Some(still) = &again_too_long {
-        learn(proxy, context, &again, still);
-    }
-    let served = again_too_long.is_none()
-        && !response.status().is_client_error()
-        && !response.status().is_server_error();
-    if let (true, Some(decision)) = (served, &mut context.decision) {
-        decision.action = Action::Rescued;
-    }
-    tell(if served {
-        Rescue::Rescued
-    } else {
-        Rescue::Failed
-    });
-    Ok((response, place))
-}
-
-/// Keeps what an error says about the window and about the size of what was sent.
-fn learn(proxy: &Proxy, context: &Context, again: &RetryableRequest<'_>, overflow: &Overflow) {
-    let model = again.request.model_key;
-    if let Some(window) = overflow
-        .window
-        .filter(|window| *window < again.request.window)
-    {
-        proxy.ledger.keep_window(model, window);
-    }
-    if let (Some(prompt), Some(known)) = (
-        overflow.prompt.as_ref().filter(|prompt| prompt.exact),
-        context
-            .decision
-            .as_ref()
-            .and_then(|decision| decision.estimate),
-    ) {
-        proxy.ledger.keep_usage(known.key, prompt.tokens);
-        proxy.ledger.calibrate(model, prompt.tokens, known.counted);
-    }
-}
-
-/// The request compacted harder than before, and the time spent waiting for others; `None` when that makes it no smaller.
-async fn compacted(
-    proxy: &Arc<Proxy>,
-    context: &mut Context,
-    mut request: PlanRequest,
-    overflow: &Overflow,
-) -> Option<(Vec<Bytes>, Duration)> {
-    let sent = context.decision.as_ref()?.sizes?[1].tokens;
-    let told = overflow.prompt.as_ref().map_or(0, |prompt| prompt.tokens);
-    let at_least = match overflow.kind {
-        Kind::Prompt => told.max(overflow.window.unwrap_or(0)),
-        Kind::Total | Kind::Output => told,
-    };
-    request.sent = false;
-    request.overflow = Some(at_least.max(sent));
-    // Without a figure all that is known is that what was sent is too much.
-    request.narrowed = overflow.window.is_none().then_some(sent);
-    let refused_at = request.overflow;
-    let Planned {
-        decision,
-        body,
-        waited,
-        ..
-    } = plan::ask(proxy, context.worker, request).await.ok()?;
-    let [_, after] = decision.sizes?;
-    if decision.action != Action::Compacted
-        || refused_at.is_none_or(|refused_at| after.tokens >= refused_at)
-    {
-        return None;
-    }
-    context.decision = Some(decision);
-    Some((body?, waited))
-}
-
-/// The same request with a lower limit for the reply, where that is all it takes.
-fn with_smaller_reply(
-    context: &Context,
-    again: &RetryableRequest<'_>,
-    overflow: &Overflow,
-) -> Option<Vec<Bytes>> {
-    if overflow.kind == Kind::Prompt {
-        return None;
-    }
-    let window = overflow.window?;
-    let prompt = match &overflow.prompt {
-        Some(prompt) if prompt.exact => prompt.tokens,
-        told => {
-            told.as_ref()
-                .map_or(0, |prompt| prompt.tokens)
-                .max(context.decision.as_ref()?.sizes?[1].tokens)
-                + window / MARGIN
+        };
+        self.overhead += (began + waited).elapsed();
+        let Ok(dispatched) = self.dispatch(headers::with_body(head, pieces)).await else {
+            // The upstream's first error helps the client more than the news that it is gone now.
+            self.overflowed(&facts, overflow, RescueOutcome::Failed);
+            return Ok(refused);
+        };
+        let (response, again) = peek::peek(facts.dialect, self.answered(dispatched)).await;
+        if let Some(again) = &again {
+            self.learn_from(&facts, again);
         }
-    };
-    let limit = window
-        .checked_sub(prompt)
-        .filter(|limit| *limit >= LEAST_OUTPUT_TOKENS)?;
-    let outline = Outline::parse(&again.request.body).ok()?;
-    let mut pieces = again.sent.clone();
-    for field in outline.output_limits {
-        if field
-            .get(..)
-            .and_then(|raw| raw.parse::<u64>().ok())
-            .is_some_and(|asked| asked > limit)
-        {
-            pieces = headers::replaced(pieces, field.as_bytes(), &limit.to_string().into());
+        let status = response.response.status();
+        let failed = again.is_some() || status.is_client_error() || status.is_server_error();
+        if failed {
+            self.overflowed(&facts, overflow, RescueOutcome::Failed);
+        } else {
+            if let Some(decision) = &mut self.decision {
+                decision.action = Action::Rescued;
+            }
+            self.overflowed(&facts, overflow, RescueOutcome::Rescued);
+        }
+        Ok(response)
+    }
+
+    fn overflowed(&self, request: &PlanRequest, overflow: &Overflow, outcome: RescueOutcome) {
+        Overflowed {
+            id: &self.id,
+            policy: &request.policy.name,
+            overflow,
+            outcome,
+        }
+        .emit(&self.proxy.shared.metrics);
+    }
+
+    /// Keeps what an error reports about the window and about the size of the sent list.
+    fn learn_from(&self, request: &PlanRequest, overflow: &Overflow) {
+        let ledger = &self.proxy.shared.ledger;
+        let model = request.model_key;
+        let narrower = overflow
+            .window
+            .filter(|window| *window < request.window.tokens);
+        if let Some(window) = narrower {
+            ledger.keep_window(model, window);
+        }
+        let exact = overflow.prompt.as_ref().filter(|prompt| prompt.exact);
+        let decision = self.decision.as_ref();
+        let estimate = decision.and_then(|decision| decision.estimate);
+        if let (Some(prompt), Some(estimate)) = (exact, estimate) {
+            ledger.keep_usage(estimate.key, prompt.tokens);
+            ledger.calibrate(model, prompt.tokens, estimate.counted);
         }
     }
-    (pieces != again.sent).then_some(pieces)
+
+    /// A smaller version of the request: a lower limit for the reply where that is enough, else a
+    /// harder compaction.
+    async fn make_smaller(
+        &mut self,
+        request: &RetryableRequest,
+        head: &mut Parts,
+        overflow: &Overflow,
+    ) -> Retry {
+        let smaller_reply = if request.plan_request.policy.delivery.fit_output {
+            self.with_smaller_reply(request, overflow)
+        } else {
+            None
+        };
+        if let Some(pieces) = smaller_reply {
+            let waited = Duration::ZERO;
+            return Retry::Send { pieces, waited };
+        }
+        // No prompt is short enough for a reply that is too long by itself.
+        if overflow.kind == Kind::Output {
+            return Retry::DoesNotFit { may_reject: false };
+        }
+        let Some((mut pieces, waited)) = self.compact_harder(request, overflow).await else {
+            return Retry::DoesNotFit { may_reject: true };
+        };
+        if self.usage_included {
+            headers::include_usage(
+                request.plan_request.dialect,
+                head,
+                &request.plan_request.body,
+                &mut pieces,
+            );
+        }
+        Retry::Send { pieces, waited }
+    }
+
+    /// The request compacted harder than before, and the time spent waiting for others; `None` when
+    /// that makes it no smaller.
+    async fn compact_harder(
+        &mut self,
+        request: &RetryableRequest,
+        overflow: &Overflow,
+    ) -> Option<(Vec<Bytes>, Duration)> {
+        let sent = self.sent_tokens()?;
+        let reported = overflow.prompt.as_ref().map_or(0, |prompt| prompt.tokens);
+        let at_least = match overflow.kind {
+            Kind::Prompt => reported.max(overflow.window.unwrap_or(0)),
+            Kind::Total | Kind::Output => reported,
+        };
+        let prompt_tokens = at_least.max(sent);
+        let refused = Refused {
+            prompt_tokens,
+            // Without a figure all that is known is that the sent list is too long.
+            narrowed: overflow.window.is_none().then_some(sent),
+        };
+        let facts = &request.plan_request;
+        let planned = plan::ask(&self.proxy, facts, Purpose::Retry(refused)).await;
+        let Planned {
+            decision,
+            body,
+            waited,
+            ..
+        } = planned.ok()?;
+        let is_smaller = decision.sent_tokens()? < prompt_tokens;
+        if decision.action != Action::Compacted || !is_smaller {
+            return None;
+        }
+        self.decision = Some(decision);
+        Some((body?, waited))
+    }
+
+    /// The same request with a lower limit for the reply, where that is enough.
+    fn with_smaller_reply(
+        &self,
+        request: &RetryableRequest,
+        overflow: &Overflow,
+    ) -> Option<Vec<Bytes>> {
+        if overflow.kind == Kind::Prompt {
+            return None;
+        }
+        let window = overflow.window?;
+        let prompt = match &overflow.prompt {
+            Some(prompt) if prompt.exact => prompt.tokens,
+            estimated => {
+                let reported = estimated.as_ref().map_or(0, |prompt| prompt.tokens);
+                reported.max(self.sent_tokens()?) + window / MARGIN
+            }
+        };
+        let limit = window
+            .checked_sub(prompt)
+            .filter(|limit| *limit >= MIN_OUTPUT_TOKENS)?;
+        let outline = Outline::parse(&request.plan_request.body).ok()?;
+        let mut pieces = request.sent.clone();
+        for field in outline.output_limits {
+            let requested = field.get(..).and_then(|raw| raw.parse::<u64>().ok());
+            if requested.is_some_and(|requested| requested > limit) {
+                let limit = limit.to_string().into();
+                pieces = headers::replaced(pieces, field.as_bytes(), &limit);
+            }
+        }
+        (pieces != request.sent).then_some(pieces)
+    }
+
+    /// Estimated prompt tokens of the list that was sent.
+    fn sent_tokens(&self) -> Option<u64> {
+        self.decision.as_ref().and_then(Decision::sent_tokens)
+    }
 }

@@ -1,5 +1,5 @@
-//! Reads the beginning of an upstream's answer before the client gets any of it: only as much, and only for as long, as
-//! it takes to see whether the upstream refused the request as too long.
+//! Reads the beginning of an upstream's answer before the client gets any of it: only as much, and
+//! only for as long, as it takes to find out whether the upstream refused the request as too long.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -16,20 +16,21 @@ use crate::core::wire::Dialect;
 use crate::core::wire::decode::Decoder;
 use crate::core::wire::overflow::Overflow;
 use crate::core::wire::sse::Lines;
+use crate::proxy::send::UpstreamResponse;
 
-/// What is read ahead of an answer, at most (bytes).
+/// Bytes of an answer that are read ahead, at most.
 const LIMIT: usize = 64 * 1_024;
-/// How long an error's body may take to come before the client gets what is there.
+/// Time for an error's body to arrive before the client gets what is there.
 const ERROR_PATIENCE: Duration = Duration::from_secs(2);
-/// The same for an answer that seems fine: upstreams refuse at once, before they read the prompt, so that an answer that
-/// takes longer is no refusal.
+/// The same for an answer that seems fine. Upstreams refuse at once, before they read the prompt,
+/// so that an answer that takes longer is not a refusal.
 const PATIENCE: Duration = Duration::from_millis(250);
 
-/// An answer's body: what was read ahead, then what is still to come.
+/// An answer's body: the frames that were read ahead, then the rest.
 #[derive(Debug)]
-pub struct PeekedBody {
+pub(super) struct PeekedBody {
     ahead: VecDeque<Frame<Bytes>>,
-    /// The upstream broke off while it was read ahead.
+    /// The error with which the upstream broke off while it was read ahead.
     broke: Option<hyper::Error>,
     rest: Incoming,
 }
@@ -82,72 +83,54 @@ impl Body for PeekedBody {
     }
 }
 
-/// How much of an answer is worth a look.
+/// The part of an answer that may report an overflow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Look {
+enum Extent {
     /// An error, or a short answer: all of it.
     Whole,
     /// A stream: its first event.
     FirstEvent,
 }
 
-/// Reads ahead as far as that may tell of an overflow.
-pub(super) async fn look(
+/// Reads ahead as far as the answer may report an overflow.
+pub(super) async fn peek(
     dialect: Dialect,
-    response: Response<Incoming>,
-) -> (Response<PeekedBody>, Option<Overflow>) {
+    answer: UpstreamResponse<Incoming>,
+) -> (UpstreamResponse, Option<Overflow>) {
+    let UpstreamResponse { response, slot } = answer;
     let (parts, body) = response.into_parts();
     let mut body = PeekedBody::from(body);
-    let look = match worth(&parts.status, &parts.headers, body.size_hint().upper()) {
-        Some(look) => look,
-        None => return (Response::from_parts(parts, body), None),
+    let length = body.size_hint().upper();
+    let overflow = match extent(parts.status, &parts.headers, length) {
+        Some(extent) => {
+            body.find_overflow(dialect, parts.status, &parts.headers, extent)
+                .await
+        }
+        None => None,
     };
-    let patience = if parts.status.is_success() {
-        PATIENCE
-    } else {
-        ERROR_PATIENCE
-    };
-    let mut seen = Seen {
-        decoder: encoding(&parts.headers).and_then(|encoding| Decoder::new(encoding, LIMIT)),
-        ..Seen::default()
-    };
-    // Whatever ends the reading, what was read stays in `body`.
-    let _ = tokio::time::timeout(patience, body.read_ahead(look, &mut seen)).await;
-    let found = match look {
-        Look::Whole => dialect.overflow(parts.status.as_u16(), &seen.text.bytes),
-        Look::FirstEvent => seen
-            .text
-            .event
-            .as_deref()
-            .and_then(|data| dialect.overflow_event(data)),
-    };
-    (Response::from_parts(parts, body), found)
+    let response = Response::from_parts(parts, body);
+    (UpstreamResponse { response, slot }, overflow)
 }
 
-fn worth(status: &StatusCode, headers: &HeaderMap, length: Option<u64>) -> Option<Look> {
-    let is = |kind: &str| {
-        headers
-            .get(CONTENT_TYPE)
-            .and_then(|value| value.to_str().ok())
-            .is_some_and(|value| value.starts_with(kind))
-    };
+fn extent(status: StatusCode, headers: &HeaderMap, length: Option<u64>) -> Option<Extent> {
+    let kind = headers.get(CONTENT_TYPE).map(|kind| kind.as_bytes());
+    let is = |expected: &str| kind.is_some_and(|kind| kind.starts_with(expected.as_bytes()));
     if encoding(headers).is_some_and(|encoding| Decoder::new(encoding, LIMIT).is_none()) {
         return None;
     }
+    let is_short = length.is_some_and(|length| length <= LIMIT as u64);
     if status.is_client_error() || status.is_server_error() {
-        return Some(Look::Whole);
-    }
-    match () {
-        () if *status != StatusCode::OK => None,
-        () if is("text/event-stream") => Some(Look::FirstEvent),
-        () if is("application/json") && length.is_some_and(|length| length <= LIMIT as u64) => {
-            Some(Look::Whole)
-        }
-        () => None,
+        Some(Extent::Whole)
+    } else if status == StatusCode::OK && is("text/event-stream") {
+        Some(Extent::FirstEvent)
+    } else if status == StatusCode::OK && is("application/json") && is_short {
+        Some(Extent::Whole)
+    } else {
+        None
     }
 }
 
-/// How a body is encoded, if it is.
+/// The content encoding of a body, if it has one.
 fn encoding(headers: &HeaderMap) -> Option<&str> {
     headers
         .get(CONTENT_ENCODING)
@@ -155,11 +138,11 @@ fn encoding(headers: &HeaderMap) -> Option<&str> {
         .filter(|encoding| *encoding != "identity")
 }
 
-/// What was read ahead.
+/// The beginning of an answer, as far as it was read ahead.
 #[derive(Default)]
 struct Seen {
     decoder: Option<Decoder>,
-    /// As it came, bytes.
+    /// Bytes as they arrived.
     length: usize,
     /// Decoded.
     text: Text,
@@ -173,7 +156,36 @@ struct Text {
 }
 
 impl PeekedBody {
-    async fn read_ahead(&mut self, look: Look, seen: &mut Seen) {
+    /// The overflow that this part of the answer reports, as far as it arrives in time.
+    async fn find_overflow(
+        &mut self,
+        dialect: Dialect,
+        status: StatusCode,
+        headers: &HeaderMap,
+        extent: Extent,
+    ) -> Option<Overflow> {
+        let patience = if status.is_success() {
+            PATIENCE
+        } else {
+            ERROR_PATIENCE
+        };
+        let mut seen = Seen {
+            decoder: encoding(headers).and_then(|encoding| Decoder::new(encoding, LIMIT)),
+            ..Seen::default()
+        };
+        // However the reading ends, the frames that were read stay in this body.
+        let _ = tokio::time::timeout(patience, self.read_ahead(extent, &mut seen)).await;
+        match extent {
+            Extent::Whole => dialect.overflow(status.as_u16(), &seen.text.bytes),
+            Extent::FirstEvent => seen
+                .text
+                .event
+                .as_deref()
+                .and_then(|event| dialect.overflow_event(event)),
+        }
+    }
+
+    async fn read_ahead(&mut self, extent: Extent, seen: &mut Seen) {
         while let Some(frame) = self.rest.frame().await {
             let frame = match frame {
                 Ok(frame) => frame,
@@ -183,7 +195,7 @@ impl PeekedBody {
                 }
             };
             if let Some(data) = frame.data_ref() {
-                seen.take(data, look);
+                seen.take(data, extent);
             }
             self.ahead.push_back(frame);
             if seen.text.event.is_some() || seen.length >= LIMIT || self.rest.is_end_stream() {
@@ -194,24 +206,24 @@ impl PeekedBody {
 }
 
 impl Seen {
-    fn take(&mut self, data: &[u8], look: Look) {
+    fn take(&mut self, data: &[u8], extent: Extent) {
         self.length += data.len();
         let text = &mut self.text;
         match &mut self.decoder {
-            // What cannot be decoded tells nothing.
-            Some(decoder) => drop(decoder.push(data, &mut |decoded| text.take(decoded, look))),
-            None => text.take(data, look),
+            // A part that cannot be decoded reports nothing.
+            Some(decoder) => drop(decoder.push(data, &mut |decoded| text.take(decoded, extent))),
+            None => text.take(data, extent),
         }
     }
 }
 
 impl Text {
-    fn take(&mut self, data: &[u8], look: Look) {
-        match look {
-            Look::Whole => self
+    fn take(&mut self, data: &[u8], extent: Extent) {
+        match extent {
+            Extent::Whole => self
                 .bytes
                 .extend_from_slice(data.get(..data.len().min(LIMIT)).unwrap_or_default()),
-            Look::FirstEvent => {
+            Extent::FirstEvent => {
                 let event = &mut self.event;
                 self.lines.push(data, &mut |data| {
                     event.get_or_insert_with(|| data.to_vec());

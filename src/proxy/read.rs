@@ -1,214 +1,181 @@
-//! What comes from the client: permits, the limited read of a body, and the wishes in its headers.
+//! A chat request, read: its body, its head for the upstream, and every fact that planning needs,
+//! each computed once.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::Instant;
 
-use bytes::{Bytes, BytesMut};
-use http_body_util::BodyExt;
-use hyper::HeaderMap;
-use hyper::body::{Body, Incoming};
-use hyper::header::EXPECT;
-use prometheus::IntGauge;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use hyper::body::Incoming;
+use hyper::http::request::Parts;
+use hyper::{HeaderMap, Request};
 
-use crate::config::Limits;
-use crate::core::planner::PriorUsage;
+use crate::core::policy::{Mode, Policy, RequestFacts};
+use crate::core::wire::Dialect;
+use crate::observe::event::PassReason;
+use crate::proxy::admission::BufferedBody;
 use crate::proxy::error::ProxyError;
+use crate::proxy::exchange::Exchange;
+use crate::proxy::headers;
+use crate::proxy::headers::ModeOverride;
+use crate::proxy::plan_request::{PlanRequest, RequestWindow};
+use crate::proxy::response::is_encoded;
+use crate::proxy::tenant::{Asker, is_credential};
 
-/// Memory is handed out in pieces of this many bytes.
-const UNIT_BYTES: usize = 1_024;
-/// Capacity reserved at once for a body whose length was announced; an announcement costs its sender nothing.
-const FIRST_CAPACITY: usize = 256 * 1_024;
-
-/// How long the rest of a body that was refused is read and thrown away.
-const LINGER: Duration = Duration::from_secs(2);
-
-/// The bounds that all requests share.
+/// A chat request that was read.
 #[derive(Debug)]
-pub(super) struct Admission {
-    in_flight: Arc<Semaphore>,
-    memory: Arc<Semaphore>,
-    body_bytes: usize,
-    body_timeout: Duration,
-    gauge: IntGauge,
+pub(super) struct ChatRequest {
+    /// Its head for the upstream.
+    pub head: Parts,
+    /// Its body, with its share of the memory for bodies.
+    pub body: BufferedBody,
+    /// What is known of it.
+    pub facts: PlanRequest,
+    /// The reason for which it is not inspected.
+    pub opted_out: Option<PassReason>,
+    /// When its body was complete: from here on the client waits for Baler.
+    pub read_at: Instant,
 }
 
-/// A request's place among those in flight. Lives in the answer's body, so that streams count until they end.
-#[derive(Debug)]
-pub struct Permit {
-    _in_flight: OwnedSemaphorePermit,
-    gauge: IntGauge,
-}
-
-impl Drop for Permit {
-    fn drop(&mut self) {
-        self.gauge.dec();
-    }
-}
-
-/// A body in memory, and its share of the memory that bodies may take.
-#[derive(Debug)]
-pub(super) struct BufferedBody {
-    /// The bytes.
-    pub bytes: Bytes,
-    _memory: OwnedSemaphorePermit,
-}
-
-impl Admission {
-    /// Bounds from the configuration; `gauge` shows the requests in flight.
-    #[must_use]
-    pub(super) fn new(limits: &Limits, gauge: IntGauge) -> Self {
-        let permits = |count: usize| Arc::new(Semaphore::new(count.min(Semaphore::MAX_PERMITS)));
-        Admission {
-            in_flight: permits(limits.in_flight),
-            memory: permits(limits.memory_bytes / UNIT_BYTES),
-            body_bytes: limits.body_bytes,
-            body_timeout: limits.body_timeout,
-            gauge,
-        }
-    }
-
-    /// A place among the requests in flight.
-    ///
-    /// # Errors
-    /// [`ProxyError::Overloaded`] when all are taken.
-    pub(super) fn admit(&self) -> Result<Permit, ProxyError> {
-        let permit = Arc::clone(&self.in_flight)
-            .try_acquire_owned()
-            .map_err(|_| ProxyError::Overloaded)?;
-        self.gauge.inc();
-        Ok(Permit {
-            _in_flight: permit,
-            gauge: self.gauge.clone(),
-        })
-    }
-
-    /// Reads a body of limited length in limited time.
-    ///
-    /// # Errors
-    /// [`ProxyError`]: too long, too slow, broken off, or no memory left.
-    pub(super) async fn read(
-        &self,
-        mut body: Incoming,
-        headers: &HeaderMap,
-    ) -> Result<BufferedBody, ProxyError> {
-        let read = tokio::time::timeout(self.body_timeout, self.collect(&mut body))
-            .await
-            .unwrap_or(Err(ProxyError::BodyTimeout));
-        if let Err(ProxyError::BodyTooLarge | ProxyError::OutOfMemory) = read
-            && !headers.contains_key(EXPECT)
-        {
-            // A client that is still writing would see its connection reset, and not the refusal. One that waits to be
-            // told to go on is not.
-            let rest = async { while let Some(Ok(_)) = body.frame().await {} };
-            let _ = tokio::time::timeout(LINGER, rest).await;
-        }
-        read
-    }
-
-    async fn collect(&self, body: &mut Incoming) -> Result<BufferedBody, ProxyError> {
-        let announced = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
-        if announced > self.body_bytes {
-            return Err(ProxyError::BodyTooLarge);
-        }
-        let mut memory = self.reserve(announced.max(UNIT_BYTES))?;
-        let mut first: Option<Bytes> = None;
-        let mut rest = BytesMut::new();
-        while let Some(frame) = body.frame().await {
-            let Ok(data) = frame.map_err(|_| ProxyError::BodyBroken)?.into_data() else {
-                continue;
-            };
-            let length = first.as_ref().map_or(0, Bytes::len).max(rest.len()) + data.len();
-            if length > self.body_bytes {
-                return Err(ProxyError::BodyTooLarge);
-            }
-            let held = memory.num_permits() * UNIT_BYTES;
-            if length > held {
-                // Grown by doubling, so that a body of unknown length asks seldom.
-                memory.merge(self.reserve(length.max(held * 2).min(self.body_bytes) - held)?);
-            }
-            // A body that comes in one piece is not copied.
-            match first.take() {
-                None if rest.is_empty() => first = Some(data),
-                None => rest.extend_from_slice(&data),
-                Some(piece) => {
-                    rest.reserve(announced.clamp(length, FIRST_CAPACITY.max(length)));
-                    rest.extend_from_slice(&piece);
-                    rest.extend_from_slice(&data);
-                }
-            }
-        }
-        Ok(BufferedBody {
-            bytes: first.unwrap_or_else(|| rest.freeze()),
-            _memory: memory,
-        })
-    }
-
-    fn reserve(&self, bytes: usize) -> Result<OwnedSemaphorePermit, ProxyError> {
-        let units =
-            u32::try_from(bytes.div_ceil(UNIT_BYTES)).map_err(|_| ProxyError::OutOfMemory)?;
-        Arc::clone(&self.memory)
-            .try_acquire_many_owned(units)
-            .map_err(|_| ProxyError::OutOfMemory)
-    }
-}
-
-/// What a request's own headers ask of Baler.
+/// The mode of one request: its policy's, narrowed by its own header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum ModeOverride {
-    /// Nothing.
-    None,
-    /// `x-baler-mode: off`
-    Off,
-    /// `x-baler-mode: observe`
+pub(super) enum EffectiveMode {
+    /// The client's bytes are forwarded without inspection, for this reason.
+    Off(PassReason),
+    /// Decides, reports, and forwards the client's bytes.
     Observe,
-    /// `x-baler-mode: force`
-    Force,
+    /// Sends the compacted request.
+    Enforce,
 }
 
-/// Header names that speak to Baler and go no further.
-pub(super) const POLICY: &str = "x-baler-policy";
-pub(super) const MODE: &str = "x-baler-mode";
-pub(super) const REQUEST_ID: &str = "x-baler-request-id";
-pub(super) const USAGE: &str = "x-baler-usage";
-
-/// Reads `x-baler-mode`; an unknown word asks for nothing.
-#[must_use]
-pub(super) fn mode_override(headers: &HeaderMap) -> ModeOverride {
-    match headers
-        .get(MODE)
-        .map(|value| value.as_bytes().to_ascii_lowercase())
-        .as_deref()
-    {
-        Some(b"off") => ModeOverride::Off,
-        Some(b"observe") => ModeOverride::Observe,
-        Some(b"force") => ModeOverride::Force,
-        _ => ModeOverride::None,
+impl EffectiveMode {
+    fn of(policy: Mode, header: ModeOverride) -> Self {
+        match (header, policy) {
+            (ModeOverride::Off, _) => EffectiveMode::Off(PassReason::Header),
+            (_, Mode::Off) => EffectiveMode::Off(PassReason::Policy),
+            (ModeOverride::Observe, _) | (_, Mode::Observe) => EffectiveMode::Observe,
+            (ModeOverride::None | ModeOverride::Force, Mode::Enforce) => EffectiveMode::Enforce,
+        }
     }
 }
 
-/// The usage that the client brings along from an answer before.
-#[must_use]
-pub(super) fn prior(headers: &HeaderMap) -> Option<PriorUsage> {
-    PriorUsage::parse(headers.get(USAGE)?.to_str().ok()?)
+impl Exchange {
+    /// 3. Read: the body, within its limits, and the facts about the request.
+    ///
+    /// # Errors
+    /// [`ProxyError`]: the body cannot be read, or the request's target is not a path.
+    pub(super) async fn read(
+        &mut self,
+        request: Request<Incoming>,
+        dialect: Dialect,
+    ) -> Result<ChatRequest, ProxyError> {
+        let (parts, body) = request.into_parts();
+        let admission = &self.proxy.shared.admission;
+        let body = admission.read(body, &parts.headers).await?;
+        let read_at = Instant::now();
+        let facts = self.facts(dialect, &parts, &body)?;
+        let opted_out = match facts.mode {
+            EffectiveMode::Off(reason) => Some(reason),
+            _ if is_encoded(&parts.headers) => Some(PassReason::EncodedBody),
+            _ => None,
+        };
+        Ok(ChatRequest {
+            head: headers::head(&self.proxy.upstream, parts)?,
+            body,
+            facts,
+            opted_out,
+            read_at,
+        })
+    }
+
+    fn facts(
+        &mut self,
+        dialect: Dialect,
+        parts: &Parts,
+        body: &BufferedBody,
+    ) -> Result<PlanRequest, ProxyError> {
+        let model = dialect.peek_model(&body.bytes);
+        let path = parts.uri.path();
+        let policy = self.choose_policy(model.as_deref(), parts)?;
+        let shared = &self.proxy.shared;
+        let tenant = shared.identities.tenant(&parts.headers);
+        let asker = Asker {
+            dialect,
+            tenant: &tenant,
+            model: model.as_deref(),
+        };
+        let model_key = shared.identities.model_key(asker, path);
+        self.model_key = Some(model_key);
+        let discovered = shared.windows.discovered(model.as_deref());
+        let (tokens, source) = policy.window_by(model.as_deref(), discovered);
+        let mode_override = headers::mode_override(&parts.headers);
+        Ok(PlanRequest {
+            dialect,
+            body: body.bytes.clone(),
+            id: self.id.clone(),
+            mode: EffectiveMode::of(policy.delivery.mode, mode_override),
+            force: mode_override == ModeOverride::Force,
+            window: RequestWindow {
+                tokens,
+                source,
+                learned: shared.ledger.learned(&model_key),
+            },
+            checkpoint_seed: shared.identities.checkpoint_seed(asker, &policy, tokens),
+            facts: visible_facts(&policy, model.as_deref(), &parts.headers),
+            prior: headers::prior_usage(&parts.headers),
+            origin: None,
+            path: path.to_owned(),
+            policy,
+            model,
+            tenant,
+            model_key,
+        })
+    }
 }
 
-/// The client's own id for the request if it is plain and short, else a new one: 128 random bits.
-#[must_use]
-pub(super) fn request_id(headers: &HeaderMap) -> String {
-    let plain = |id: &&str| {
-        !id.is_empty()
-            && id.len() <= 64
-            && id
-                .bytes()
-                .all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b))
-    };
-    match headers
-        .get(REQUEST_ID)
-        .and_then(|id| id.to_str().ok())
-        .filter(plain)
-    {
-        Some(id) => id.to_owned(),
-        None => crate::random::id(),
+/// The facts that a policy's expression may read, besides the messages: never credentials.
+fn visible_facts(policy: &Arc<Policy>, model: Option<&str>, headers: &HeaderMap) -> RequestFacts {
+    let model = model.unwrap_or_default().to_owned();
+    let reads_headers = policy
+        .when
+        .as_ref()
+        .is_some_and(|when| when.reads_headers());
+    if !reads_headers {
+        return RequestFacts {
+            model,
+            ..RequestFacts::default()
+        };
+    }
+    let visible = headers.iter().filter(|(name, _)| !is_credential(name));
+    let readable = visible.filter_map(|(name, value)| {
+        let value = value.to_str().ok()?;
+        Some((name.as_str().to_owned(), value.to_owned()))
+    });
+    RequestFacts {
+        headers: readable.collect(),
+        model,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_stricter_of_policy_and_header_is_the_mode() {
+        let (off_by_header, off_by_policy) = (
+            EffectiveMode::Off(PassReason::Header),
+            EffectiveMode::Off(PassReason::Policy),
+        );
+        for (policy, header, mode) in [
+            (Mode::Enforce, ModeOverride::None, EffectiveMode::Enforce),
+            (Mode::Enforce, ModeOverride::Force, EffectiveMode::Enforce),
+            (Mode::Enforce, ModeOverride::Observe, EffectiveMode::Observe),
+            (Mode::Observe, ModeOverride::Force, EffectiveMode::Observe),
+            (Mode::Off, ModeOverride::Force, off_by_policy),
+            (Mode::Off, ModeOverride::Observe, off_by_policy),
+            (Mode::Off, ModeOverride::Off, off_by_header),
+            (Mode::Enforce, ModeOverride::Off, off_by_header),
+        ] {
+            assert_eq!(EffectiveMode::of(policy, header), mode);
+        }
     }
 }

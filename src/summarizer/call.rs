@@ -1,4 +1,4 @@
-//! One question to the summariser: within a deadline, with one retry where that may help.
+//! One call of the summariser: within a deadline, with one retry where that may help.
 
 use std::time::Duration;
 
@@ -8,12 +8,14 @@ use hyper::Response;
 use hyper::body::Incoming;
 use hyper::header::{HeaderMap, RETRY_AFTER};
 
+use crate::core::wire::overflow;
 use crate::core::wire::own_call::Parameter;
-use crate::core::wire::{Dialect, overflow};
+use crate::observe::event::CallOutcome;
+use crate::summarizer::OWN_DIALECT;
 
-/// Without a word of the upstream's, the wait before a retry.
+/// The wait before a retry, when the upstream asks for none.
 const BACK_OFF: Duration = Duration::from_secs(1);
-/// As much of an error's body is read.
+/// Bytes of an error's body that are read.
 const ERROR_BYTES: usize = 64 * 1_024;
 
 /// Why there is no answer.
@@ -25,33 +27,33 @@ pub(super) enum Failed {
     Broken,
     /// Not in time.
     Timeout,
-    /// 429, or 5xx; with the wait that was asked for.
+    /// 429, or 5xx; with the wait that the upstream asks for.
     Overloaded(Option<Duration>),
-    /// Too long for it; with its window, where it says so.
+    /// The prompt is too long for it; with its window in tokens, where the error states it.
     TooLong(Option<u64>),
     /// It does not know a parameter.
     Parameter(Parameter),
     /// Another status.
     Refused,
-    /// Too many calls in the last minute.
+    /// Not made: there were too many calls in the last minute.
     Rate,
-    /// The answer is too long.
+    /// The answer exceeds the limit.
     TooLarge,
 }
 
 impl Failed {
-    /// Label value.
-    pub(super) fn as_str(&self) -> &'static str {
+    /// The outcome of a call that failed so.
+    pub(super) fn outcome(&self) -> CallOutcome {
         match self {
-            Failed::Unreachable => "unreachable",
-            Failed::Broken => "broken",
-            Failed::Timeout => "timeout",
-            Failed::Overloaded(_) => "overloaded",
-            Failed::TooLong(_) => "overflow",
-            Failed::Parameter(_) => "parameter",
-            Failed::Refused => "refused_request",
-            Failed::Rate => "rate",
-            Failed::TooLarge => "too_large",
+            Failed::Unreachable => CallOutcome::Unreachable,
+            Failed::Broken => CallOutcome::Broken,
+            Failed::Timeout => CallOutcome::Timeout,
+            Failed::Overloaded(_) => CallOutcome::Overloaded,
+            Failed::TooLong(_) => CallOutcome::Overflow,
+            Failed::Parameter(_) => CallOutcome::Parameter,
+            Failed::Refused => CallOutcome::RefusedRequest,
+            Failed::Rate => CallOutcome::Rate,
+            Failed::TooLarge => CallOutcome::TooLarge,
         }
     }
 
@@ -65,21 +67,22 @@ impl Failed {
     }
 }
 
-/// Asks once, and once more after a wait, unless that is longer than `longest_wait` or would not help. `told` hears of each
-/// try.
+/// Calls once, and once more after a wait, unless that is longer than `longest_wait` or would not
+/// help. `report` gets the outcome and the time of each try.
 pub(super) async fn with_retry<T, F: Future<Output = Result<T, Failed>>>(
     timeout: Duration,
     longest_wait: Duration,
-    ask: impl Fn() -> F,
-    told: impl Fn(Result<(), &Failed>, Duration),
+    call: impl Fn() -> F,
+    report: impl Fn(CallOutcome, Duration),
 ) -> Result<T, Failed> {
     let mut retried = false;
     loop {
         let began = tokio::time::Instant::now();
-        let answered = tokio::time::timeout(timeout, ask())
+        let answered = tokio::time::timeout(timeout, call())
             .await
             .unwrap_or(Err(Failed::Timeout));
-        told(answered.as_ref().map(drop), began.elapsed());
+        let outcome = answered.as_ref().err().map(Failed::outcome);
+        report(outcome.unwrap_or(CallOutcome::Answered), began.elapsed());
         let wait = answered
             .as_ref()
             .err()
@@ -117,15 +120,17 @@ pub(super) async fn body(response: Response<Incoming>, max_bytes: usize) -> Resu
         status if let Some(overflow) = overflow::in_answer(status, &body) => {
             Failed::TooLong(overflow.window)
         }
-        400 | 422 => Dialect::ChatCompletions
-            .refused_parameter(&body)
-            .map_or(Failed::Refused, Failed::Parameter),
+        400 | 422 => {
+            let parameter = OWN_DIALECT.refused_parameter(&body);
+            parameter.map_or(Failed::Refused, Failed::Parameter)
+        }
         408 | 425 | 429 | 500.. => Failed::Overloaded(wait),
         _ => Failed::Refused,
     })
 }
 
-/// `retry-after` in seconds, `retry-after-ms` first. A date is taken for no word at all.
+/// The wait that an answer asks for: `retry-after-ms`, else `retry-after` in seconds. A date is
+/// ignored.
 fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let number = |name: &str| {
         headers
@@ -147,18 +152,19 @@ mod tests {
 
     use super::*;
 
-    /// Outcomes of `answers`, one a try; the result, the tries, and the time it took.
+    /// The result of calls that get one of `answers` per try, the number of tries, and the time it
+    /// took.
     async fn tried(answers: Vec<Result<u8, Failed>>) -> (Result<u8, Failed>, usize, Duration) {
         let (left, tries, began) = (
             RefCell::new(answers),
             Cell::new(0),
             tokio::time::Instant::now(),
         );
-        let ask = || {
+        let call = || {
             let next = left.borrow_mut().remove(0);
             async {
                 match next {
-                    // What never comes.
+                    // An answer that never arrives.
                     Err(Failed::Timeout) => std::future::pending().await,
                     answer => answer,
                 }
@@ -167,7 +173,7 @@ mod tests {
         let result = with_retry(
             Duration::from_secs(60),
             Duration::from_secs(20),
-            ask,
+            call,
             |_, _| tries.set(tries.get() + 1),
         )
         .await;

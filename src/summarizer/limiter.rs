@@ -1,5 +1,6 @@
-//! What keeps the summariser within bounds: one preparation of a conversation at a time, few at once, a breaker for a
-//! summariser that fails, peace for a conversation that it fails on, and a limit of calls and of tokens.
+//! Keeps the summariser within its limits: one preparation per conversation at a time, few at once,
+//! a breaker for a summariser that fails, a pause for a conversation whose summary failed, and a
+//! bound on calls and on tokens.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
@@ -10,60 +11,27 @@ use tokio::time::Instant;
 use crate::config;
 use crate::core::conversation::Fingerprint;
 use crate::core::conversation::{as_float, scale};
+use crate::observe::event::SkipReason;
 
-/// Tenants, failures and breakers that are remembered; with more, the oldest knowledge goes.
-const MOST: usize = 16_384;
-/// Over which calls are counted.
+/// Tenants, failures and breakers that are remembered; beyond that, the oldest knowledge goes.
+const MAX_REMEMBERED: usize = 16_384;
+/// The period that calls are counted over.
 const MINUTE: Duration = Duration::from_secs(60);
-
-/// Why a summary is not made now; the label of `baler_summaries_total`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Skipped {
-    /// It is there, or a longer or shorter one is being made.
-    Known,
-    /// It failed just now.
-    Failed,
-    /// The summariser failed too often in a row.
-    Breaker,
-    /// As many as allowed are being made.
-    Busy,
-    /// As many as allowed are being made for this tenant.
-    TenantBusy,
-    /// Too many calls in the last minute.
-    Rate,
-    /// Summaries have cost this tenant enough.
-    Share,
-    /// Baler stops.
-    Stopping,
-}
-
-impl Skipped {
-    pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            Skipped::Known => "known",
-            Skipped::Failed => "failed_before",
-            Skipped::Breaker => "breaker",
-            Skipped::Busy => "busy",
-            Skipped::TenantBusy => "tenant_busy",
-            Skipped::Rate => "rate",
-            Skipped::Share => "share",
-            Skipped::Stopping => "stopping",
-        }
-    }
-}
+/// Forwarded tokens of a tenant from which on its past is halved.
+const HALVE_AT_TOKENS: u64 = 100_000_000;
 
 /// A preparation that runs.
 #[derive(Debug)]
 struct InFlight {
     tenant: Fingerprint,
     prefixes: Vec<Fingerprint>,
-    over: watch::Receiver<()>,
+    finished: watch::Receiver<()>,
 }
 
 #[derive(Debug, Default, Clone, Copy)]
 struct Breaker {
     failures: u32,
-    /// Nobody asks before.
+    /// No call before this time.
     not_before: Option<Instant>,
 }
 
@@ -74,25 +42,25 @@ struct Spending {
     spent: u64,
 }
 
-/// The bounds and what counts against them.
+/// The limits, and everything that counts against them.
 #[derive(Debug, Default)]
 pub(super) struct Limiter {
-    flights: HashMap<Fingerprint, InFlight>,
+    in_flight: HashMap<Fingerprint, InFlight>,
     failed: HashMap<Fingerprint, Instant>,
     breakers: HashMap<Fingerprint, Breaker>,
     calls: VecDeque<Instant>,
     spending: HashMap<Fingerprint, Spending>,
 }
 
-/// Who wants which summary.
+/// A summary that is wanted, and for whom.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Reservation<'w> {
     pub key: Fingerprint,
     pub prefixes: &'w [Fingerprint],
     pub tenant: Fingerprint,
-    /// Who is asked: the failures of one are not another's.
+    /// The summariser to be called: the failures of one are not another's.
     pub summarizer: Fingerprint,
-    /// Tokens that it will take, about.
+    /// Tokens that the summary will cost, about.
     pub tokens: u64,
     /// Tokens that summaries may cost before anything was forwarded.
     pub allowance: u64,
@@ -100,7 +68,7 @@ pub(super) struct Reservation<'w> {
 
 impl Limiter {
     pub(super) fn is_running(&self, key: &Fingerprint) -> bool {
-        self.flights.contains_key(key)
+        self.in_flight.contains_key(key)
     }
 
     pub(super) fn has_failed(&self, key: &Fingerprint) -> bool {
@@ -109,68 +77,78 @@ impl Limiter {
             .is_some_and(|until| Instant::now() < *until)
     }
 
-    /// Where to wait for a preparation that runs for this prefix, a shorter one, or a longer one.
+    /// Signals the end of a preparation that runs for this prefix, a shorter one, or a longer one.
     pub(super) fn running(&self, reservation: &Reservation<'_>) -> Option<watch::Receiver<()>> {
-        let same = |(key, flight): (&Fingerprint, &InFlight)| {
+        let related = |(key, running): (&Fingerprint, &InFlight)| {
             let related = *key == reservation.key
                 || reservation.prefixes.contains(key)
-                || flight.prefixes.contains(&reservation.key);
-            related.then(|| flight.over.clone())
+                || running.prefixes.contains(&reservation.key);
+            related.then(|| running.finished.clone())
         };
-        self.flights.iter().find_map(same)
+        self.in_flight.iter().find_map(related)
     }
 
-    /// Takes a place for a preparation; who holds the sender has it until [`Bounds::ended`].
+    /// Takes a place for a preparation. The holder of the sender has it until [`Limiter::ended`].
     pub(super) fn begin(
         &mut self,
         reservation: &Reservation<'_>,
         config: &config::Summarizer,
-    ) -> Result<watch::Sender<()>, Skipped> {
+    ) -> Result<watch::Sender<()>, SkipReason> {
+        self.check_limits(reservation, config)?;
         let now = Instant::now();
+        if let Some(breaker) = self.breakers.get_mut(&reservation.summarizer)
+            && let Some(not_before) = breaker.not_before
+        {
+            if now < not_before {
+                return Err(SkipReason::Breaker);
+            }
+            // One preparation may try; its outcome decides whether others may follow.
+            breaker.not_before = Some(now + config.breaker_pause);
+        }
+        let (sender, finished) = watch::channel(());
+        self.in_flight.insert(
+            reservation.key,
+            InFlight {
+                tenant: reservation.tenant,
+                prefixes: reservation.prefixes.to_vec(),
+                finished,
+            },
+        );
+        Ok(sender)
+    }
+
+    fn check_limits(
+        &self,
+        reservation: &Reservation<'_>,
+        config: &config::Summarizer,
+    ) -> Result<(), SkipReason> {
         let of_tenant = self
-            .flights
+            .in_flight
             .values()
-            .filter(|flight| flight.tenant == reservation.tenant)
+            .filter(|running| running.tenant == reservation.tenant)
             .count();
         let Spending { forwarded, spent } = self
             .spending
             .get(&reservation.tenant)
             .copied()
             .unwrap_or_default();
-        match () {
-            () if self.has_failed(&reservation.key) => return Err(Skipped::Failed),
-            () if self.flights.len() >= config.concurrency => return Err(Skipped::Busy),
-            () if of_tenant >= config.concurrency_per_tenant => return Err(Skipped::TenantBusy),
-            () if as_float(spent.saturating_add(reservation.tokens))
-                > as_float(forwarded) * config.max_share + as_float(reservation.allowance) =>
-            {
-                return Err(Skipped::Share);
-            }
-            () => {}
+        let cost = as_float(spent.saturating_add(reservation.tokens));
+        let share = as_float(forwarded) * config.max_share + as_float(reservation.allowance);
+        if self.has_failed(&reservation.key) {
+            Err(SkipReason::FailedBefore)
+        } else if self.in_flight.len() >= config.concurrency {
+            Err(SkipReason::Busy)
+        } else if of_tenant >= config.concurrency_per_tenant {
+            Err(SkipReason::TenantBusy)
+        } else if cost > share {
+            Err(SkipReason::Share)
+        } else {
+            Ok(())
         }
-        if let Some(breaker) = self.breakers.get_mut(&reservation.summarizer)
-            && let Some(not_before) = breaker.not_before
-        {
-            if now < not_before {
-                return Err(Skipped::Breaker);
-            }
-            // One may try; whether others may follow, its outcome says.
-            breaker.not_before = Some(now + config.breaker_pause);
-        }
-        let (sender, over) = watch::channel(());
-        self.flights.insert(
-            reservation.key,
-            InFlight {
-                tenant: reservation.tenant,
-                prefixes: reservation.prefixes.to_vec(),
-                over,
-            },
-        );
-        Ok(sender)
     }
 
-    /// Counts one call, if one more is allowed this minute.
-    pub(super) fn call(&mut self, config: &config::Summarizer) -> Result<(), Skipped> {
+    /// Counts one call; false when no further call is allowed this minute.
+    pub(super) fn take_call(&mut self, config: &config::Summarizer) -> bool {
         let now = Instant::now();
         while self
             .calls
@@ -179,29 +157,30 @@ impl Limiter {
         {
             self.calls.pop_front();
         }
-        if self.calls.len() >= config.calls_per_minute {
-            return Err(Skipped::Rate);
+        let allowed = self.calls.len() < config.calls_per_minute;
+        if allowed {
+            self.calls.push_back(now);
         }
-        self.calls.push_back(now);
-        Ok(())
+        allowed
     }
 
-    /// Gives the place back. `fine`: whether a summary came of it; `None` when that says nothing about the summariser.
+    /// Gives the place back. `succeeded`: whether a summary was made; `None` when the outcome is
+    /// not the summariser's fault nor its merit.
     pub(super) fn ended(
         &mut self,
         reservation: &Reservation<'_>,
-        fine: Option<bool>,
+        succeeded: Option<bool>,
         config: &config::Summarizer,
     ) {
         let now = Instant::now();
-        self.flights.remove(&reservation.key);
-        match fine {
+        self.in_flight.remove(&reservation.key);
+        match succeeded {
             Some(true) => drop(self.breakers.remove(&reservation.summarizer)),
             Some(false) => {
-                bounded(&mut self.failed, |until| now < *until);
+                make_room(&mut self.failed, |until| now < *until);
                 self.failed
                     .insert(reservation.key, now + config.failure_lifetime);
-                bounded(&mut self.breakers, |breaker| {
+                make_room(&mut self.breakers, |breaker| {
                     breaker.not_before.is_some_and(|until| now < until)
                 });
                 let breaker = self.breakers.entry(reservation.summarizer).or_default();
@@ -216,24 +195,24 @@ impl Limiter {
 
     /// Tokens of a tenant went to the upstream.
     pub(super) fn forwarded(&mut self, tenant: Fingerprint, tokens: u64) {
-        self.spending_of(tenant, |spending| {
-            spending.forwarded = spending.forwarded.saturating_add(tokens)
+        self.update_spending(tenant, |spending| {
+            spending.forwarded = spending.forwarded.saturating_add(tokens);
         });
     }
 
     /// A tenant's summary cost tokens.
     pub(super) fn spent(&mut self, tenant: Fingerprint, tokens: u64) {
-        self.spending_of(tenant, |spending| {
-            spending.spent = spending.spent.saturating_add(tokens)
+        self.update_spending(tenant, |spending| {
+            spending.spent = spending.spent.saturating_add(tokens);
         });
     }
 
-    fn spending_of(&mut self, tenant: Fingerprint, change: impl FnOnce(&mut Spending)) {
-        bounded(&mut self.spending, |_| false);
+    fn update_spending(&mut self, tenant: Fingerprint, change: impl FnOnce(&mut Spending)) {
+        make_room(&mut self.spending, |_| false);
         let spending = self.spending.entry(tenant).or_default();
         change(spending);
-        // What was long ago counts less and less.
-        if spending.forwarded > FORGET {
+        // The distant past counts less and less.
+        if spending.forwarded > HALVE_AT_TOKENS {
             *spending = Spending {
                 forwarded: scale(spending.forwarded, 0.5),
                 spent: scale(spending.spent, 0.5),
@@ -241,7 +220,7 @@ impl Limiter {
         }
     }
 
-    /// Summarisers that are left alone now.
+    /// Summarisers that are not called for now.
     pub(super) fn open_breakers(&self) -> usize {
         let now = Instant::now();
         self.breakers
@@ -251,15 +230,12 @@ impl Limiter {
     }
 }
 
-/// Forwarded tokens from which on the past is halved.
-const FORGET: u64 = 100_000_000;
-
-/// Makes room in a map that is full: what does not matter any more goes, or all of it.
-fn bounded<T>(map: &mut HashMap<Fingerprint, T>, matters: impl Fn(&T) -> bool) {
-    if map.len() >= MOST {
+/// Makes room in a map that is full: entries that no longer matter go, or all of them.
+fn make_room<T>(map: &mut HashMap<Fingerprint, T>, matters: impl Fn(&T) -> bool) {
+    if map.len() >= MAX_REMEMBERED {
         map.retain(|_, value| matters(value));
     }
-    if map.len() >= MOST {
+    if map.len() >= MAX_REMEMBERED {
         map.clear();
     }
 }
@@ -294,57 +270,57 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_summariser_that_fails_is_left_alone_and_tried_again_by_one() {
-        let (config, mut bounds) = (config(), Limiter::default());
+        let (config, mut limiter) = (config(), Limiter::default());
         for nth in 0..config.breaker_failures {
             let reservation = reservation(&format!("prefix {nth}"), &format!("tenant {nth}"));
-            bounds.begin(&reservation, &config).unwrap();
-            bounds.ended(&reservation, Some(false), &config);
+            limiter.begin(&reservation, &config).unwrap();
+            limiter.ended(&reservation, Some(false), &config);
         }
         let another = reservation("another", "a");
         assert_eq!(
-            bounds.begin(&another, &config).err(),
-            Some(Skipped::Breaker)
+            limiter.begin(&another, &config).err(),
+            Some(SkipReason::Breaker)
         );
-        assert_eq!(bounds.open_breakers(), 1);
+        assert_eq!(limiter.open_breakers(), 1);
         tokio::time::advance(config.breaker_pause).await;
-        bounds.begin(&another, &config).unwrap();
+        limiter.begin(&another, &config).unwrap();
         assert_eq!(
-            bounds.begin(&reservation("second", "b"), &config).err(),
-            Some(Skipped::Breaker),
+            limiter.begin(&reservation("second", "b"), &config).err(),
+            Some(SkipReason::Breaker),
             "one tries, the others wait"
         );
-        bounds.ended(&another, Some(false), &config);
+        limiter.ended(&another, Some(false), &config);
         assert_eq!(
-            bounds.begin(&reservation("second", "b"), &config).err(),
-            Some(Skipped::Breaker),
+            limiter.begin(&reservation("second", "b"), &config).err(),
+            Some(SkipReason::Breaker),
             "one failure is enough now"
         );
         tokio::time::advance(config.breaker_pause).await;
-        bounds.begin(&reservation("second", "b"), &config).unwrap();
-        bounds.ended(&reservation("second", "b"), Some(true), &config);
-        bounds.begin(&reservation("third", "c"), &config).unwrap();
-        bounds.begin(&reservation("fourth", "d"), &config).unwrap();
+        limiter.begin(&reservation("second", "b"), &config).unwrap();
+        limiter.ended(&reservation("second", "b"), Some(true), &config);
+        limiter.begin(&reservation("third", "c"), &config).unwrap();
+        limiter.begin(&reservation("fourth", "d"), &config).unwrap();
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_prefix_that_failed_has_peace_for_a_while() {
-        let (config, mut bounds) = (config(), Limiter::default());
+    async fn a_prefix_that_failed_is_left_alone_for_a_while() {
+        let (config, mut limiter) = (config(), Limiter::default());
         let reservation = reservation("prefix", "a");
-        bounds.begin(&reservation, &config).unwrap();
-        bounds.ended(&reservation, Some(false), &config);
-        assert!(bounds.has_failed(&reservation.key));
+        limiter.begin(&reservation, &config).unwrap();
+        limiter.ended(&reservation, Some(false), &config);
+        assert!(limiter.has_failed(&reservation.key));
         assert_eq!(
-            bounds.begin(&reservation, &config).err(),
-            Some(Skipped::Failed)
+            limiter.begin(&reservation, &config).err(),
+            Some(SkipReason::FailedBefore)
         );
         tokio::time::advance(config.failure_lifetime).await;
-        assert!(!bounds.has_failed(&reservation.key));
-        bounds.begin(&reservation, &config).unwrap();
+        assert!(!limiter.has_failed(&reservation.key));
+        limiter.begin(&reservation, &config).unwrap();
     }
 
     #[tokio::test(start_paused = true)]
     async fn places_calls_and_tokens_are_limited() {
-        let (config, mut bounds) = (
+        let (config, mut limiter) = (
             config::Summarizer {
                 concurrency: 3,
                 ..config()
@@ -352,59 +328,59 @@ mod tests {
             Limiter::default(),
         );
         for nth in 0..config.concurrency_per_tenant {
-            bounds
+            limiter
                 .begin(&reservation(&format!("a {nth}"), "a"), &config)
                 .unwrap();
         }
         assert_eq!(
-            bounds.begin(&reservation("a more", "a"), &config).err(),
-            Some(Skipped::TenantBusy)
+            limiter.begin(&reservation("a more", "a"), &config).err(),
+            Some(SkipReason::TenantBusy)
         );
-        bounds.begin(&reservation("b", "b"), &config).unwrap();
+        limiter.begin(&reservation("b", "b"), &config).unwrap();
         assert_eq!(
-            bounds.begin(&reservation("c", "c"), &config).err(),
-            Some(Skipped::Busy)
+            limiter.begin(&reservation("c", "c"), &config).err(),
+            Some(SkipReason::Busy)
         );
-        bounds.ended(&reservation("b", "b"), None, &config);
+        limiter.ended(&reservation("b", "b"), None, &config);
 
-        bounds.call(&config).unwrap();
+        assert!(limiter.take_call(&config));
         tokio::time::advance(MINUTE / 2).await;
-        bounds.call(&config).unwrap();
-        assert_eq!(bounds.call(&config), Err(Skipped::Rate));
+        assert!(limiter.take_call(&config));
+        assert!(!limiter.take_call(&config));
         tokio::time::advance(MINUTE / 2).await;
-        bounds.call(&config).unwrap();
-        assert_eq!(bounds.call(&config), Err(Skipped::Rate));
+        assert!(limiter.take_call(&config));
+        assert!(!limiter.take_call(&config));
 
-        bounds.spent(key("d"), 200);
-        bounds.forwarded(key("d"), 100);
+        limiter.spent(key("d"), 200);
+        limiter.forwarded(key("d"), 100);
         assert_eq!(
-            bounds.begin(&reservation("d", "d"), &config).err(),
-            Some(Skipped::Share)
+            limiter.begin(&reservation("d", "d"), &config).err(),
+            Some(SkipReason::Share)
         );
-        bounds.forwarded(key("d"), 100_000);
-        bounds.begin(&reservation("d", "d"), &config).unwrap();
+        limiter.forwarded(key("d"), 100_000);
+        limiter.begin(&reservation("d", "d"), &config).unwrap();
     }
 
     #[tokio::test(start_paused = true)]
     async fn of_one_conversation_one_summary_is_made_at_a_time() {
-        let (config, mut bounds) = (config(), Limiter::default());
+        let (config, mut limiter) = (config(), Limiter::default());
         let shorter = reservation("shorter", "a");
-        let sender = bounds.begin(&shorter, &config).unwrap();
+        let sender = limiter.begin(&shorter, &config).unwrap();
         let prefixes = [key("other"), key("shorter")];
         let longer = Reservation {
             prefixes: &prefixes,
             ..reservation("longer", "a")
         };
-        let mut over = bounds.running(&longer).unwrap();
-        bounds.ended(&shorter, Some(true), &config);
-        let _longer = bounds.begin(&longer, &config).unwrap();
+        let mut finished = limiter.running(&longer).unwrap();
+        limiter.ended(&shorter, Some(true), &config);
+        let _longer = limiter.begin(&longer, &config).unwrap();
         assert!(
-            bounds.running(&shorter).is_some(),
+            limiter.running(&shorter).is_some(),
             "and the other way round"
         );
-        bounds.ended(&longer, Some(true), &config);
+        limiter.ended(&longer, Some(true), &config);
         drop(sender);
-        assert!(over.changed().await.is_err());
-        assert!(bounds.running(&longer).is_none());
+        assert!(finished.changed().await.is_err());
+        assert!(limiter.running(&longer).is_none());
     }
 }

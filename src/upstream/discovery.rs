@@ -1,22 +1,27 @@
-//! What the upstream says of its models' windows: who asks, when, with which credentials, and what is kept of the answer.
-//! Reading an answer is `core::discovery`; which figure counts is the policy's (`Policy::window_by`).
+//! The context lengths that the upstream reports for its models: when it is asked, with which
+//! credentials, and what is kept of its answer. Reading an answer is `core::wire::model_list`;
+//! which figure counts is the policy's (`Policy::window_by`).
 //!
-//! A request that needs a window never waits for it: it is decided about with what is known, and a task of its own asks
-//! for the next ones. Baler has no key, so the task asks with the credentials of the request that it was started for.
+//! A request that needs a window never waits for one: it is planned with what is known, and a
+//! background task asks for the next ones. Baler has no key, so the task uses the credentials of
+//! the request that started it.
 //!
-//! INVARIANT: a window is part of what derived decisions stand on, and a change of it makes conversations lose their
-//! checkpoints (never their validity). So a figure stays until another one replaces it: failures and lists that do not
-//! name the model any more change nothing; within `LIFETIME` a figure only narrows; it widens with a later answer.
-//! A new process decides its first requests by the table, and by the upstream from the first answer on.
+//! INVARIANT: a window is part of the basis of derived decisions, and a change of it makes
+//! conversations lose their checkpoints (never their validity). So a figure stays until another one
+//! replaces it: failures and lists that no longer name the model change nothing; within `LIFETIME`
+//! a figure only narrows; a later answer may widen it. A new process decides its first requests by
+//! the table, and by the upstream from the first answer on.
 //!
-//! What one credential's list teaches holds for all: a list may be cut to what a key may use, but a model's window is the
-//! server's and not the key's. Which models exist for whom is never shown to anybody.
+//! The list that one credential gets holds for all: a list may be cut to what a key may use, but a
+//! model's window belongs to the server and not to the key. Which models exist for which credential
+//! is never shown to anybody.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::http::{HeaderMap, StatusCode};
 use hyper::{Method, Request};
@@ -24,45 +29,47 @@ use hyper::{Method, Request};
 use crate::background::Background;
 use crate::core::conversation::Fingerprint;
 use crate::core::wire::model_list::{self, Listing};
-use crate::observe::{Metrics, discovery_ended, unknown_model, unknown_models_are_many};
-use crate::upstream::{Outgoing, Upstream};
+use crate::observe::Metrics;
+use crate::observe::event::{DiscoveryEnded, DiscoveryOutcome, UnknownModel, UnknownModelsAreMany};
+use crate::upstream::{RequestBody, Upstream};
 
 /// A figure younger than this is not asked for again.
 const LIFETIME: Duration = Duration::from_secs(600);
-/// Between two calls, whoever wants them: credentials may be many.
+/// Pause between two calls, whatever their credentials: credentials may be many.
 const PACE: Duration = Duration::from_secs(10);
-/// Until the next call after the upstream failed; doubled for each failure in a row, up to [`LIFETIME`].
+/// Pause after the upstream failed; doubled for each failure in a row, up to [`LIFETIME`].
 const FIRST_RETRY: Duration = Duration::from_secs(30);
-/// For one call, connecting and the answer's last byte included.
+/// Time for one call, from connecting to the answer's last byte.
 const DEADLINE: Duration = Duration::from_secs(10);
 /// The longest answer; the largest public list has less than a tenth of it.
 const MAX_BYTES: usize = 4 << 20;
 /// Models whose window is kept; later ones are not.
 const MAX_MODELS: usize = model_list::MAX_ENTRIES;
-/// Credentials of which is kept when they asked last.
+/// Credentials whose last call is remembered.
 const MAX_TENANTS: usize = 256;
 /// Unknown models that are named in the log.
-const MAX_TOLD: usize = 256;
-/// Bytes of a model's name in the log.
-const TOLD_BYTES: usize = 96;
+const MAX_NAMED: usize = 256;
+/// Characters of a model's name in the log.
+const NAME_CHARS: usize = 96;
 
-/// What is known of one upstream's windows. There is one a process, as there is one upstream.
+/// What is known of the windows of one upstream's models. A process has one upstream, so it has one
+/// of these.
 #[derive(Debug)]
 pub struct Windows {
     /// Whether the upstream is asked at all.
-    discovers: bool,
+    enabled: bool,
     known: RwLock<Known>,
     schedule: Mutex<Schedule>,
-    /// Whether an answer came, or a failure: before, nobody can say that the upstream does not know a model.
-    heard: AtomicBool,
-    /// Names of unknown models that were told.
-    told: Mutex<HashSet<String>>,
+    /// Whether a call has ended: before that, it is open whether the upstream knows a model.
+    has_asked: AtomicBool,
+    /// Names of unknown models that were logged.
+    named: Mutex<HashSet<String>>,
     metrics: Arc<Metrics>,
-    /// Those who ask.
+    /// The calls that run.
     pub background: Background,
 }
 
-/// A context length, and when the upstream said so.
+/// A context length, and when the upstream reported it.
 #[derive(Debug, Clone, Copy)]
 struct Figure {
     tokens: u64,
@@ -72,7 +79,7 @@ struct Figure {
 #[derive(Debug, Default)]
 struct Known {
     models: HashMap<String, Figure>,
-    /// Of an upstream that answers to any name.
+    /// Of an upstream that accepts any model name.
     any: Option<Figure>,
 }
 
@@ -97,7 +104,7 @@ impl Known {
                 self.models.insert(name, newer(old, tokens));
             }
         }
-        // Unlike a name, "whatever you call it" does not outlive the answer that says otherwise.
+        // Unlike a name, "any name" does not outlive an answer without it.
         self.any = listing.any.map(|tokens| newer(self.any, tokens));
     }
 }
@@ -106,17 +113,18 @@ impl Known {
 #[derive(Debug, Default)]
 struct Schedule {
     running: bool,
-    /// Nobody asks before.
+    /// No call before this time.
     not_before: Option<Instant>,
     /// Failures of the upstream in a row.
     failures: u32,
-    /// These credentials do not ask before: their list is known, or they get none.
+    /// No call with these credentials before this time: their list is known, or they get none.
     asked: HashMap<Fingerprint, Instant>,
 }
 
 impl Schedule {
-    /// Whether these credentials may ask now; if so, nobody else may until [`Schedule::ended`].
-    fn claim(&mut self, tenant: &Fingerprint, now: Instant) -> bool {
+    /// Whether a call with these credentials may begin now; if so, no other may until
+    /// [`Schedule::ended`].
+    fn begin(&mut self, tenant: &Fingerprint, now: Instant) -> bool {
         let early = |until: Option<&Instant>| until.is_some_and(|until| now < *until);
         if self.running || early(self.not_before.as_ref()) || early(self.asked.get(tenant)) {
             return false;
@@ -128,10 +136,11 @@ impl Schedule {
         self.running
     }
 
-    fn ended(&mut self, tenant: Fingerprint, outcome: Outcome, now: Instant) {
+    /// A call ended; without an outcome when it was cut off.
+    fn ended(&mut self, tenant: Fingerprint, outcome: Option<DiscoveryOutcome>, now: Instant) {
         self.running = false;
         self.not_before = Some(now + PACE);
-        if outcome.is_the_upstreams_fault() {
+        if outcome.is_none_or(DiscoveryOutcome::is_failure) {
             self.not_before = Some(now + (FIRST_RETRY * (1 << self.failures.min(5))).min(LIFETIME));
             self.failures += 1;
         } else {
@@ -141,65 +150,20 @@ impl Schedule {
     }
 }
 
-/// How a call ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Outcome {
-    /// With at least one window.
-    Answered,
-    /// With a list that names none: OpenAI's, for one.
-    NoWindows,
-    /// These credentials may not ask.
-    Refused,
-    Unreachable,
-    Status,
-    Broken,
-    TooLarge,
-    NotModels,
-    Timeout,
-    /// Baler stops: of this nobody is told.
-    Stopped,
-}
-
-impl Outcome {
-    /// Label value.
-    fn as_str(self) -> &'static str {
-        match self {
-            Outcome::Answered => "answered",
-            Outcome::NoWindows => "no_windows",
-            Outcome::Refused => "refused",
-            Outcome::Unreachable => "unreachable",
-            Outcome::Status => "status",
-            Outcome::Broken => "broken",
-            Outcome::TooLarge => "too_large",
-            Outcome::NotModels => "not_models",
-            Outcome::Timeout => "timeout",
-            Outcome::Stopped => "stopped",
-        }
-    }
-
-    fn is_the_upstreams_fault(self) -> bool {
-        !matches!(
-            self,
-            Outcome::Answered | Outcome::NoWindows | Outcome::Refused
-        )
-    }
-}
-
-/// The right to ask, which one task has at a time. What ends without an outcome has failed.
+/// The right to ask the upstream, which one task has at a time.
 #[derive(Debug)]
-pub struct Claim {
+pub struct Lease {
     windows: Arc<Windows>,
     tenant: Fingerprint,
-    outcome: Outcome,
+    /// Absent until the call ended: a task that Baler's shutdown cuts off reports nothing.
+    outcome: Option<DiscoveryOutcome>,
 }
 
-impl Drop for Claim {
+impl Drop for Lease {
     fn drop(&mut self) {
         locked(&self.windows.schedule).ended(self.tenant, self.outcome, Instant::now());
-        if self.outcome == Outcome::Stopped {
-            return;
-        }
-        self.windows.heard.store(true, Ordering::Relaxed);
+        let Some(outcome) = self.outcome else { return };
+        self.windows.has_asked.store(true, Ordering::Relaxed);
         let known = self
             .windows
             .known
@@ -207,44 +171,39 @@ impl Drop for Claim {
             .unwrap_or_else(PoisonError::into_inner)
             .models
             .len();
-        discovery_ended(
-            &self.windows.metrics,
-            self.outcome.as_str(),
-            !self.outcome.is_the_upstreams_fault(),
-            known,
-        );
+        DiscoveryEnded { outcome, known }.emit(&self.windows.metrics);
     }
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // What these protect is written whole.
+    // The values behind these locks are never left half-written.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Windows {
     /// Knows nothing yet.
     #[must_use]
-    pub fn new(discovers: bool, metrics: Arc<Metrics>) -> Self {
+    pub fn new(enabled: bool, metrics: Arc<Metrics>) -> Self {
         Windows {
-            discovers,
+            enabled,
             known: RwLock::default(),
             schedule: Mutex::default(),
-            heard: AtomicBool::new(false),
-            told: Mutex::default(),
+            has_asked: AtomicBool::new(false),
+            named: Mutex::default(),
             metrics,
             background: Background::default(),
         }
     }
 
-    /// What the upstream says of this model, tokens.
+    /// The context length that the upstream reports for this model, tokens.
     #[must_use]
     pub fn discovered(&self, model: Option<&str>) -> Option<u64> {
-        self.discovers
-            .then(|| self.figure(model))?
-            .map(|figure| figure.tokens)
+        if !self.enabled {
+            return None;
+        }
+        self.figure(model).map(|figure| figure.tokens)
     }
 
-    /// What is known of it, and since when.
     fn figure(&self, model: Option<&str>) -> Option<Figure> {
         self.known
             .read()
@@ -252,33 +211,34 @@ impl Windows {
             .get(model)
     }
 
-    /// The right to ask the upstream now, when what it says of this model is not known or old.
+    /// The right to ask the upstream now, when its figure for this model is missing or old.
     #[must_use]
-    pub fn claim(self: &Arc<Self>, model: Option<&str>, tenant: Fingerprint) -> Option<Claim> {
+    pub fn lease(self: &Arc<Self>, model: Option<&str>, tenant: Fingerprint) -> Option<Lease> {
         let now = Instant::now();
         let fresh = || {
             self.figure(model)
                 .is_some_and(|figure| now.saturating_duration_since(figure.since) < LIFETIME)
         };
-        if !self.discovers
+        if !self.enabled
             || self.background.is_closing()
             || fresh()
-            || !locked(&self.schedule).claim(&tenant, now)
+            || !locked(&self.schedule).begin(&tenant, now)
         {
             return None;
         }
-        Some(Claim {
+        Some(Lease {
             windows: Arc::clone(self),
             tenant,
-            outcome: Outcome::Stopped,
+            outcome: None,
         })
     }
 
-    /// Says once of a model that nobody knows which window it is given. A client chooses names: they are bounded in length
-    /// and number, and have no characters that a log could mistake for its own.
+    /// Logs once that a model's context length is not known. A client chooses names: they are
+    /// bounded in length and number, and hold no characters that could be mistaken for the log's
+    /// own.
     pub fn log_unknown_once(&self, policy: &str, model: Option<&str>, window: u64) {
-        let Some(model) = model.filter(|_| !self.discovers || self.heard.load(Ordering::Relaxed))
-        else {
+        let may_still_learn = self.enabled && !self.has_asked.load(Ordering::Relaxed);
+        let Some(model) = model.filter(|_| !may_still_learn) else {
             return;
         };
         let plain = |c: char| {
@@ -288,28 +248,33 @@ impl Windows {
                 '_'
             }
         };
-        let name: String = model.chars().take(TOLD_BYTES).map(plain).collect();
-        let mut told = locked(&self.told);
-        if told.len() < MAX_TOLD && told.insert(name.clone()) {
-            unknown_model(policy, &name, window);
-            if told.len() == MAX_TOLD {
-                unknown_models_are_many(MAX_TOLD);
+        let name: String = model.chars().take(NAME_CHARS).map(plain).collect();
+        let mut named = locked(&self.named);
+        if named.len() < MAX_NAMED && named.insert(name.clone()) {
+            UnknownModel {
+                policy,
+                model: &name,
+                window,
+            }
+            .emit();
+            if named.len() == MAX_NAMED {
+                UnknownModelsAreMany { named: MAX_NAMED }.emit();
             }
         }
     }
 }
 
-impl Claim {
-    /// Asks, with these headers and no others, and keeps what was learned.
+impl Lease {
+    /// Asks with these headers and no others, and keeps what was learned.
     pub async fn ask(mut self, upstream: &Upstream, credentials: HeaderMap) {
-        let asked = tokio::time::timeout(DEADLINE, ask(upstream, credentials)).await;
-        self.outcome = match asked.unwrap_or(Err(Outcome::Timeout)) {
+        let asked = tokio::time::timeout(DEADLINE, list_models(upstream, credentials)).await;
+        let outcome = match asked.unwrap_or(Err(DiscoveryOutcome::Timeout)) {
             Err(outcome) => outcome,
             Ok(listing) => {
                 let outcome = if listing.windows.is_empty() {
-                    Outcome::NoWindows
+                    DiscoveryOutcome::NoWindows
                 } else {
-                    Outcome::Answered
+                    DiscoveryOutcome::Answered
                 };
                 self.windows
                     .known
@@ -319,40 +284,38 @@ impl Claim {
                 outcome
             }
         };
+        self.outcome = Some(outcome);
     }
 }
 
-async fn ask(upstream: &Upstream, credentials: HeaderMap) -> Result<Listing, Outcome> {
-    let mut request = Request::new(Outgoing::pieces(Vec::new()));
+async fn list_models(
+    upstream: &Upstream,
+    credentials: HeaderMap,
+) -> Result<Listing, DiscoveryOutcome> {
+    let mut request = Request::new(RequestBody::empty());
     *request.method_mut() = Method::GET;
     *request.uri_mut() = upstream
         .uri("/v1/models")
-        .map_err(|_| Outcome::Unreachable)?;
+        .map_err(|_| DiscoveryOutcome::Unreachable)?;
     *request.headers_mut() = credentials;
-    let (response, _place) = upstream
+    let (response, _slot) = upstream
         .send(request)
         .await
-        .map_err(|_| Outcome::Unreachable)?;
+        .map_err(|_| DiscoveryOutcome::Unreachable)?;
     match response.status() {
-        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => return Err(Outcome::Refused),
-        status if !status.is_success() => return Err(Outcome::Status),
+        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => return Err(DiscoveryOutcome::Refused),
+        status if !status.is_success() => return Err(DiscoveryOutcome::Status),
         _ => {}
     }
-    let body = Limited::new(response.into_body(), MAX_BYTES)
-        .collect()
-        .await;
-    let body = body
-        .map_err(|error| {
-            if error.is::<LengthLimitError>() {
-                Outcome::TooLarge
-            } else {
-                Outcome::Broken
-            }
-        })?
-        .to_bytes();
+    let body = Limited::new(response.into_body(), MAX_BYTES);
+    let body: Bytes = match body.collect().await {
+        Ok(collected) => collected.to_bytes(),
+        Err(error) if error.is::<LengthLimitError>() => return Err(DiscoveryOutcome::TooLarge),
+        Err(_) => return Err(DiscoveryOutcome::Broken),
+    };
     // A long list takes milliseconds, which requests on this thread would wait for.
-    let read = tokio::task::spawn_blocking(move || model_list::read(&body)).await;
-    read.ok().flatten().ok_or(Outcome::NotModels)
+    let listing = tokio::task::spawn_blocking(move || model_list::read(&body)).await;
+    listing.ok().flatten().ok_or(DiscoveryOutcome::NotModels)
 }
 
 #[cfg(test)]
@@ -376,51 +339,51 @@ mod tests {
     fn one_call_at_a_time_then_each_credential_once_a_lifetime_at_a_pace() {
         let (mut schedule, start) = (Schedule::default(), Instant::now());
         assert!(
-            schedule.claim(&ALICE, start)
-                && !schedule.claim(&ALICE, start)
-                && !schedule.claim(&BOB, start)
+            schedule.begin(&ALICE, start)
+                && !schedule.begin(&ALICE, start)
+                && !schedule.begin(&BOB, start)
         );
-        schedule.ended(ALICE, Outcome::Answered, start);
+        schedule.ended(ALICE, Some(DiscoveryOutcome::Answered), start);
         assert!(
-            !schedule.claim(&BOB, start + PACE / 2),
+            !schedule.begin(&BOB, start + PACE / 2),
             "the pace holds for all"
         );
         assert!(
-            !schedule.claim(&ALICE, start + LIFETIME - PACE),
+            !schedule.begin(&ALICE, start + LIFETIME - PACE),
             "her list is known"
         );
         assert!(
-            schedule.claim(&BOB, start + PACE),
+            schedule.begin(&BOB, start + PACE),
             "his may name other models"
         );
-        schedule.ended(BOB, Outcome::Refused, start + PACE);
+        schedule.ended(BOB, Some(DiscoveryOutcome::Refused), start + PACE);
         assert!(
-            !schedule.claim(&BOB, start + LIFETIME),
+            !schedule.begin(&BOB, start + LIFETIME),
             "a key that may not ask is not tried again soon"
         );
-        assert!(schedule.claim(&ALICE, start + LIFETIME));
+        assert!(schedule.begin(&ALICE, start + LIFETIME));
     }
 
     #[test]
     fn failures_are_retried_ever_more_seldom() {
         let (mut schedule, mut now) = (Schedule::default(), Instant::now());
         for seconds in [30, 60, 120, 240, 480, 600, 600, 600] {
-            assert!(schedule.claim(&ALICE, now));
-            schedule.ended(ALICE, Outcome::Status, now);
+            assert!(schedule.begin(&ALICE, now));
+            schedule.ended(ALICE, Some(DiscoveryOutcome::Status), now);
             now += Duration::from_secs(seconds);
             assert!(
-                !schedule.claim(&BOB, now - Duration::from_secs(1)),
+                !schedule.begin(&BOB, now - Duration::from_secs(1)),
                 "{seconds}"
             );
         }
-        assert!(schedule.claim(&BOB, now));
-        schedule.ended(BOB, Outcome::NoWindows, now);
+        assert!(schedule.begin(&BOB, now));
+        schedule.ended(BOB, Some(DiscoveryOutcome::NoWindows), now);
         assert!(
-            schedule.claim(&ALICE, now + PACE),
+            schedule.begin(&ALICE, now + PACE),
             "an answer ends the waiting"
         );
-        schedule.ended(ALICE, Outcome::Timeout, now);
-        assert!(schedule.claim(&ALICE, now + FIRST_RETRY));
+        schedule.ended(ALICE, Some(DiscoveryOutcome::Timeout), now);
+        assert!(schedule.begin(&ALICE, now + FIRST_RETRY));
     }
 
     #[test]
@@ -429,14 +392,14 @@ mod tests {
         let mut now = start;
         for n in 0..MAX_TENANTS + 10 {
             let tenant = Fingerprint::of(&n.to_le_bytes());
-            if schedule.claim(&tenant, start) {
-                schedule.ended(tenant, Outcome::Answered, start - PACE);
+            if schedule.begin(&tenant, start) {
+                schedule.ended(tenant, Some(DiscoveryOutcome::Answered), start - PACE);
             }
             now = start;
         }
         assert_eq!(schedule.asked.len(), MAX_TENANTS);
-        assert!(!schedule.claim(&ALICE, now) && !schedule.running);
-        assert!(schedule.claim(&ALICE, now + LIFETIME));
+        assert!(!schedule.begin(&ALICE, now) && !schedule.running);
+        assert!(schedule.begin(&ALICE, now + LIFETIME));
     }
 
     #[test]

@@ -122,13 +122,12 @@ fn median(mut run: impl FnMut()) -> Duration {
 fn policy(ladder: &[&str], window: u64) -> Policy {
     let ladder =
         (!ladder.is_empty()).then(|| ladder.iter().map(|name| (*name).to_owned()).collect());
-    let mut policy = load(&Sources {
+    let sources = Sources {
         ladder,
         ..Sources::default()
-    })
-    .unwrap()
-    .policies
-    .remove(0);
+    };
+    let mut policies = load(&sources).unwrap().policies;
+    let mut policy = Arc::into_inner(policies.remove(0)).unwrap();
     policy.window = baler::core::policy::Window::Tokens(window);
     policy
 }

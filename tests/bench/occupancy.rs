@@ -15,6 +15,7 @@
 use std::cell::RefCell;
 use std::hint::black_box;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use baler::config::{Sources, load};
@@ -221,7 +222,8 @@ fn estimating() -> bool {
         "estimating a conversation of {TURNS} turns that grows by two messages of 2 kB each time"
     );
     let ledger = Ledger::new(64 << 20, 100_000, Duration::from_secs(60));
-    let mut policy: Policy = load(&Sources::default()).unwrap().policies.remove(0);
+    let mut policies = load(&Sources::default()).unwrap().policies;
+    let mut policy: Policy = Arc::into_inner(policies.remove(0)).unwrap();
     policy.window = Window::Tokens(10_000_000);
     let mut messages = vec![r#"{"role":"system","content":"You are an agent."}"#.to_owned()];
     // Per turn: counting what is new; knowing again what is not (its bytes are hashed); chaining it

@@ -3,11 +3,13 @@
 mod core;
 mod protected;
 
+use std::sync::Arc;
+
 use baler::core::conversation::{Call, Content, Exchange, Kind, Speaker, group};
 use baler::core::edit::Edit;
 use baler::core::planner::gate;
 use baler::core::policy::Policy;
-use baler::core::strategy::{OVERSIZE, Step};
+use baler::core::strategy::Step;
 use baler::core::tokens::Encoding;
 use baler::core::wire::Dialect;
 use baler::core::wire::chat::Chat;
@@ -29,7 +31,8 @@ pub const DIALECT: Dialect = Dialect::ChatCompletions;
 
 /// The policy that `toml` describes.
 pub fn policy_of(toml: &str) -> Policy {
-    config(toml, "http://127.0.0.1:1/v1").policies.remove(0)
+    let mut policies = config(toml, "http://127.0.0.1:1/v1").policies;
+    Arc::into_inner(policies.remove(0)).unwrap()
 }
 
 /// I1 to I4 and I7 for one request and what became of it.
@@ -203,8 +206,12 @@ impl Checked<'_> {
         let least = self.least_worth_dropping();
         for (exchange, place) in self.exchanges.iter().zip(places) {
             let gone = matches!(plan.edits[exchange.first], Edit::Drop | Edit::Stand(_));
-            let tokens = (exchange.first..exchange.end)
-                .map(|at| measure_of(&self.original.messages[at], Encoding::O200K).tokens);
+            let tokens = (exchange.first..exchange.end).map(|at| {
+                DIALECT
+                    .measure(self.original.messages[at].raw, Encoding::O200K)
+                    .unwrap()
+                    .tokens
+            });
             assert!(
                 gone || place != Place::Span || tokens.sum::<u64>() < least,
                 "I7: what does not fit has nothing left to give, but message {} of {}",
@@ -232,7 +239,7 @@ impl Checked<'_> {
     fn least_worth_dropping(&self) -> u64 {
         if self.policy.family_for(None).alternates {
             let filler = message("user", "[earlier messages were condensed]");
-            measure_of(&Message::parse(&filler).unwrap(), Encoding::O200K).tokens + 1
+            DIALECT.measure(&filler, Encoding::O200K).unwrap().tokens + 1
         } else {
             0
         }

@@ -21,6 +21,7 @@ use hyper_util::rt::TokioExecutor;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
 
 use crate::app;
 use crate::app::Listeners;
@@ -29,6 +30,7 @@ use crate::config;
 use crate::config::raw;
 use crate::core::conversation::{ratio, scale};
 use crate::core::policy::Window;
+use crate::proxy;
 use crate::server;
 use crate::server::{Bounds, Worker};
 
@@ -160,7 +162,7 @@ impl Lane {
 
 async fn play(flags: &DemoFlags) -> anyhow::Result<bool> {
     let stop = CancellationToken::new();
-    let model = start_model(&stop).await?;
+    let (model, model_running) = start_model(&stop).await?;
     let (baler, running) = start_baler(model, &stop).await?;
     let screen = Screen {
         colour: std::io::stdout().is_terminal() && !flags.plain,
@@ -191,10 +193,13 @@ async fn play(flags: &DemoFlags) -> anyhow::Result<bool> {
     screen.say(&summary("with Baler", &with, flags.turns))?;
     stop.cancel();
     running.await??;
+    model_running.await?;
     Ok(with.errors == 0)
 }
 
-async fn start_model(stop: &CancellationToken) -> anyhow::Result<SocketAddr> {
+async fn start_model(
+    stop: &CancellationToken,
+) -> anyhow::Result<(SocketAddr, AbortOnDropHandle<bool>)> {
     let listener = TcpListener::bind("127.0.0.1:0")
         .await
         .context("cannot listen on loopback")?;
@@ -207,18 +212,15 @@ async fn start_model(stop: &CancellationToken) -> anyhow::Result<SocketAddr> {
     };
     let worker = Worker::here(
         move |request| upstream::answer(Arc::clone(&model), request),
+        proxy::after_panic,
         bounds,
     );
-    tokio::spawn(server::serve(
-        listener,
-        vec![worker],
-        bounds.connections,
-        stop.clone(),
-    ));
-    Ok(address)
+    let serving = server::serve(listener, vec![worker], bounds.connections, stop.clone());
+    let running = AbortOnDropHandle::new(tokio::spawn(serving));
+    Ok((address, running))
 }
 
-type Running = tokio::task::JoinHandle<anyhow::Result<()>>;
+type Running = AbortOnDropHandle<anyhow::Result<()>>;
 
 async fn start_baler(
     model: SocketAddr,
@@ -240,10 +242,8 @@ async fn start_baler(
     let config = config::from_raw(&raw)?;
     let listeners = Listeners::bind(&config).await?;
     let address = listeners.data.local_addr()?;
-    Ok((
-        address,
-        tokio::spawn(app::run(config, listeners, stop.clone())),
-    ))
+    let running = tokio::spawn(app::run(config, listeners, stop.clone()));
+    Ok((address, AbortOnDropHandle::new(running)))
 }
 
 fn summary(name: &str, lane: &Lane, turns: u32) -> String {

@@ -1,5 +1,7 @@
 //! `[[policy]]`.
 
+use std::sync::Arc;
+
 use std::collections::BTreeMap;
 
 use globset::{Glob, GlobSet};
@@ -13,10 +15,10 @@ use crate::core::policy::{Condition, Delivery, Matcher, Policy, Trigger, Window}
 
 impl Check<'_> {
     /// All policies, and a last one for all requests where none of them is.
-    pub(super) fn policies(&mut self, written: &[raw::Policy]) -> Vec<Policy> {
+    pub(super) fn policies(&mut self, written: &[raw::Policy]) -> Vec<Arc<Policy>> {
         let mut policies = Vec::with_capacity(written.len() + 1);
         for (at, policy) in written.iter().enumerate() {
-            policies.extend(self.policy(&format!("policy.{at}"), policy));
+            policies.extend(self.policy(&format!("policy.{at}"), policy).map(Arc::new));
             let mut earlier = written.iter().take(at);
             if earlier.any(|earlier| earlier.name == policy.name) {
                 self.fail(
@@ -30,7 +32,7 @@ impl Check<'_> {
             if written.iter().any(|policy| policy.name == last.name) {
                 last.name = "built-in".to_owned();
             }
-            policies.extend(self.policy("policy", &last));
+            policies.extend(self.policy("policy", &last).map(Arc::new));
         }
         policies
     }

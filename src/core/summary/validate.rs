@@ -46,6 +46,18 @@ pub enum Rejected {
 }
 
 impl Rejected {
+    /// Every value.
+    pub const ALL: [Rejected; 8] = [
+        Rejected::NotAnAnswer,
+        Rejected::Empty,
+        Rejected::CutOff,
+        Rejected::Refused,
+        Rejected::TooLong,
+        Rejected::NotSmaller,
+        Rejected::Ungrounded,
+        Rejected::Untagged,
+    ];
+
     /// Label value.
     #[must_use]
     pub fn as_str(self) -> &'static str {

@@ -46,6 +46,9 @@ pub enum Kind {
 }
 
 impl Kind {
+    /// Every value.
+    pub const ALL: [Kind; 3] = [Kind::Prompt, Kind::Total, Kind::Output];
+
     /// Label value for logs and metrics.
     #[must_use]
     pub fn as_str(self) -> &'static str {

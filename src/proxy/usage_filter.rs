@@ -1,4 +1,5 @@
-//! An answer without what only Baler asked for. Stands between the answer, whose tap sees all of it, and the client.
+//! The answer's body without usage that only Baler requested. It stands between the answer, whose
+//! tap sees all of it, and the client.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -9,21 +10,23 @@ use hyper::body::{Body, Frame, SizeHint};
 use crate::core::wire::chat::UsageFilter;
 use crate::proxy::response::{Broken, ResponseBody};
 
-/// An answer, filtered or as it is.
+/// The body of an answer as the client gets it: filtered, or as it is.
 #[derive(Debug)]
-pub struct Filtered {
+pub struct ClientBody {
     answer: ResponseBody,
+    /// Absent when the answer passes as it is.
     filter: Option<UsageFilter>,
-    /// What comes behind the last of the filtered bytes: trailers, or that the answer broke off.
+    /// Follows the last of the filtered bytes: trailers, or the error that the answer broke off
+    /// with.
     last: Option<Result<Frame<Bytes>, Broken>>,
     ended: bool,
 }
 
-impl Filtered {
-    /// Takes usage out of `answer` that its client did not ask for, if `filter` says how.
+impl ClientBody {
+    /// Removes usage from `answer` that its client did not request, when there is a filter.
     #[must_use]
-    pub fn new(answer: ResponseBody, filter: Option<UsageFilter>) -> Self {
-        Filtered {
+    pub(super) fn new(answer: ResponseBody, filter: Option<UsageFilter>) -> Self {
+        ClientBody {
             answer,
             filter,
             last: None,
@@ -32,7 +35,7 @@ impl Filtered {
     }
 }
 
-impl Body for Filtered {
+impl Body for ClientBody {
     type Data = Bytes;
     type Error = Broken;
 
@@ -50,7 +53,7 @@ impl Body for Filtered {
             }
             let frame = ready!(Pin::new(&mut this.answer).poll_frame(cx));
             let mut bytes = Vec::new();
-            let behind = match frame.map(|frame| frame.map(Frame::into_data)) {
+            let after = match frame.map(|frame| frame.map(Frame::into_data)) {
                 Some(Ok(Ok(data))) => {
                     filter.push(&data, &mut bytes);
                     this.ended = this.answer.is_end_stream();
@@ -63,11 +66,11 @@ impl Body for Filtered {
                     None
                 }
             };
-            this.ended |= behind.is_some();
+            this.ended |= after.is_some();
             if this.ended {
                 filter.finish(&mut bytes);
             }
-            this.last = behind;
+            this.last = after;
             if !bytes.is_empty() {
                 return Poll::Ready(Some(Ok(Frame::data(bytes.into()))));
             }

@@ -1,0 +1,337 @@
+//! Planning: how long its phases took, and what came of it.
+
+use std::time::Duration;
+
+use prometheus::{Histogram, IntCounter, IntCounterVec};
+use tracing::debug;
+
+use crate::core::planner::Deferred;
+use crate::core::policy::Reason;
+use crate::core::strategy::{Report, Strategy};
+use crate::core::wire::chat::Unreadable;
+use crate::observe::Metrics;
+use crate::observe::event::summary::SummaryState;
+use crate::observe::label::labels;
+use crate::observe::registry::{LabelDescription, Registered, Registrar, Series};
+
+labels! {
+    /// Where Baler's own time went.
+    pub enum Phase {
+        /// Viewing the body: fields, messages, exchanges.
+        View = "view",
+        /// Fingerprints and token counts.
+        Measure = "measure",
+        /// Replay, estimate, decision, compaction.
+        Decide = "decide",
+        /// Validation and rendering.
+        Render = "render",
+        /// Everything that the request waited for in Baler.
+        Total = "total",
+    }
+}
+
+labels! {
+    /// Why an inspected request was forwarded as it came.
+    pub enum PassReason {
+        /// The gate proved from the body's length that no trigger can fire.
+        Gate = "gate",
+        /// The request opted out by header.
+        Header = "header",
+        /// The policy's mode is `off`.
+        Policy = "policy",
+        /// The body has a content encoding.
+        EncodedBody = "encoded_body",
+        /// The body is not JSON.
+        NotJson = "not_json",
+        /// The body is JSON, but not a plain chat request.
+        UnusualJson = "unusual_json",
+        /// A call without its results, or a result without its call.
+        BrokenPairing = "broken_pairing",
+        /// No trigger fired.
+        BelowTrigger = "below_trigger",
+        /// A compaction would save less than the policy's minimum gain.
+        BelowMinGain = "below_min_gain",
+        /// The tokens saved are not worth those the upstream would read anew.
+        BreakEven = "break_even",
+        /// The request does not fit, and no step makes it smaller.
+        Unfit = "unfit",
+    }
+}
+
+impl From<Deferred> for PassReason {
+    fn from(deferred: Deferred) -> Self {
+        match deferred {
+            Deferred::BelowMinGain => PassReason::BelowMinGain,
+            Deferred::BreakEven => PassReason::BreakEven,
+            Deferred::BrokenPairing => PassReason::BrokenPairing,
+        }
+    }
+}
+
+impl From<Unreadable> for PassReason {
+    fn from(unreadable: Unreadable) -> Self {
+        match unreadable {
+            Unreadable::NotJson => PassReason::NotJson,
+            Unreadable::Unusual => PassReason::UnusualJson,
+        }
+    }
+}
+
+labels! {
+    /// Why planning failed.
+    pub enum FailureCause {
+        /// A panic: a defect.
+        Panic = "panic",
+        /// Planning took longer than `limits.plan_timeout`.
+        Deadline = "deadline",
+        /// The result was not a valid chat: a defect of a strategy.
+        InvalidResult = "invalid_result",
+        /// The plan names something that its policy does not have: a defect.
+        Internal = "internal",
+    }
+}
+
+labels! {
+    /// Whether a checkpoint matched.
+    pub enum LookupResult {
+        /// One did.
+        Hit = "hit",
+        /// None did.
+        Miss = "miss",
+    }
+}
+
+const OVERHEAD_BUCKETS: [f64; 14] = [
+    0.000_01, 0.000_025, 0.000_05, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025,
+    0.05, 0.1, 0.5,
+];
+
+/// The metrics of these events.
+#[derive(Debug)]
+pub(in crate::observe) struct PlanningMetrics {
+    overhead: Series<Phase, Histogram>,
+    passes: Series<PassReason, IntCounter>,
+    lookups: Series<LookupResult, IntCounter>,
+    failures: Series<FailureCause, IntCounter>,
+    unfit: IntCounter,
+    trigger_errors: IntCounter,
+    compactions: IntCounterVec,
+    tokens_removed: IntCounterVec,
+    counts: IntCounterVec,
+}
+
+impl PlanningMetrics {
+    pub(in crate::observe) fn register(registrar: &mut Registrar) -> Registered<Self> {
+        let strategy = || LabelDescription::listed("strategy", &Strategy::NAMES);
+        let (overhead, passes) = register_inspection(registrar)?;
+        let metrics = PlanningMetrics {
+            overhead,
+            passes,
+            lookups: registrar.counter_by(
+                "baler_checkpoint_lookups_total",
+                "Requests that were looked up in the ledger, by whether a checkpoint matched.",
+                "result",
+            )?,
+            failures: registrar.counter_by(
+                "baler_fail_open_total",
+                "Requests for which planning failed, by cause.",
+                "cause",
+            )?,
+            unfit: registrar.counter(
+                "baler_unfit_total",
+                "Requests that could not be made to fit.",
+            )?,
+            trigger_errors: registrar.counter(
+                "baler_trigger_errors_total",
+                "Times that a policy's expression failed and its ratio decided.",
+            )?,
+            compactions: registrar.counters(
+                "baler_compactions_total",
+                "Steps of a compaction that changed something.",
+                vec![strategy(), LabelDescription::of::<Reason>("reason")],
+            )?,
+            tokens_removed: registrar.counters(
+                "baler_strategy_tokens_removed_total",
+                "Prompt tokens that each strategy removed.",
+                vec![strategy()],
+            )?,
+            counts: registrar.counters(
+                "baler_strategy_counts_total",
+                "Further counts of strategies, besides messages and tokens.",
+                vec![strategy(), LabelDescription::open("count")],
+            )?,
+        };
+        for strategy in Strategy::NAMES {
+            metrics.tokens_removed.with_label_values(&[strategy]);
+            for reason in Reason::ALL {
+                metrics
+                    .compactions
+                    .with_label_values(&[strategy, reason.as_str()]);
+            }
+        }
+        Ok(metrics)
+    }
+}
+
+/// Time per phase, and requests passed by reason.
+type Inspection = (Series<Phase, Histogram>, Series<PassReason, IntCounter>);
+
+fn register_inspection(registrar: &mut Registrar) -> Registered<Inspection> {
+    let overhead = registrar.histogram_by(
+        "baler_overhead_seconds",
+        "Time that an inspected request waited for Baler itself, by phase; time spent waiting \
+         for clients and upstreams is excluded.",
+        "phase",
+        &OVERHEAD_BUCKETS,
+    )?;
+    let passes = registrar.counter_by(
+        "baler_passes_total",
+        "Inspected requests that were forwarded as they came, by reason.",
+        "reason",
+    )?;
+    Ok((overhead, passes))
+}
+
+/// A phase of planning, or all of it, took this long.
+#[derive(Debug)]
+#[expect(missing_docs, reason = "named by the event")]
+pub struct PhaseTimed {
+    pub phase: Phase,
+    pub took: Duration,
+}
+
+impl PhaseTimed {
+    /// Writes it down.
+    pub fn emit(self, metrics: &Metrics) {
+        let seconds = self.took.as_secs_f64();
+        metrics.planning.overhead.observe(self.phase, seconds);
+    }
+}
+
+/// An inspected request is forwarded as it came.
+#[derive(Debug)]
+#[expect(missing_docs, reason = "named by the event")]
+pub struct RequestPassed {
+    pub reason: PassReason,
+}
+
+impl RequestPassed {
+    /// Writes it down.
+    pub fn emit(self, metrics: &Metrics) {
+        metrics.planning.passes.inc(self.reason);
+    }
+}
+
+/// The ledger was asked for a checkpoint of a request.
+#[derive(Debug)]
+pub struct CheckpointLookedUp {
+    /// Whether a checkpoint matched.
+    pub found: bool,
+}
+
+impl CheckpointLookedUp {
+    /// Writes it down.
+    pub fn emit(self, metrics: &Metrics) {
+        let result = if self.found {
+            LookupResult::Hit
+        } else {
+            LookupResult::Miss
+        };
+        metrics.planning.lookups.inc(result);
+    }
+}
+
+/// A policy's expression failed while a request was planned.
+#[derive(Debug)]
+#[expect(missing_docs, reason = "named by the event")]
+pub struct ConditionFailed {
+    pub times: u64,
+}
+
+impl ConditionFailed {
+    /// Writes it down.
+    pub fn emit(self, metrics: &Metrics) {
+        metrics.planning.trigger_errors.inc_by(self.times);
+    }
+}
+
+/// A request exceeds its budget after all that was done.
+#[derive(Debug)]
+pub struct DoesNotFit;
+
+impl DoesNotFit {
+    /// Writes it down.
+    pub fn emit(self, metrics: &Metrics) {
+        metrics.planning.unfit.inc();
+    }
+}
+
+/// Planning failed: the policy decides whether the client's bytes are forwarded.
+#[derive(Debug)]
+#[expect(missing_docs, reason = "named by the event")]
+pub struct PlanningFailed {
+    pub cause: FailureCause,
+}
+
+impl PlanningFailed {
+    /// Writes it down. The log line is that of the request.
+    pub fn emit(self, metrics: &Metrics) {
+        metrics.planning.failures.inc(self.cause);
+    }
+}
+
+/// A ladder ran.
+#[derive(Debug)]
+#[expect(missing_docs, reason = "the fields are the log line's")]
+pub struct LadderRan<'a> {
+    pub id: &'a str,
+    pub policy: &'a str,
+    pub reason: Reason,
+    pub reports: &'a [Report],
+}
+
+impl LadderRan<'_> {
+    /// Writes down each step.
+    pub fn emit(&self, metrics: &Metrics) {
+        for report in self.reports {
+            self.count(report, metrics);
+            debug!(
+                id = self.id,
+                policy = self.policy,
+                reason = self.reason.as_str(),
+                strategy = report.strategy,
+                acted = report.acted(),
+                tokens_before = report.before.tokens,
+                tokens_after = report.after.tokens,
+                messages_before = report.before.messages,
+                messages_after = report.after.messages,
+                dropped = report.dropped,
+                replaced = report.replaced,
+                counts = ?report.details,
+                "strategy"
+            );
+        }
+    }
+
+    fn count(&self, report: &Report, metrics: &Metrics) {
+        let planning = &metrics.planning;
+        if report.acted() {
+            let labels = [report.strategy, self.reason.as_str()];
+            planning.compactions.with_label_values(&labels).inc();
+        }
+        let removed = report.before.tokens.saturating_sub(report.after.tokens);
+        planning
+            .tokens_removed
+            .with_label_values(&[report.strategy])
+            .inc_by(removed);
+        if let Some(state) = SummaryState::of(report) {
+            metrics.summaries.count_wanted(state);
+        }
+        for (count, value) in &report.details {
+            planning
+                .counts
+                .with_label_values(&[report.strategy, *count])
+                .inc_by(*value);
+        }
+    }
+}

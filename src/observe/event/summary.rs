@@ -1,0 +1,344 @@
+//! Summaries: when one is made, what its calls and its checks came to, and whether it was there
+//! when needed.
+
+use std::time::Duration;
+
+use prometheus::{Histogram, IntCounter, IntGauge};
+use tracing::{debug, info, warn};
+
+use crate::core::strategy::Report;
+use crate::core::summary::{Rejected, Spent, Summary};
+use crate::observe::Metrics;
+use crate::observe::event::{gauge_value, milliseconds};
+use crate::observe::label::{Label, labels};
+use crate::observe::registry::{ERROR_BUCKETS, Registered, Registrar, Series, WAIT_BUCKETS};
+
+labels! {
+    /// Why a summary that was due is not made now.
+    pub enum SkipReason {
+        /// Its conversation's summary failed a short while ago.
+        FailedBefore = "failed_before",
+        /// The summariser failed too often in a row.
+        Breaker = "breaker",
+        /// As many summaries as allowed are being made.
+        Busy = "busy",
+        /// As many summaries as allowed are being made for this tenant.
+        TenantBusy = "tenant_busy",
+        /// There were too many calls in the last minute.
+        Rate = "rate",
+        /// Summaries have cost this tenant their share.
+        Share = "share",
+        /// Baler is shutting down.
+        Stopping = "stopping",
+    }
+}
+
+labels! {
+    /// How a call of the summariser ended.
+    pub enum CallOutcome {
+        /// With an answer.
+        Answered = "answered",
+        /// Without a connection.
+        Unreachable = "unreachable",
+        /// The connection or the body broke.
+        Broken = "broken",
+        /// Not in time.
+        Timeout = "timeout",
+        /// With 429 or 5xx.
+        Overloaded = "overloaded",
+        /// The prompt is too long for the summariser.
+        Overflow = "overflow",
+        /// The summariser does not know a parameter.
+        Parameter = "parameter",
+        /// With another status.
+        RefusedRequest = "refused_request",
+        /// Not made: there were too many calls in the last minute.
+        Rate = "rate",
+        /// The answer exceeds the limit.
+        TooLarge = "too_large",
+    }
+}
+
+/// The outcome of a summary that was due.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SummaryOutcome {
+    /// It was made.
+    Made,
+    /// It was not begun.
+    Skipped(SkipReason),
+    /// A call for it failed.
+    CallFailed(CallOutcome),
+    /// The answer was not accepted.
+    Rejected(Rejected),
+    /// The request is unreadable, the window holds no chunk of it, or there is no readable key.
+    Impossible,
+}
+
+impl Label for SummaryOutcome {
+    fn all() -> Vec<Self> {
+        let skipped = SkipReason::ALL.iter().copied().map(Self::Skipped);
+        let calls = CallOutcome::ALL.iter().copied();
+        let failed = calls
+            .filter(|outcome| *outcome != CallOutcome::Answered)
+            .map(Self::CallFailed);
+        let rejected = Rejected::ALL.iter().copied().map(Self::Rejected);
+        let mut all = vec![Self::Made, Self::Impossible];
+        all.extend(skipped);
+        all.extend(failed);
+        all.extend(rejected);
+        all
+    }
+
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Made => "made",
+            Self::Skipped(reason) => reason.as_str(),
+            Self::CallFailed(outcome) => outcome.as_str(),
+            Self::Rejected(rejected) => rejected.as_str(),
+            Self::Impossible => "impossible",
+        }
+    }
+}
+
+labels! {
+    /// The state of a summary when a ladder came to `summarize`.
+    pub enum SummaryState {
+        /// It was there.
+        Ready = "ready",
+        /// It was still being made.
+        Late = "late",
+        /// It could not be made.
+        Failed = "failed",
+        /// It was never begun.
+        Missing = "missing",
+    }
+}
+
+impl SummaryState {
+    /// The state that a report of `summarize` counts; `None` for other strategies.
+    pub(super) fn of(report: &Report) -> Option<Self> {
+        if report.strategy != "summarize" {
+            return None;
+        }
+        let counted = |state: &SummaryState| {
+            let mut details = report.details.iter();
+            details.any(|(name, count)| *name == state.as_str() && *count > 0)
+        };
+        let found = Self::ALL.iter().copied().find(counted);
+        Some(found.unwrap_or(SummaryState::Missing))
+    }
+}
+
+labels! {
+    /// Kinds of tokens that summaries cost.
+    pub enum SpentKind {
+        /// Tokens of prompts.
+        Prompt = "prompt",
+        /// Tokens of answers.
+        Completion = "completion",
+    }
+}
+
+/// The metrics of these events.
+#[derive(Debug)]
+pub(in crate::observe) struct SummaryMetrics {
+    calls: Series<CallOutcome, IntCounter>,
+    call_seconds: Histogram,
+    tokens: Series<SpentKind, IntCounter>,
+    breakers_open: IntGauge,
+    outcomes: Series<SummaryOutcome, IntCounter>,
+    running: IntGauge,
+    seconds: Histogram,
+    ungrounded: Histogram,
+    wanted: Series<SummaryState, IntCounter>,
+}
+
+impl SummaryMetrics {
+    pub(in crate::observe) fn register(registrar: &mut Registrar) -> Registered<Self> {
+        Ok(SummaryMetrics {
+            calls: registrar.counter_by(
+                "baler_summarizer_calls_total",
+                "Calls of the summariser, by outcome.",
+                "outcome",
+            )?,
+            call_seconds: registrar.histogram(
+                "baler_summarizer_seconds",
+                "Time that a call of the summariser took.",
+                &WAIT_BUCKETS,
+            )?,
+            tokens: registrar.counter_by(
+                "baler_summarizer_tokens_total",
+                "Tokens that summaries cost, by kind.",
+                "kind",
+            )?,
+            breakers_open: registrar.gauge(
+                "baler_summarizer_breakers_open",
+                "Summarisers that are not called because they failed in a row.",
+            )?,
+            outcomes: registrar.counter_by(
+                "baler_summaries_total",
+                "Summaries that were due, by outcome.",
+                "outcome",
+            )?,
+            running: registrar.gauge("baler_summaries_running", "Summaries being made.")?,
+            seconds: registrar.histogram(
+                "baler_summary_seconds",
+                "Time that a summary took, all its calls included.",
+                &WAIT_BUCKETS,
+            )?,
+            ungrounded: registrar.histogram(
+                "baler_summary_ungrounded_ratio",
+                "Share of a summary's identifiers and numbers that its source does not contain.",
+                &ERROR_BUCKETS,
+            )?,
+            wanted: registrar.counter_by(
+                "baler_summaries_wanted_total",
+                "Compactions that needed a summary, by its state: ready, late, failed, missing.",
+                "state",
+            )?,
+        })
+    }
+
+    /// Counts a compaction whose ladder came to `summarize`.
+    pub(super) fn count_wanted(&self, state: SummaryState) {
+        self.wanted.inc(state);
+    }
+}
+
+/// A summary was due and is not made now.
+#[derive(Debug)]
+#[expect(missing_docs, reason = "named by the event")]
+pub struct SummarySkipped {
+    pub reason: SkipReason,
+}
+
+impl SummarySkipped {
+    /// Writes it down.
+    pub fn emit(self, metrics: &Metrics) {
+        let outcome = SummaryOutcome::Skipped(self.reason);
+        metrics.summaries.outcomes.inc(outcome);
+    }
+}
+
+/// A summary is being made from now on.
+#[derive(Debug)]
+pub struct SummaryStarted;
+
+impl SummaryStarted {
+    /// Writes it down.
+    pub fn emit(self, metrics: &Metrics) {
+        metrics.summaries.running.inc();
+    }
+}
+
+/// A summary is no longer being made.
+#[derive(Debug)]
+pub struct SummaryReleased {
+    /// Summarisers that are not called for now.
+    pub open_breakers: usize,
+}
+
+impl SummaryReleased {
+    /// Writes it down.
+    pub fn emit(self, metrics: &Metrics) {
+        metrics.summaries.running.dec();
+        let open = gauge_value(self.open_breakers);
+        metrics.summaries.breakers_open.set(open);
+    }
+}
+
+/// The summariser was called.
+#[derive(Debug)]
+#[expect(missing_docs, reason = "named by the event")]
+pub struct SummarizerCalled {
+    pub outcome: CallOutcome,
+    pub took: Duration,
+}
+
+impl SummarizerCalled {
+    /// Writes it down.
+    pub fn emit(self, metrics: &Metrics) {
+        metrics.summaries.calls.inc(self.outcome);
+        let seconds = self.took.as_secs_f64();
+        metrics.summaries.call_seconds.observe(seconds);
+        debug!(
+            outcome = self.outcome.as_str(),
+            took_ms = milliseconds(self.took),
+            "summariser called"
+        );
+    }
+}
+
+/// A summary was compared with its source.
+#[derive(Debug)]
+pub struct SummaryChecked {
+    /// The share of its identifiers and numbers that the source does not contain, 0..=1.
+    pub ungrounded: f64,
+}
+
+impl SummaryChecked {
+    /// Writes it down.
+    pub fn emit(self, metrics: &Metrics) {
+        metrics.summaries.ungrounded.observe(self.ungrounded);
+    }
+}
+
+/// The preparation of a summary ended.
+#[derive(Debug)]
+#[expect(missing_docs, reason = "the fields are the log line's")]
+pub struct SummaryEnded<'a> {
+    pub outcome: SummaryOutcome,
+    /// Messages that it covers.
+    pub covered: usize,
+    /// Tokens that it stands for.
+    pub stands_for: u64,
+    pub spent: Spent,
+    pub summary: Option<&'a Summary>,
+}
+
+impl SummaryEnded<'_> {
+    /// Writes it down.
+    pub fn emit(&self, metrics: &Metrics) {
+        let Spent {
+            prompt_tokens,
+            completion_tokens,
+            ..
+        } = self.spent;
+        let summaries = &metrics.summaries;
+        summaries.outcomes.inc(self.outcome);
+        summaries.tokens.inc_by(SpentKind::Prompt, prompt_tokens);
+        summaries
+            .tokens
+            .inc_by(SpentKind::Completion, completion_tokens);
+        if let Some(summary) = self.summary {
+            summaries.seconds.observe(summary.spent.took.as_secs_f64());
+        }
+        self.log();
+    }
+
+    fn log(&self) {
+        macro_rules! line {
+            ($level:ident) => {
+                $level!(
+                    outcome = self.outcome.as_str(),
+                    messages = self.covered,
+                    tokens_before = self.stands_for,
+                    tokens_after = self.summary.map(|summary| summary.tokens),
+                    generation = self.summary.map(|summary| summary.generation),
+                    incremental = self.summary.map(|summary| summary.incremental),
+                    split_turn = self.summary.map(|summary| summary.split),
+                    calls = self.spent.calls,
+                    prompt_tokens = self.spent.prompt_tokens,
+                    completion_tokens = self.spent.completion_tokens,
+                    took_ms = self.summary.map(|summary| milliseconds(summary.spent.took)),
+                    "summary"
+                )
+            };
+        }
+        if self.summary.is_some() {
+            line!(info);
+        } else {
+            line!(warn);
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! Decides what is sent for a request that needs a plan, and records the decision.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper::http::request::Parts;
+
+use crate::core::policy::OnError;
+use crate::observe::event::{Action, DecisionReason, PlanningFailed, RequestPassed};
+use crate::proxy::error::ProxyError;
+use crate::proxy::exchange::{Decision, Exchange};
+use crate::proxy::plan::ask;
+use crate::proxy::plan_request::{PlanFailure, PlanRequest, Purpose};
+use crate::proxy::read::ChatRequest;
+use crate::proxy::send::{Alongside, Outgoing};
+use crate::proxy::tenant;
+use crate::summarizer::SummaryOrigin;
+
+impl Exchange {
+    /// 5 to 8. View, replay, estimate, decide: the request as it is to be sent.
+    ///
+    /// # Errors
+    /// [`ProxyError::Unfit`] and [`ProxyError::PlanningFailed`], where the policy rejects such
+    /// requests.
+    pub(super) async fn plan(&mut self, request: ChatRequest) -> Result<Outgoing, ProxyError> {
+        self.proxy.refresh_window(&request);
+        let ChatRequest {
+            mut head,
+            body,
+            mut facts,
+            read_at,
+            ..
+        } = request;
+        facts.origin = summary_origin(&facts, &head);
+        let facts = Arc::new(facts);
+        let mut pieces = vec![body.bytes.clone()];
+        let mut alongside = Alongside::Nothing;
+        let mut waited = Duration::ZERO;
+        match ask(&self.proxy, &facts, Purpose::Send).await {
+            Ok(planned) => {
+                self.planned(&facts, planned.decision, planned.rejected);
+                if planned.rejected {
+                    // The next request may fit with the summary.
+                    if let Some(pending) = &planned.pending {
+                        self.proxy.spawn_summary(&facts, pending);
+                    }
+                    return Err(ProxyError::Unfit);
+                }
+                waited = planned.waited;
+                pieces = planned.body.unwrap_or(pieces);
+                self.usage_included = facts.include_usage(&mut head, &mut pieces);
+                if let Some(pending) = planned.pending {
+                    alongside = Alongside::Summary(Box::new(pending));
+                }
+            }
+            Err(failure) => self.planning_failed(&facts, failure)?,
+        }
+        self.overhead_ends(read_at + waited);
+        Ok(Outgoing {
+            head,
+            pieces,
+            body,
+            plan_request: Some(facts),
+            alongside,
+        })
+    }
+
+    /// Records the decision about a request, which is sent unless it is rejected.
+    fn planned(&mut self, request: &PlanRequest, decision: Decision, rejected: bool) {
+        let shared = &self.proxy.shared;
+        if let (Action::None, DecisionReason::Passed(reason)) = (decision.action, decision.reason) {
+            RequestPassed { reason }.emit(&shared.metrics);
+        }
+        self.count_forwarded(request, &decision);
+        let idle = request.policy.idle.filter(|_| !rejected);
+        if let (Some(_), Some(estimate)) = (idle, decision.estimate) {
+            shared.ledger.sent(estimate.key);
+        }
+        self.decision = Some(decision);
+    }
+
+    /// Records that planning failed: the client's bytes are sent, unless the policy rejects the
+    /// request.
+    fn planning_failed(
+        &mut self,
+        request: &PlanRequest,
+        failure: PlanFailure,
+    ) -> Result<(), ProxyError> {
+        let cause = failure.cause();
+        PlanningFailed { cause }.emit(&self.proxy.shared.metrics);
+        self.decision = Some(Decision::failed_open(cause, request.window.tokens));
+        match request.policy.delivery.on_error {
+            OnError::Reject => Err(ProxyError::PlanningFailed),
+            OnError::Forward => Ok(()),
+        }
+    }
+}
+
+/// The request that summaries are made for, where the policy wants any.
+fn summary_origin(request: &PlanRequest, head: &Parts) -> Option<SummaryOrigin> {
+    if !request.may_summarize() {
+        return None;
+    }
+    Some(SummaryOrigin {
+        body: request.body.clone(),
+        uri: head.uri.clone(),
+        credentials: tenant::credentials(&head.headers),
+        model: request.model.clone(),
+        tenant: request.tenant,
+        window: request.window.live(),
+        factor: request.window.learned.factor,
+    })
+}

@@ -1,0 +1,210 @@
+//! Sends one request to the upstream, and runs the work that no decision waits for while the
+//! upstream is answering.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use hyper::body::Incoming;
+use hyper::http::request::Parts;
+use hyper::{Request, Response};
+
+use crate::core::summary::PendingSummary;
+use crate::proxy::admission::BufferedBody;
+use crate::proxy::error::ProxyError;
+use crate::proxy::exchange::{Decision, Exchange};
+use crate::proxy::headers;
+use crate::proxy::overflow_retry::RetryableRequest;
+use crate::proxy::peek::PeekedBody;
+use crate::proxy::plan;
+use crate::proxy::plan_request::{PlanRequest, Purpose};
+use crate::proxy::read::EffectiveMode;
+use crate::upstream::{ConnectionSlot, RequestBody};
+
+/// Delay before the background summary call, so that it does not queue ahead of the request.
+const SUMMARY_DELAY: Duration = Duration::from_secs(1);
+
+/// A request ready to be sent.
+#[derive(Debug)]
+pub(super) struct Outgoing {
+    /// Its head.
+    pub head: Parts,
+    /// Its body: slices of the client's and new pieces.
+    pub pieces: Vec<Bytes>,
+    /// The client's body, kept until there is no use for it any more.
+    pub body: BufferedBody,
+    /// What is known of it; absent when it was not inspected.
+    pub plan_request: Option<Arc<PlanRequest>>,
+    /// Work that no decision waits for.
+    pub alongside: Alongside,
+}
+
+/// Work that is done while the upstream is answering.
+#[derive(Debug)]
+pub(super) enum Alongside {
+    /// None.
+    Nothing,
+    /// Finding out the size of a request that the gate let through.
+    Assessment,
+    /// A summary that a later request will need.
+    Summary(Box<PendingSummary>),
+}
+
+/// The upstream's answer, and the slot on the connection that it arrives by.
+#[derive(Debug)]
+pub(super) struct UpstreamResponse<B = PeekedBody> {
+    pub response: Response<B>,
+    pub slot: Option<ConnectionSlot>,
+}
+
+impl UpstreamResponse<Incoming> {
+    /// The same answer, of which nothing was read ahead.
+    pub(super) fn unread(self) -> UpstreamResponse {
+        UpstreamResponse {
+            response: self.response.map(PeekedBody::from),
+            slot: self.slot,
+        }
+    }
+}
+
+/// An answer, and the request that can be sent once more should the answer report an overflow.
+#[derive(Debug)]
+pub(super) struct Sent {
+    pub response: UpstreamResponse<Incoming>,
+    pub retryable: Option<RetryableRequest>,
+}
+
+impl Exchange {
+    /// Streams a request through unread, both ways.
+    ///
+    /// # Errors
+    /// [`ProxyError`]: bad target, or the upstream cannot be reached or does not answer.
+    pub(super) async fn stream_through(
+        &mut self,
+        request: Request<Incoming>,
+    ) -> Result<UpstreamResponse, ProxyError> {
+        let (parts, body) = request.into_parts();
+        let head = headers::head(&self.proxy.upstream, parts)?;
+        let request = Request::from_parts(head, RequestBody::Stream(body));
+        let response = self.dispatch(request).await?;
+        Ok(self.answered(response).unread())
+    }
+
+    /// 9. Send.
+    ///
+    /// # Errors
+    /// [`ProxyError`]: the upstream cannot be reached or does not answer.
+    pub(super) async fn send(&mut self, outgoing: Outgoing) -> Result<Sent, ProxyError> {
+        let Outgoing {
+            head,
+            pieces,
+            body,
+            plan_request,
+            alongside,
+        } = outgoing;
+        let enforced = plan_request
+            .as_ref()
+            .filter(|request| request.mode == EffectiveMode::Enforce);
+        let retryable = enforced.map(|request| RetryableRequest {
+            head: head.clone(),
+            sent: pieces.clone(),
+            plan_request: Arc::clone(request),
+            _body: body,
+        });
+        let request = headers::with_body(head, pieces);
+        let dispatched = match (alongside, &plan_request) {
+            (Alongside::Assessment, Some(plan_request)) => {
+                self.dispatch_and_assess(request, plan_request).await
+            }
+            (Alongside::Summary(pending), Some(plan_request)) => {
+                self.dispatch_then_summarize(request, plan_request, &pending)
+                    .await
+            }
+            _ => self.dispatch(request).await,
+        };
+        let response = self.answered(dispatched?);
+        // A request whose messages could not be read is not retried.
+        let is_measured = self.decision.as_ref().and_then(Decision::sent_tokens);
+        Ok(Sent {
+            response,
+            retryable: retryable.filter(|_| is_measured.is_some()),
+        })
+    }
+
+    /// Sends a request and finds out its size meanwhile.
+    async fn dispatch_and_assess(
+        &mut self,
+        request: Request<RequestBody>,
+        plan_request: &Arc<PlanRequest>,
+    ) -> Result<Dispatched, ProxyError> {
+        let assess = async {
+            // The request goes first.
+            tokio::task::yield_now().await;
+            plan::ask(&self.proxy, plan_request, Purpose::Assess).await
+        };
+        let (dispatched, assessed) = tokio::join!(self.dispatch(request), assess);
+        self.assessed(plan_request, assessed);
+        dispatched
+    }
+
+    /// Sends a request, and has its pending summary made afterwards. An upstream that serves one
+    /// request at a time would otherwise let this one wait for the summary; one with a prompt cache
+    /// has then read the prefix that both share.
+    async fn dispatch_then_summarize(
+        &self,
+        request: Request<RequestBody>,
+        plan_request: &Arc<PlanRequest>,
+        pending: &PendingSummary,
+    ) -> Result<Dispatched, ProxyError> {
+        let mut dispatching = pin!(self.dispatch(request));
+        let early = tokio::time::timeout(SUMMARY_DELAY, &mut dispatching).await;
+        if !matches!(early, Ok(Err(_))) {
+            self.proxy.spawn_summary(plan_request, pending);
+        }
+        match early {
+            Ok(dispatched) => dispatched,
+            Err(_) => dispatching.await,
+        }
+    }
+
+    /// Sends a request and waits for the head of its answer.
+    pub(super) async fn dispatch(
+        &self,
+        request: Request<RequestBody>,
+    ) -> Result<Dispatched, ProxyError> {
+        let began = Instant::now();
+        let timeout = self.snapshot.config.upstream.response_timeout;
+        let sending = self.proxy.upstream.send(request);
+        match tokio::time::timeout(timeout, sending).await {
+            Ok(Ok((response, slot))) => Ok(Dispatched {
+                response: UpstreamResponse { response, slot },
+                first_byte: began.elapsed(),
+            }),
+            Ok(Err(error)) if error.is_connect() => Err(ProxyError::UpstreamUnreachable),
+            Ok(Err(error)) if is_clients_fault(&error) => Err(ProxyError::BodyBroken),
+            Ok(Err(_)) => Err(ProxyError::UpstreamBroke),
+            Err(_) => Err(ProxyError::UpstreamTimeout),
+        }
+    }
+
+    /// Records the time that the upstream took to begin its answer.
+    pub(super) fn answered(&mut self, dispatched: Dispatched) -> UpstreamResponse<Incoming> {
+        self.first_byte = Some(dispatched.first_byte);
+        dispatched.response
+    }
+}
+
+/// An answer and the time to its head.
+#[derive(Debug)]
+pub(super) struct Dispatched {
+    response: UpstreamResponse<Incoming>,
+    first_byte: Duration,
+}
+
+/// Whether sending failed because the client's body did.
+fn is_clients_fault(error: &(dyn std::error::Error + 'static)) -> bool {
+    std::iter::successors(Some(error), |error| error.source())
+        .filter_map(|error| error.downcast_ref::<hyper::Error>())
+        .any(|error| error.is_user() || error.is_body_write_aborted())
+}
