@@ -454,7 +454,7 @@ async fn what_is_no_summary_is_thrown_away_and_nobody_is_asked_again_for_a_while
         ("refused", completion("I'm sorry, but I can't help with that.", "stop")),
         ("refused", completion("", "content_filter")),
         ("too_long", completion(&words(1, 2_000), "stop")),
-        ("invented", completion(invented, "stop")),
+        ("ungrounded", completion(invented, "stop")),
         ("not_an_answer", json_answer("[1,2]")),
         ("not_an_answer", "HTTP/1.1 200 OK\r\ncontent-length: 3\r\n\r\n\u{1}\u{2}\u{3}".to_owned()),
         ("not_an_answer", "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: 14\r\n\r\ndata: [DONE]\n\n".to_owned()),
