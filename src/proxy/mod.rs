@@ -16,6 +16,7 @@
 //! peek            the beginning of its answer
 //! overflow_retry  a smaller request, sent once more
 //! response        the answer on its way to the client
+//! usage_tap       usage that the answer reports, read on the side
 //! usage_filter    the answer without usage that only Baler requested
 //! exchange        the record of one request
 //! headers, error  what goes on to the upstream and back
@@ -38,6 +39,7 @@ mod routing;
 mod send;
 mod tenant;
 mod usage_filter;
+mod usage_tap;
 
 use std::convert::Infallible;
 use std::io;

@@ -17,8 +17,9 @@ use crate::proxy::exchange::Exchange;
 use crate::proxy::headers;
 use crate::proxy::headers::ModeOverride;
 use crate::proxy::plan_request::{PlanRequest, RequestWindow};
-use crate::proxy::response::is_encoded;
+
 use crate::proxy::tenant::{Asker, is_credential};
+use crate::proxy::usage_tap::is_encoded;
 
 /// A chat request that was read.
 #[derive(Debug)]
