@@ -59,7 +59,7 @@ fn explain(policy: &Policy, discovers: bool, out: &mut impl Write) -> Result<()>
         out,
         "  mode {}, window {window}, room for the prompt {}",
         policy.delivery.mode.as_str(),
-        budget.room
+        budget.prompt
     )?;
     if policy.window == Window::Auto {
         windows(policy, discovers, out)?;
@@ -96,7 +96,7 @@ fn keys(policy: &Policy, out: &mut impl Write) -> Result<()> {
 /// The sizes at which a policy acts.
 fn triggers(policy: &Policy, budget: Budget, out: &mut impl Write) -> Result<()> {
     let Budget {
-        room,
+        prompt: room,
         target,
         min_gain,
         ..
@@ -108,7 +108,7 @@ fn triggers(policy: &Policy, budget: Budget, out: &mut impl Write) -> Result<()>
         turns,
     } = policy.trigger;
     let limits = [
-        ("tokens", ratio.map(|ratio| scale(room, ratio))),
+        ("tokens", ratio.map(|ratio| scale(prompt: room, ratio))),
         ("tokens", tokens),
         ("messages", messages),
         ("turns", turns),
@@ -131,7 +131,7 @@ fn triggers(policy: &Policy, budget: Budget, out: &mut impl Write) -> Result<()>
         writeln!(out, "  acts when its expression is true")?;
     }
     if let Some(idle) = policy.idle {
-        let tokens = scale(room, idle.ratio);
+        let tokens = scale(prompt: room, idle.ratio);
         writeln!(
             out,
             "  acts at {tokens} tokens after {:?} without a request",

@@ -87,7 +87,8 @@ pub(super) fn run(flags: &CompactFlags) -> anyhow::Result<ExitCode> {
         match request {
             Ok(request) => {
                 let (body, report) = filter.compact(request.get());
-                // A line break between the tokens of a JSON text is white space; inside of them there is none.
+                // A line break between the tokens of a JSON text is white space; inside of them
+                // there is none.
                 writeln!(out, "{}", body.replace(['\n', '\r'], " "))?;
                 complain(&format!("{number}: {report}"));
             }

@@ -68,7 +68,7 @@ pub struct Budget {
     /// The context length.
     pub window: u64,
     /// window − reserve: what the prompt may take.
-    pub room: u64,
+    pub prompt: u64,
     /// Low-water mark.
     pub target: u64,
     /// The least a compaction must save while the prompt still fits.

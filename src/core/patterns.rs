@@ -64,7 +64,8 @@ mod tests {
                 .unwrap()
                 .to_owned();
             written += one.find_iter(&code).count() + rows.find_iter(&code).count();
-            // An operator's patterns are compiled with the configuration, which reports the bad ones.
+            // An operator's patterns are compiled with the configuration, which reports the bad
+            // ones.
             let may_compile = ["core/text/built_in.rs", "core/text/pattern.rs", "config/"];
             if code.contains("Regex::new(") {
                 assert!(

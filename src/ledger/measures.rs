@@ -1,5 +1,5 @@
-//! Measures of messages by their exact bytes, so that only new messages are counted. Of this process only: the key of the
-//! hash is secret and new in every process.
+//! Measures of messages by their exact bytes, so that only new messages are counted. Of this
+//! process only: the key of the hash is secret and new in every process.
 
 use highway::{HighwayHash, HighwayHasher, Key};
 use quick_cache::sync::Cache;
@@ -12,8 +12,8 @@ use crate::core::wire::{Dialect, Unreadable};
 /// Tool schemas and other fixed parts that are remembered.
 const MAX_FIXED: usize = 1_024;
 
-/// The hash of exact bytes. HighwayHash, because every byte of every request goes through it: several times as fast as
-/// BLAKE3 on messages of common length.
+/// The hash of exact bytes. HighwayHash, because every byte of every request goes through it:
+/// several times as fast as BLAKE3 on messages of common length.
 type Bytes = [u64; 4];
 
 /// A cache of measures, bounded by number.
@@ -36,7 +36,8 @@ impl Measures {
         }
     }
 
-    /// Prompt tokens beside the messages (tool schemas above all), counted only once for the same bytes.
+    /// Prompt tokens beside the messages (tool schemas above all), counted only once for the same
+    /// bytes.
     #[must_use]
     pub fn fixed_tokens(&self, dialect: Dialect, outline: &Outline<'_>, encoding: Encoding) -> u64 {
         if outline.fixed.parts().iter().all(|part| part.is_empty()) {

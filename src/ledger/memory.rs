@@ -46,20 +46,22 @@ pub struct Ledger {
     usage: Cache<Fingerprint, u64>,
     /// Measures by exact bytes. They never leave the process.
     pub measures: Measures,
-    /// Seeds of chains that have a checkpoint for a body so short that the gate would let it through.
+    /// Seeds of chains that have a checkpoint for a body so short that the gate would let it
+    /// through.
     ungated: Cache<Fingerprint, ()>,
     /// When a list was last sent.
     sent: Cache<Fingerprint, Instant>,
     /// How upstreams count, by tenant, upstream and model.
     calibrations: Cache<Fingerprint, Calibration>,
-    /// Windows that upstreams told when they refused a request, by tenant, upstream and model, and since when they are known.
+    /// Windows that upstreams told when they refused a request, by tenant, upstream and model, and
+    /// since when they are known.
     windows: Cache<Fingerprint, (u64, Instant)>,
     window_lifetime: Duration,
 }
 
 impl Ledger {
-    /// A ledger of at most `bytes` for checkpoints and usage, and `messages` measures; learned windows are forgotten
-    /// after `window_lifetime`.
+    /// A ledger of at most `bytes` for checkpoints and usage, and `messages` measures; learned
+    /// windows are forgotten after `window_lifetime`.
     #[must_use]
     pub fn new(bytes: u64, messages: u64, window_lifetime: Duration) -> Self {
         let half = bytes / 2;
@@ -89,7 +91,8 @@ impl Ledger {
         self.checkpoints.insert(prefix, Arc::new(checkpoint));
     }
 
-    /// The longest checkpoint that is kept under one of these keys, which are in the order of their length.
+    /// The longest checkpoint that is kept under one of these keys, which are in the order of their
+    /// length.
     #[must_use]
     pub fn longest_checkpoint(&self, keys: &[CheckpointKey]) -> Option<KnownCheckpoint> {
         keys.iter().rev().find_map(|key| {
@@ -128,8 +131,8 @@ impl Ledger {
         self.sent.insert(list, Instant::now());
     }
 
-    /// What is known of the usage of these lists, which are in the order of their length; `with_silence` also asks when
-    /// the longest known one was last sent.
+    /// What is known of the usage of these lists, which are in the order of their length;
+    /// `with_silence` also asks when the longest known one was last sent.
     #[must_use]
     pub fn known_usage(&self, keys: &[UsageKey], with_silence: bool) -> KnownUsage {
         let newest = || keys.iter().rev();
@@ -162,7 +165,8 @@ impl Ledger {
         }
     }
 
-    /// Learns from a prompt that was `counted` and for which the upstream `reported` so many tokens. Says the factor.
+    /// Learns from a prompt that was `counted` and for which the upstream `reported` so many
+    /// tokens. Says the factor.
     pub fn calibrate(&self, model: Fingerprint, reported: u64, counted: u64) -> f64 {
         // Two answers at a time may lose one lesson of the two.
         let known = self
@@ -185,7 +189,8 @@ impl Ledger {
         }
     }
 
-    /// Keeps a window that an upstream told when it refused a request; of two that it told, the narrower.
+    /// Keeps a window that an upstream told when it refused a request; of two that it told, the
+    /// narrower.
     pub fn keep_window(&self, model: Fingerprint, window: u64) {
         let known = self.learned(&model).window.filter(|known| *known < window);
         if known.is_none() {

@@ -137,7 +137,7 @@ impl Played {
 pub fn play(messages: &[String], window: u64, fresh: usize, counts: &mut Counts) -> Played {
     let policy = policy_of(&format!("[[policy]]\nwindow = {window}\n"));
     let budget = policy.budget(window);
-    let gap = scale(budget.room, 0.8) - budget.target;
+    let gap = scale(budget.prompt, 0.8) - budget.target;
     let core = Core::with_prices(Some(PRICES));
     let (mut played, mut bill) = (Played::default(), Bill::default());
     let (mut earlier, mut before, mut arrived) = (None::<String>, Vec::new(), 0);

@@ -1,5 +1,5 @@
-//! Each counter against the other: tiktoken-rs is the reference for the vocabularies that the crate `tiktoken` counts with,
-//! and the other way round.
+//! Each counter against the other: tiktoken-rs is the reference for the vocabularies that the crate
+//! `tiktoken` counts with, and the other way round.
 
 use std::panic::catch_unwind;
 use std::sync::LazyLock;

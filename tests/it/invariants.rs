@@ -39,7 +39,7 @@ pub fn policy_of(toml: &str) -> Policy {
 pub fn check(body: &str, policy: &Policy, outcome: &Outcome) {
     check_edits(body, policy, outcome);
     let [before, _] = outcome.counted;
-    let room = outcome.plan.budget.room;
+    let room = outcome.plan.budget.prompt;
     if before.tokens <= room && policy.trigger.fires(before, room).is_none() {
         assert!(
             policy.when.is_some() || outcome.plan.compaction.is_none(),
@@ -179,7 +179,7 @@ impl Checked<'_> {
         let plan = &self.outcome.plan;
         let counted = self.outcome.counted[1].tokens;
         let to_counted = |tokens: u64| tokens * counted / plan.after.tokens.max(1);
-        let (target, room) = (plan.budget.target, plan.budget.room);
+        let (target, room) = (plan.budget.target, plan.budget.prompt);
         let fixed = DIALECT.count_fixed(&self.original.outline, Encoding::O200K);
         let numbers = (
             target.max(to_counted(target)),
@@ -422,12 +422,12 @@ proptest! {
         // A list that still triggers because of what must stay is the hard case, and not left out.
         let second = Core::default().ask(&first.sent, &policy);
         prop_assert!(second.counted[1].tokens <= first.counted[1].tokens);
-        // Two exemptions, each with its counter-example. What did not fit may lose more: a transcript
-        // stays where the request does not fit without it either; sent again, the walk meets it at an
-        // earlier point, where the request fits without it, and drops it. And what was weighed and
-        // found not worth it is weighed anew: `coalesce` retells from the originals what
-        // `token_budget` had dropped, which gains too little; a list that comes back without these
-        // originals makes a shorter transcript, which gains enough.
+        // Two exemptions, each with its counter-example. What did not fit may lose more: a
+        // transcript stays where the request does not fit without it either; sent again, the walk
+        // meets it at an earlier point, where the request fits without it, and drops it. And what
+        // was weighed and found not worth it is weighed anew: `coalesce` retells from the originals
+        // what `token_budget` had dropped, which gains too little; a list that comes back without
+        // these originals makes a shorter transcript, which gains enough.
         if first.plan.fits && first.plan.deferred.is_none() {
             prop_assert_eq!(second.sent, first.sent);
         }

@@ -1,4 +1,5 @@
-//! The documents: the README quotes what the program prints, and every link leads to something that exists.
+//! The documents: the README quotes what the program prints, and every link leads to something that
+//! exists.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

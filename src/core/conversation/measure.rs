@@ -12,7 +12,7 @@ pub struct Measure {
     /// The wire format's own word for the role.
     pub role: &'static str,
     /// Fingerprint of the canonical content.
-    pub digest: Fingerprint,
+    pub fingerprint: Fingerprint,
     /// Prompt tokens, overhead included.
     pub tokens: u64,
     /// Whether all of it is text that every upstream counts alike. Costs of images and other media

@@ -38,7 +38,7 @@ pub struct Replacement {
     /// Its JSON.
     pub json: Box<str>,
     /// Fingerprint of its canonical content.
-    pub digest: Fingerprint,
+    pub fingerprint: Fingerprint,
     /// Its prompt tokens.
     pub tokens: u64,
 }
@@ -50,7 +50,7 @@ impl Replacement {
         let measure = dialect.measure(&json, encoding).ok()?;
         Some(Replacement {
             json: json.into_boxed_str(),
-            digest: measure.digest,
+            fingerprint: measure.fingerprint,
             tokens: measure.tokens,
         })
     }

@@ -33,7 +33,8 @@ impl<'a> MeasuredConversation<'a> {
         size_of_edited(self.measures, self.fixed_tokens, edits)
     }
 
-    /// The same request when it was `length` messages long. `length` must be a boundary between exchanges.
+    /// The same request when it was `length` messages long. `length` must be a boundary between
+    /// exchanges.
     #[must_use]
     pub fn prefix(&self, length: usize) -> MeasuredConversation<'a> {
         let exchanges = self
@@ -69,7 +70,8 @@ pub fn tokens_of(measure: &Measure, edit: &Edit) -> u64 {
     }
 }
 
-/// The size of the messages that are sent for an original one. New messages are not turns: no user wrote them.
+/// The size of the messages that are sent for an original one. New messages are not turns: no user
+/// wrote them.
 #[must_use]
 pub fn size_of(measure: &Measure, edit: &Edit) -> Size {
     let original = matches!(edit, Edit::Keep | Edit::Replace(_));
@@ -84,7 +86,8 @@ pub fn size_of(measure: &Measure, edit: &Edit) -> Size {
     }
 }
 
-/// The size of the list that `edits` (one per measure) leave, with `fixed_tokens` besides the messages.
+/// The size of the list that `edits` (one per measure) leave, with `fixed_tokens` besides the
+/// messages.
 #[must_use]
 pub fn size_of_edited(measures: &[Measure], fixed_tokens: u64, edits: &[Edit]) -> Size {
     let mut size = Size {
@@ -117,7 +120,7 @@ pub fn fingerprints_of<'e>(
     measure: &'e Measure,
     edit: &'e Edit,
 ) -> impl Iterator<Item = &'e Fingerprint> {
-    let kept = (*edit == Edit::Keep).then_some(&measure.digest);
+    let kept = (*edit == Edit::Keep).then_some(&measure.fingerprint);
     kept.into_iter()
-        .chain(edit.new_messages().iter().map(|new| &new.digest))
+        .chain(edit.new_messages().iter().map(|new| &new.fingerprint))
 }

@@ -103,7 +103,8 @@ pub(in crate::core) fn is_summary(entry: &Entry<'_>) -> bool {
 /// The beginnings of Baler's own tags, opening and closing.
 pub(super) static OWN_TAG: Pattern = Pattern::new(r"(?i-u)<(\s*/?\s*conversation_)");
 
-/// The text with the tags of synthetic messages made harmless: nothing inside can end the part that is data.
+/// The text with the tags of synthetic messages made harmless: nothing inside can end the part that
+/// is data.
 fn neutral(text: &str) -> Cow<'_, str> {
     OWN_TAG.regex().replace_all(text, r"<\$1")
 }

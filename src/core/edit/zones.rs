@@ -9,7 +9,8 @@ use super::synthetic::is_synthetic;
 use crate::core::conversation::{Entry, Exchange, Kind, Size};
 use crate::core::text::{NamePatterns, TextPattern};
 
-/// How much of the newest part of the conversation stays unchanged: the most that any of these keys asks for.
+/// How much of the newest part of the conversation stays unchanged: the most that any of these keys
+/// asks for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Keep {
@@ -64,7 +65,7 @@ pub struct Target {
     /// Low-water mark: steps run while the draft is over it.
     pub target: u64,
     /// The most that the prompt may take.
-    pub room: u64,
+    pub prompt: u64,
     /// Low-water mark of messages, when their number was the trigger.
     pub messages: Option<u64>,
     /// Low-water mark of turns, when their number was the trigger.

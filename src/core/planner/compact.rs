@@ -1,4 +1,5 @@
-//! One compaction: the ladder, and whether its result is worth a rewrite of what the upstream has cached.
+//! One compaction: the ladder, and whether its result is worth a rewrite of what the upstream has
+//! cached.
 
 use super::plan::Deferred;
 use super::planner::Planner;
@@ -22,8 +23,8 @@ pub(super) enum Outcome {
     Deferred(Option<Deferred>),
 }
 
-/// Runs the ladder on `edits`. While the request still fits, the gain must be worth a rewrite of what the upstream has
-/// cached.
+/// Runs the ladder on `edits`. While the request still fits, the gain must be worth a rewrite of
+/// what the upstream has cached.
 #[expect(
     clippy::too_many_arguments,
     reason = "one decision: who decides, about what, by which numbers"
@@ -55,7 +56,7 @@ pub(super) fn compact(
         return Ok(Outcome::Deferred(None));
     }
     let by_size = matches!(reason, Reason::Ratio | Reason::Tokens | Reason::Idle);
-    let must = before.tokens > budget.room || !by_size;
+    let must = before.tokens > budget.prompt || !by_size;
     if !must && gain < least {
         return Ok(Outcome::Deferred(Some(Deferred::BelowMinGain)));
     }
@@ -80,15 +81,15 @@ pub(super) fn compact(
 /// Where the compaction is to end, and how much of the newest part it keeps.
 fn target_of(policy: &Policy, budget: Budget, reason: Reason, before: Size) -> (Target, Keep) {
     let mut keep = policy.keep;
-    // Counts come down by the same share as tokens do, whichever trigger is the reason: none of them is to fire for what
-    // is left.
+    // Counts come down by the same share as tokens do, whichever trigger is the reason: none of
+    // them is to fire for what is left.
     let low = |limit: Option<u64>, count: u64| {
         let reached = limit.filter(|limit| count >= *limit);
-        reached.map(|limit| scale(limit, ratio(budget.target, budget.room)))
+        reached.map(|limit| scale(limit, ratio(budget.target, budget.prompt)))
     };
     let mut target = Target {
         target: budget.target,
-        room: budget.room,
+        prompt: budget.prompt,
         messages: low(policy.trigger.messages, before.messages),
         turns: low(policy.trigger.turns, before.turns),
     };
@@ -103,8 +104,8 @@ fn target_of(policy: &Policy, budget: Budget, reason: Reason, before: Size) -> (
     (target, keep)
 }
 
-/// The least gain, tokens. Where head and tail alone are above the target, waiting for more makes compactions as rare as
-/// trigger and target promise.
+/// The least gain, tokens. Where head and tail alone are above the target, waiting for more makes
+/// compactions as rare as trigger and target promise.
 fn least_gain(
     policy: &Policy,
     budget: Budget,
@@ -116,8 +117,8 @@ fn least_gain(
         return budget.min_gain;
     }
     let high = match reason {
-        Reason::Tokens => policy.trigger.tokens.unwrap_or(budget.room),
-        _ => scale(budget.room, policy.trigger.ratio.unwrap_or(1.0)),
+        Reason::Tokens => policy.trigger.tokens.unwrap_or(budget.prompt),
+        _ => scale(budget.prompt, policy.trigger.ratio.unwrap_or(1.0)),
     };
     budget.min_gain.max(high.saturating_sub(target.target))
 }

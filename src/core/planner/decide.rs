@@ -23,8 +23,8 @@ pub(super) struct Decision<'d, 'p, 'b> {
 }
 
 impl Decision<'_, '_, '_> {
-    /// Turns the outcome of the walk into a plan. `keys` are the usage keys of the list that it left, `known` is what the
-    /// ledger knows of them.
+    /// Turns the outcome of the walk into a plan. `keys` are the usage keys of the list that it
+    /// left, `known` is what the ledger knows of them.
     pub(super) fn plan(
         &self,
         derived: Derived,
@@ -63,7 +63,7 @@ impl Decision<'_, '_, '_> {
         // What the edits removed is added to what is left, so that both figures are made alike.
         let removed = plan.before.tokens.saturating_sub(estimate.known.counted);
         plan.before.tokens = plan.after.tokens + estimate.to_reported(removed);
-        plan.fits = plan.after.tokens <= plan.budget.room;
+        plan.fits = plan.after.tokens <= plan.budget.prompt;
         plan.pending_summary = self.pending_summary(&plan);
         if let Some(at) = made_at {
             self.check(&plan.edits)?;
@@ -72,8 +72,8 @@ impl Decision<'_, '_, '_> {
         Ok(plan)
     }
 
-    /// The reason for a compaction that the walk could not know. A decision that the walk made by the same numbers is not
-    /// made again.
+    /// The reason for a compaction that the walk could not know. A decision that the walk made by
+    /// the same numbers is not made again.
     fn forced(&self, plan: &mut Plan, estimate: &Estimate, known: &KnownUsage) -> Option<Reason> {
         let Planner { policy, window, .. } = *self.planner;
         if self.live.overflow.is_some() {
@@ -83,7 +83,7 @@ impl Decision<'_, '_, '_> {
             return Some(Reason::Forced);
         }
         let knows_more = estimate.size.tokens > estimate.known.counted
-            || plan.budget.room < policy.budget(window).room;
+            || plan.budget.prompt < policy.budget(window).prompt;
         if knows_more || policy.when.as_ref().is_some_and(Condition::reads_headers) {
             let watch = Watch {
                 dialect: self.session.dialect(),
@@ -100,7 +100,7 @@ impl Decision<'_, '_, '_> {
         }
         let idle = policy.idle?;
         let cold = known.silence.is_some_and(|silence| silence >= idle.after)
-            && estimate.size.tokens >= scale(plan.budget.room, idle.ratio);
+            && estimate.size.tokens >= scale(plan.budget.prompt, idle.ratio);
         cold.then_some(Reason::Idle)
     }
 
@@ -115,9 +115,10 @@ impl Decision<'_, '_, '_> {
             plan.deferred = Some(Deferred::BrokenPairing);
             return Ok(None);
         };
-        // The upstream counts otherwise than we do: the target, which is in its tokens, is put into ours.
+        // The upstream counts otherwise than we do: the target, which is in its tokens, is put into
+        // ours.
         let mut budget = Budget {
-            room: estimate.to_counted(plan.budget.room),
+            prompt: estimate.to_counted(plan.budget.prompt),
             target: estimate.to_counted(plan.budget.target),
             min_gain: estimate.to_counted(plan.budget.min_gain),
             ..plan.budget
@@ -157,14 +158,14 @@ impl Decision<'_, '_, '_> {
         let policy = self.planner.policy;
         let (step, options) = policy.summarize()?;
         let summaries = self.external.summaries?;
-        let Budget { room, target, .. } = plan.budget;
-        if plan.after.tokens < scale(room, options.prepare_at) {
+        let Budget { prompt, target, .. } = plan.budget;
+        if plan.after.tokens < scale(prompt, options.prepare_at) {
             return None;
         }
         let conversation = self.session.conversation(self.planner.family).ok()?;
         let goal = Target {
             target,
-            room,
+            prompt,
             messages: None,
             turns: None,
         };
@@ -172,7 +173,7 @@ impl Decision<'_, '_, '_> {
         let draft = Draft::new(conversation, edits, &policy.pin, &policy.keep, goal);
         // When the summary is used, the list will have grown up to the trigger.
         let now = plan.after.tokens;
-        let by_ratio = || scale(room, policy.trigger.ratio.unwrap_or(1.0));
+        let by_ratio = || scale(prompt, policy.trigger.ratio.unwrap_or(1.0));
         let high = policy.trigger.tokens.unwrap_or_else(by_ratio);
         let forecast = Forecast {
             budget: plan.budget,
@@ -182,7 +183,8 @@ impl Decision<'_, '_, '_> {
         summary::next(&draft, options, step.scope.older_than, forecast, summaries)
     }
 
-    /// INVARIANT: no list is sent or recorded that is not a valid chat with everything that must stay.
+    /// INVARIANT: no list is sent or recorded that is not a valid chat with everything that must
+    /// stay.
     fn check(&self, edits: &[Edit]) -> Result<(), Stopped> {
         let conversation = self.session.conversation(self.planner.family);
         let messages = conversation.map_err(|_| Stopped::Invalid)?.messages;

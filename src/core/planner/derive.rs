@@ -1,4 +1,5 @@
-//! Decisions that any replica can make again: the walk over the points at which the conversation was once a request.
+//! Decisions that any replica can make again: the walk over the points at which the conversation
+//! was once a request.
 
 use super::compact::{Outcome, compact};
 use super::input::{KnownCheckpoint, UsageKey};
@@ -33,14 +34,16 @@ pub struct Derived {
 }
 
 impl Derived {
-    /// The keys of all usage that may have been reported for prefixes of the list to be sent, shortest first.
+    /// The keys of all usage that may have been reported for prefixes of the list to be sent,
+    /// shortest first.
     #[must_use]
     pub fn usage_keys(&self, planner: &Planner<'_>, session: &Session<'_>) -> Vec<UsageKey> {
         usage_keys(planner, session, Some(&self.edits))
     }
 }
 
-/// The keys of usage for prefixes of the list that `edits` leave; of the client's own list without edits.
+/// The keys of usage for prefixes of the list that `edits` leave; of the client's own list without
+/// edits.
 pub(super) fn usage_keys(
     planner: &Planner<'_>,
     session: &Session<'_>,
@@ -75,7 +78,8 @@ pub(super) struct Watch<'w, 'p> {
 }
 
 impl Watch<'_, '_> {
-    /// The trigger that fires for the list that `edits` leave of the messages with these `measures`.
+    /// The trigger that fires for the list that `edits` leave of the messages with these
+    /// `measures`.
     pub(super) fn fires(
         &self,
         measures: &[Measure],
@@ -83,9 +87,9 @@ impl Watch<'_, '_> {
         size: Size,
         errors: &mut u64,
     ) -> Option<Reason> {
-        let Budget { window, room, .. } = self.budget;
+        let Budget { window, prompt, .. } = self.budget;
         let policy = self.planner.policy;
-        let others = policy.trigger.fires(size, room);
+        let others = policy.trigger.fires(size, prompt);
         let Some(condition) = &policy.when else {
             return others;
         };
@@ -96,7 +100,7 @@ impl Watch<'_, '_> {
         let messages = || seen(self.dialect, measures, edits);
         let view = ConditionView {
             total_tokens: size.tokens,
-            budget: room,
+            budget: prompt,
             window,
             messages: &messages,
             request: self.planner.request,
@@ -105,7 +109,7 @@ impl Watch<'_, '_> {
             Ok(fires) => fires.then_some(Reason::Condition),
             Err(_) => {
                 *errors += 1;
-                (size.tokens >= scale(room, FALLBACK_RATIO)).then_some(Reason::Ratio)
+                (size.tokens >= scale(prompt, FALLBACK_RATIO)).then_some(Reason::Ratio)
             }
         }
     }
@@ -134,7 +138,8 @@ fn seen(dialect: Dialect, measures: &[Measure], edits: &[Edit]) -> Vec<SeenMessa
     seen
 }
 
-/// Walks the request points after the longest known checkpoint and compacts wherever the policy's trigger fires.
+/// Walks the request points after the longest known checkpoint and compacts wherever the policy's
+/// trigger fires.
 pub(super) fn derive(
     planner: &Planner<'_>,
     session: &Session<'_>,
@@ -182,7 +187,8 @@ struct Walk<'w, 'p, 'b> {
     budget: Budget,
     /// Size of the edited list at this point.
     size: Size,
-    /// Below this many tokens another attempt is not worth its time: the last one found too little to save.
+    /// Below this many tokens another attempt is not worth its time: the last one found too little
+    /// to save.
     retry_at: u64,
     derived: Derived,
 }
@@ -202,7 +208,7 @@ impl Walk<'_, '_, '_> {
         let Some(reason) = watch.fires(measures, edits, self.size, errors) else {
             return Ok(());
         };
-        if self.size.tokens < self.retry_at && self.size.tokens <= self.budget.room {
+        if self.size.tokens < self.retry_at && self.size.tokens <= self.budget.prompt {
             return Ok(());
         }
         let Ok(conversation) = self.session.conversation(self.planner.family) else {

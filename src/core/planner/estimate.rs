@@ -19,8 +19,8 @@ pub struct UsageEstimate {
     pub key: Fingerprint,
     /// Tokens counted for the whole list.
     pub counted: u64,
-    /// Of these, tokens of messages that are text and nothing else: what any upstream counts, whatever it makes of media,
-    /// reasoning and schemas.
+    /// Of these, tokens of messages that are text and nothing else: what any upstream counts,
+    /// whatever it makes of media, reasoning and schemas.
     pub plain: u64,
     /// What was reported for the longest known prefix of it: nothing, when there is none.
     pub reported: Option<PriorUsage>,
@@ -39,19 +39,20 @@ impl UsageEstimate {
             .sum();
         let counted = fixed_tokens + measures.iter().map(|measure| measure.tokens).sum::<u64>();
         UsageEstimate {
-            key: chain(seed, measures.iter().map(|measure| &measure.digest)),
+            key: chain(seed, measures.iter().map(|measure| &measure.fingerprint)),
             counted,
             plain,
             reported: None,
         }
     }
 
-    /// Whether the upstream seems to have cut the prompt before the model saw it, as Ollama does without a word: it `reported`
-    /// less than half of the plain text alone, at `factor` of its tokens per token of ours. Such a report is about another
-    /// prompt than the one that was sent.
+    /// Whether the upstream seems to have cut the prompt before the model saw it, as Ollama does
+    /// without a word: it `reported` less than half of the plain text alone, at `factor` of its
+    /// tokens per token of ours. Such a report is about another prompt than the one that was sent.
     #[must_use]
     pub fn looks_truncated(&self, reported: u64, factor: f64) -> bool {
-        // What a hidden prompt of the upstream's own adds to short prompts makes the factor too large for long ones.
+        // What a hidden prompt of the upstream's own adds to short prompts makes the factor too
+        // large for long ones.
         self.plain >= LONG && reported.saturating_mul(2) < scale(self.plain, factor.min(1.0))
     }
 }
@@ -66,8 +67,8 @@ fn plain_tokens_of(measure: &Measure, edit: &Edit) -> u64 {
     }
 }
 
-/// How large the list to be sent is: the upstream's usage for its longest known prefix, and counts for the rest, in the
-/// upstream's tokens as far as its factor is known.
+/// How large the list to be sent is: the upstream's usage for its longest known prefix, and counts
+/// for the rest, in the upstream's tokens as far as its factor is known.
 pub(super) struct Estimate {
     /// The size.
     pub size: Size,
@@ -76,8 +77,8 @@ pub(super) struct Estimate {
 }
 
 impl Estimate {
-    /// Estimates the list that `edits` leave (the client's own list without edits). `keys` are its usage keys, `known` is
-    /// what the ledger knows of them.
+    /// Estimates the list that `edits` leave (the client's own list without edits). `keys` are its
+    /// usage keys, `known` is what the ledger knows of them.
     pub(super) fn of(
         session: &Session<'_>,
         edits: Option<&[Edit]>,
@@ -117,8 +118,8 @@ impl Estimate {
         }
     }
 
-    /// The same with other edits, for which nothing was reported yet: counts, scaled by how the upstream's count of this
-    /// conversation compares with ours.
+    /// The same with other edits, for which nothing was reported yet: counts, scaled by how the
+    /// upstream's count of this conversation compares with ours.
     pub(super) fn after_edits(
         &self,
         conversation: &MeasuredConversation<'_>,
@@ -144,7 +145,8 @@ impl Estimate {
         }
     }
 
-    /// Upstream tokens as counted ones: smaller where the upstream counts more than we do, never larger.
+    /// Upstream tokens as counted ones: smaller where the upstream counts more than we do, never
+    /// larger.
     pub(super) fn to_counted(&self, tokens: u64) -> u64 {
         scale(tokens, 1.0 / self.factor().max(1.0))
     }
@@ -218,7 +220,8 @@ mod tests {
             (1_999, 1, 1.0, false),
             (2_000, 999, 1.0, true),
             (0, 1, 1.0, false),
-            // An upstream that counts less than we do, and one that seems to count more because of what it adds.
+            // An upstream that counts less than we do, and one that seems to count more because of
+            // what it adds.
             (10_000, 4_000, 0.7, false),
             (10_000, 3_000, 0.7, true),
             (10_000, 13_000, 3.0, false),

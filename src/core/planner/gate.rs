@@ -1,10 +1,12 @@
-//! The cheap gate: a proof, from the length of a body alone, that no trigger can fire when it is counted.
+//! The cheap gate: a proof, from the length of a body alone, that no trigger can fire when it is
+//! counted.
 //!
-//! A token covers at least one byte, and every token that counting adds around a message, a name, a call or a parameter of
-//! a tool has JSON bytes of its own: a body of text has fewer tokens than bytes, apart from the header of a template. Images, audio
-//! and files cost tokens that have no bytes, so a body that may hold any never passes the gate; nor does one that asks for
-//! a longer reply than the reserve, which leaves less for the prompt than the budget does. The proof takes into account that
-//! an upstream counts more tokens than Baler does.
+//! A token covers at least one byte, and every token that counting adds around a message, a name, a
+//! call or a parameter of a tool has JSON bytes of its own: a body of text has fewer tokens than
+//! bytes, apart from the header of a template. Images, audio and files cost tokens that have no
+//! bytes, so a body that may hold any never passes the gate; nor does one that asks for a longer
+//! reply than the reserve, which leaves less for the prompt than the budget does. The proof takes
+//! into account that an upstream counts more tokens than Baler does.
 
 use memchr::memmem;
 
@@ -16,8 +18,8 @@ use crate::core::wire::Dialect;
 /// The least bytes of a message in a list: braces, a role, a comma.
 const LEAST_MESSAGE_BYTES: u64 = 10;
 
-/// Whether no trigger of `policy` can fire for a body of these bytes, sent to an upstream that counts `factor` tokens
-/// where Baler counts one.
+/// Whether no trigger of `policy` can fire for a body of these bytes, sent to an upstream that
+/// counts `factor` tokens where Baler counts one.
 #[must_use]
 pub fn nothing_can_trigger(
     dialect: Dialect,
@@ -32,24 +34,24 @@ pub fn nothing_can_trigger(
     // A summary is prepared when the conversation comes near the trigger.
     let prepares = policy.summarize().map(|(_, options)| options.prepare_at);
     let out_of_reach = policy.when.is_none()
-        && idle.is_none_or(|ratio| bytes < scale(budget.room, ratio))
-        && prepares.is_none_or(|ratio| bytes < scale(budget.room, ratio))
+        && idle.is_none_or(|ratio| bytes < scale(budget.prompt, ratio))
+        && prepares.is_none_or(|ratio| bytes < scale(budget.prompt, ratio))
         && trigger
             .ratio
-            .is_none_or(|ratio| bytes < scale(budget.room, ratio))
+            .is_none_or(|ratio| bytes < scale(budget.prompt, ratio))
         && trigger.tokens.is_none_or(|tokens| bytes < tokens)
         && [trigger.messages, trigger.turns]
             .into_iter()
             .flatten()
             .all(|count| bytes < count.saturating_mul(LEAST_MESSAGE_BYTES));
     out_of_reach
-        && bytes < budget.room
+        && bytes < budget.prompt
         && !may_hold_media(dialect, body)
-        && !may_ask_for_more_than(dialect, budget.window.saturating_sub(budget.room), body)
+        && !may_ask_for_more_than(dialect, budget.window.saturating_sub(budget.prompt), body)
 }
 
-/// Whether a body may hold parts that are not text. Their field names could be spelled with escapes, so an escape that
-/// stands for an ASCII letter or sign counts as well.
+/// Whether a body may hold parts that are not text. Their field names could be spelled with
+/// escapes, so an escape that stands for an ASCII letter or sign counts as well.
 fn may_hold_media(dialect: Dialect, body: &[u8]) -> bool {
     dialect
         .media_markers()

@@ -1,5 +1,5 @@
-//! The facts that planning starts from. Derived facts are the same in every replica; live facts are known of one
-//! request only, and can force a compaction but never change a derived one.
+//! The facts that planning starts from. Derived facts are the same in every replica; live facts are
+//! known of one request only, and can force a compaction but never change a derived one.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -64,7 +64,8 @@ pub struct PriorUsage {
     pub messages: usize,
     /// Prompt tokens as reported.
     pub prompt_tokens: u64,
-    /// Tokens that were counted for the same messages, when known: another count is about another list.
+    /// Tokens that were counted for the same messages, when known: another count is about another
+    /// list.
     pub counted: Option<u64>,
 }
 

@@ -13,8 +13,9 @@
 //! prior_usage  usage that a client carries, as text
 //! ```
 //!
-//! The caller goes through it in these steps. What the ledger knows is fetched between them, all keys at once, and handed
-//! in as a value; what is to be recorded comes out as values. So the ledger may be asynchronous and shared.
+//! The caller goes through it in these steps. What the ledger knows is fetched between them, all
+//! keys at once, and handed in as a value; what is to be recorded comes out as values. So the
+//! ledger may be asynchronous and shared.
 //!
 //! ```text
 //! session = Session::open(outline)                    -> session.checkpoint_keys()  -> the ledger: a checkpoint
@@ -23,10 +24,11 @@
 //! pieces  = session.render(plan.edits)
 //! ```
 //!
-//! Decisions come in two kinds. *Derived* ones depend on the policy and the messages alone: every assistant message in
-//! the history was once a request, so walking those request points from the start (or from the last checkpoint) gives
-//! the same edits in every replica, with or without a ledger. *Forced* ones depend on live facts: usage that the upstream
-//! reported, how it counts and what it refused, the request's own `max_tokens`, a header. They can add a compaction, never
+//! Decisions come in two kinds. *Derived* ones depend on the policy and the messages alone: every
+//! assistant message in the history was once a request, so walking those request points from the
+//! start (or from the last checkpoint) gives the same edits in every replica, with or without a
+//! ledger. *Forced* ones depend on live facts: usage that the upstream reported, how it counts and
+//! what it refused, the request's own `max_tokens`, a header. They can add a compaction, never
 //! prevent one, and are found again only through the ledger.
 
 mod compact;

@@ -15,7 +15,8 @@ pub struct Plan {
     pub edits: Vec<Edit>,
     /// Whether a checkpoint of the ledger was used.
     pub replayed: bool,
-    /// The last compaction that was made for this request, possibly at an earlier request point that no replica had seen.
+    /// The last compaction that was made for this request, possibly at an earlier request point
+    /// that no replica had seen.
     pub compaction: Option<Compaction>,
     /// Size of the client's list.
     pub before: Size,

@@ -14,7 +14,8 @@ use crate::core::models::{Family, Prices};
 use crate::core::policy::{Policy, Reason, RequestFacts};
 use crate::core::strategy::{ExternalInputs, Report, Stopped};
 
-/// Plans requests under one policy, for one model. Everything in it is the same in every replica, but for `cancel`.
+/// Plans requests under one policy, for one model. Everything in it is the same in every replica,
+/// but for `cancel`.
 #[derive(Debug, Clone, Copy)]
 pub struct Planner<'p> {
     /// The policy.
@@ -55,8 +56,8 @@ impl<'p> Planner<'p> {
         }
     }
 
-    /// Replays `known`, the longest checkpoint in the ledger for [`Session::checkpoint_keys`], and decides again what was
-    /// decided at each later request point.
+    /// Replays `known`, the longest checkpoint in the ledger for [`Session::checkpoint_keys`], and
+    /// decides again what was decided at each later request point.
     ///
     /// # Errors
     /// [`Stopped`] when nobody waits any more, or an answer from outside is needed first.
@@ -69,10 +70,12 @@ impl<'p> Planner<'p> {
         derive(self, session, known, external)
     }
 
-    /// Decides about the request itself. `keys` are [`Derived::usage_keys`], and `known` is what the ledger knows of them.
+    /// Decides about the request itself. `keys` are [`Derived::usage_keys`], and `known` is what
+    /// the ledger knows of them.
     ///
     /// # Errors
-    /// [`Stopped`], as for [`Planner::derive`]; and [`Stopped::Invalid`] for a result that must not be sent.
+    /// [`Stopped`], as for [`Planner::derive`]; and [`Stopped::Invalid`] for a result that must not
+    /// be sent.
     #[expect(
         clippy::too_many_arguments,
         reason = "each is known at another moment, and used once"
@@ -94,7 +97,8 @@ impl<'p> Planner<'p> {
         .plan(derived, keys, known)
     }
 
-    /// The keys of usage for prefixes of the client's own list, shortest first: for a request that is sent as it came.
+    /// The keys of usage for prefixes of the client's own list, shortest first: for a request that
+    /// is sent as it came.
     #[must_use]
     pub fn usage_keys(&self, session: &Session<'_>) -> Vec<UsageKey> {
         usage_keys(self, session, None)
@@ -118,10 +122,12 @@ impl<'p> Planner<'p> {
         }
     }
 
-    /// Compacts a request at once, whatever its triggers, to at most `target` prompt tokens where that is possible.
+    /// Compacts a request at once, whatever its triggers, to at most `target` prompt tokens where
+    /// that is possible.
     ///
     /// # Errors
-    /// [`Stopped`], as for [`Planner::derive`]; a list whose calls and results do not match is [`Stopped::Invalid`].
+    /// [`Stopped`], as for [`Planner::derive`]; a list whose calls and results do not match is
+    /// [`Stopped::Invalid`].
     pub fn compact_to(
         &self,
         session: &Session<'_>,
@@ -137,7 +143,7 @@ impl<'p> Planner<'p> {
         }
         let budget = Budget {
             window: target,
-            room: target,
+            prompt: target,
             target,
             min_gain: 0,
         };

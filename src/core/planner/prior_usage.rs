@@ -1,4 +1,5 @@
-//! Usage as clients carry it from one answer to the next request: `prompt_tokens=1234; messages=17; counted=1198`.
+//! Usage as clients carry it from one answer to the next request: `prompt_tokens=1234; messages=17;
+//! counted=1198`.
 
 use std::fmt;
 
@@ -11,8 +12,9 @@ const MAX_BYTES: usize = 256;
 const MAX_MESSAGES: u64 = 1_000_000;
 
 impl PriorUsage {
-    /// Reads what [`PriorUsage`] writes, with its parts in any order, spaces anywhere between them, and others beside them. A
-    /// part that says something impossible, or stands twice, makes all of it worthless.
+    /// Reads what [`PriorUsage`] writes, with its parts in any order, spaces anywhere between them,
+    /// and others beside them. A part that says something impossible, or stands twice, makes all of
+    /// it worthless.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         if text.len() > MAX_BYTES {

@@ -1,4 +1,5 @@
-//! One request while it is planned: its outline and measures, and its messages once something is due.
+//! One request while it is planned: its outline and measures, and its messages once something is
+//! due.
 
 use std::cell::OnceCell;
 
@@ -138,15 +139,15 @@ impl<'b> Session<'b> {
         self.measures.is_empty()
     }
 
-    /// The keys of all checkpoints that may exist for this request: one for each prefix that was a request, shortest
-    /// first.
+    /// The keys of all checkpoints that may exist for this request: one for each prefix that was a
+    /// request, shortest first.
     #[must_use]
     pub fn checkpoint_keys(&self, seed: &Fingerprint) -> Vec<CheckpointKey> {
         let mut hash = PrefixHash::new(seed);
         let mut keys = Vec::with_capacity(self.measures.len() / 2 + 1);
         for (at, measure) in self.measures.iter().enumerate() {
             if !measure.speaker.is_instruction() {
-                hash.push(&measure.digest);
+                hash.push(&measure.fingerprint);
             }
             if is_request_point(&self.measures, at + 1) {
                 keys.push(CheckpointKey {
@@ -166,7 +167,7 @@ impl<'b> Session<'b> {
         keys.push(hash.digest());
         for measure in &self.measures {
             if !measure.speaker.is_instruction() {
-                hash.push(&measure.digest);
+                hash.push(&measure.fingerprint);
             }
             keys.push(hash.digest());
         }
@@ -207,7 +208,8 @@ impl<'b> Session<'b> {
         })
     }
 
-    /// The body with `edits` (one per message) applied, as slices of the client's body and new pieces.
+    /// The body with `edits` (one per message) applied, as slices of the client's body and new
+    /// pieces.
     #[must_use]
     pub fn render(&self, edits: &[Edit]) -> Vec<Piece> {
         render(&self.outline, edits)

@@ -141,7 +141,7 @@ impl Policy {
     }
 
     /// The budget of one request, which may ask for a longer reply than the reserve. A reply as
-    /// long as the window, for which no prompt leaves room, is ignored.
+    /// long as the window, which leaves the prompt no room, is ignored.
     #[must_use]
     pub fn budget_for(&self, window: u64, max_output_tokens: Option<u64>) -> Budget {
         let shrunk = self.reserve.min(window / 4);
@@ -154,12 +154,12 @@ impl Policy {
     }
 
     fn budget_with_reserve(&self, window: u64, reserve: u64) -> Budget {
-        let room = window.saturating_sub(reserve);
+        let prompt = window.saturating_sub(reserve);
         Budget {
             window,
-            room,
-            target: self.target.of(room).min(room),
-            min_gain: self.min_gain.of(room),
+            prompt,
+            target: self.target.of(prompt).min(prompt),
+            min_gain: self.min_gain.of(prompt),
         }
     }
 

@@ -8,8 +8,8 @@ const LEAST_CACHED_TOKENS: u64 = 1_024;
 /// Providers cache prompts in steps of this many tokens.
 const CACHE_STEP_TOKENS: u64 = 128;
 
-/// The price of a prompt after the one before it, in uncached prompt tokens. A prompt is a list of parts with their
-/// tokens; the leading parts that both prompts share are read from the cache.
+/// The price of a prompt after the one before it, in uncached prompt tokens. A prompt is a list of
+/// parts with their tokens; the leading parts that both prompts share are read from the cache.
 #[must_use]
 pub fn price<T: PartialEq>(before: &[(T, u64)], now: &[(T, u64)], prices: Prices) -> f64 {
     let shared = before.iter().zip(now).take_while(|((a, _), (b, _))| a == b);
@@ -22,8 +22,9 @@ pub fn price<T: PartialEq>(before: &[(T, u64)], now: &[(T, u64)], prices: Prices
     as_float(cached) * prices.cache_read + as_float(all - cached) * prices.cache_write
 }
 
-/// Whether a compaction pays: whether the requests still to come, assumed to be as many as there were so far, save more
-/// by `gain` fewer tokens each than reading the `behind` tokens after the first change again costs once.
+/// Whether a compaction pays: whether the requests still to come, assumed to be as many as there
+/// were so far, save more by `gain` fewer tokens each than reading the `behind` tokens after the
+/// first change again costs once.
 #[must_use]
 pub fn pays(requests: u64, gain: u64, behind: u64, prices: Option<Prices>) -> bool {
     let Some(Prices {

@@ -92,12 +92,12 @@ impl Reason {
 }
 
 impl Trigger {
-    /// The first trigger that `size` reaches, given window − reserve (`room`). A size above the
-    /// room always fires.
+    /// The first trigger that `size` reaches, given the prompt budget (window −
+    /// reserve). A size above it always fires.
     #[must_use]
-    pub fn fires(&self, size: Size, room: u64) -> Option<Reason> {
+    pub fn fires(&self, size: Size, prompt: u64) -> Option<Reason> {
         let reached = |limit: Option<u64>, value: u64| limit.is_some_and(|limit| value >= limit);
-        if size.tokens > room || reached(self.ratio.map(|ratio| scale(room, ratio)), size.tokens) {
+        if size.tokens > prompt || reached(self.ratio.map(|ratio| scale(prompt, ratio)), size.tokens) {
             Some(Reason::Ratio)
         } else if reached(self.tokens, size.tokens) {
             Some(Reason::Tokens)

@@ -32,13 +32,13 @@ pub fn descend(
 ) -> Result<Vec<Report>, Stopped> {
     let mut reports = Vec::with_capacity(ladder.len() + 2);
     let alternates = draft.conversation().family.alternates;
-    let room = target.room;
+    let room = target.prompt;
     if alternates {
         let with_fillers = draft.size().tokens;
         role_alternation::remove_fillers(draft);
         // About as many fillers will be needed again.
         let fillers = with_fillers.saturating_sub(draft.size().tokens);
-        target.room = target.room.saturating_sub(fillers);
+        target.prompt = target.prompt.saturating_sub(fillers);
         target.target = target.target.saturating_sub(fillers);
     }
     let first = reported(oversize::NAME, &[], draft, |draft| {
@@ -65,9 +65,9 @@ pub fn descend(
     }
     if alternates {
         role_alternation::insert_fillers(draft);
-        target.room = room;
+        target.prompt = room;
     }
-    if draft.size().tokens > target.room {
+    if draft.size().tokens > target.prompt {
         reports.push(reported(oversize::NAME, &[], draft, |draft| {
             Ok(oversize::apply_last(draft, target).into())
         })?);

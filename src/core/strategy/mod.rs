@@ -1,10 +1,11 @@
-//! The ladder: strategies in the policy's order, each of which makes the span smaller until the target is met.
+//! The ladder: strategies in the policy's order, each of which makes the span smaller until the
+//! target is met.
 //!
 //! To add a strategy: a file here (its options, with the trait `Options`, and one function over a
-//! [`Draft`](crate::core::edit::Draft)), a line in `table.rs`, a test file, and a paragraph in `config/strategies.md`. A
-//! strategy is a pure function of its options and the draft. It looks at the span only, leaves calls and results together,
-//! and changes nothing when it is applied to its own output. It reads entries and edits them by meaning, and knows no
-//! field of any wire format.
+//! [`Draft`](crate::core::edit::Draft)), a line in `table.rs`, a test file, and a paragraph in
+//! `config/strategies.md`. A strategy is a pure function of its options and the draft. It looks at
+//! the span only, leaves calls and results together, and changes nothing when it is applied to its
+//! own output. It reads entries and edits them by meaning, and knows no field of any wire format.
 
 mod clear_results;
 mod coalesce;

@@ -44,8 +44,8 @@ pub(super) fn apply_first(draft: &mut Draft<'_>, target: Target) -> u64 {
     let others = older.min(left - left * TAIL_PERCENT / 100);
     // The room above the target is there for the newest; where there is none, older messages keep
     // their share.
-    let due = others.saturating_sub(target.room.saturating_sub(target.target));
-    if head + tail + due <= target.room {
+    let due = others.saturating_sub(target.prompt.saturating_sub(target.target));
+    if head + tail + due <= target.prompt {
         return 0;
     }
     let before = draft.size().tokens;
@@ -57,7 +57,7 @@ pub(super) fn apply_first(draft: &mut Draft<'_>, target: Target) -> u64 {
 /// Cuts the tokens that are still over the room when every step has run.
 pub(super) fn apply_last(draft: &mut Draft<'_>, target: Target) -> u64 {
     let replaced = cut_results(draft, draft.size().tokens.saturating_sub(target.target));
-    replaced + cut_arguments(draft, draft.size().tokens.saturating_sub(target.room))
+    replaced + cut_arguments(draft, draft.size().tokens.saturating_sub(target.prompt))
 }
 
 /// The tokens that each of `sizes` may take for all of them to take about `over` tokens less.

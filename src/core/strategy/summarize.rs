@@ -18,7 +18,8 @@ use crate::core::summary::{Forecast, State, Summaries, Summary, files, floor, ne
 impl options::Options for Summarize {
     const NAME: &'static str = "summarize";
 
-    /// Counts of messages, of the summary, of the calls that made it, and of the state in which it was needed.
+    /// Counts of messages, of the summary, of the calls that made it, and of the state in which it
+    /// was needed.
     const COUNTS: &'static [&'static str] = &[
         "messages_summarized",
         "messages_kept",
@@ -106,9 +107,9 @@ pub(super) fn apply(
         let forecast = Forecast {
             budget: Budget {
                 window,
-                room: target.room,
+                prompt: target.prompt,
                 target: target.target,
-                min_gain: scale(target.room, WORTH_ASKING),
+                min_gain: scale(target.prompt, WORTH_ASKING),
             },
             // A request that waits for a summary wants the one that leaves nothing more to do.
             tokens: u64::MAX,
@@ -213,7 +214,7 @@ fn message(
     let plain = written(&[text])?;
     // Baler's additions must neither make the list miss its target nor outgrow their share of it.
     let share = scale(target.target, options.extract_share);
-    let limit = plain.tokens + share.min(target.room.saturating_sub(rest + plain.tokens));
+    let limit = plain.tokens + share.min(target.prompt.saturating_sub(rest + plain.tokens));
     let touched = files(
         messages.get(..found.end).unwrap_or(messages),
         options.file_rules(),

@@ -54,7 +54,7 @@ pub(super) fn apply(
 ) -> u64 {
     let budget = options
         .budget
-        .map_or(target.target, |budget| budget.of(target.room));
+        .map_or(target.target, |budget| budget.of(target.prompt));
     let target = Target {
         target: scale(budget, options.threshold.min(1.0)),
         ..target
@@ -72,11 +72,11 @@ pub(super) fn apply(
     // Messages that stand for older ones go only where the request fits without them.
     let condensed = draft.in_zone(Zone::Condensed);
     let condensed_tokens = draft.tokens_of(&condensed);
-    if draft.size().tokens.saturating_sub(condensed_tokens) > target.room {
+    if draft.size().tokens.saturating_sub(condensed_tokens) > target.prompt {
         return 0;
     }
     for exchange in condensed {
-        if draft.size().tokens <= target.room {
+        if draft.size().tokens <= target.prompt {
             break;
         }
         draft.drop_exchange(&exchange);

@@ -74,8 +74,9 @@ fn quoted(text: &str) -> Cow<'_, str> {
     BLOCK_TAG.regex().replace_all(text, r"<\$1")
 }
 
-/// The client's own request with its list as it is sent now, up to the cut (`edits`, one per message up to there), and the
-/// instructions after it: the upstream has all but these in its prompt cache. `None` when the body is not an object.
+/// The client's own request with its list as it is sent now, up to the cut (`edits`, one per
+/// message up to there), and the instructions after it: the upstream has all but these in its
+/// prompt cache. `None` when the body is not an object.
 #[must_use]
 pub fn continued(
     chat: &Chat<'_>,

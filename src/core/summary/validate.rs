@@ -124,7 +124,8 @@ impl Answer {
     }
 }
 
-/// The summary in a model's text: without its reasoning, from inside the tags where there are any, without a fence.
+/// The summary in a model's text: without its reasoning, from inside the tags where there are any,
+/// without a fence.
 fn inner(written: &str) -> (&str, bool) {
     let mut text = written;
     for closing in ["</think>", "</thinking>", "</analysis>", "</reasoning>"] {
@@ -159,7 +160,8 @@ pub(super) static ROLE_LABEL: Pattern = Pattern::new(
     r"(?im)^([ \t#>*_]*)(system|developer|assistant|user|human|tool|function)([ \t*_]*):",
 );
 
-/// A text without anything that a chat template, or a reader of tags, could take for more than text.
+/// A text without anything that a chat template, or a reader of tags, could take for more than
+/// text.
 fn harmless(text: &str) -> String {
     let plain: String = text
         .chars()

@@ -1,5 +1,6 @@
-//! Regular expressions that are part of the program. None of them is optional: a pattern that does not compile is an error
-//! when the process starts, and in a test, never a check that is silently left out.
+//! Regular expressions that are part of the program. None of them is optional: a pattern that does
+//! not compile is an error when the process starts, and in a test, never a check that is silently
+//! left out.
 //!
 //! A pattern is a `static` beside the code that uses it, and stands in its room's list of patterns.
 //! `core::check_patterns` compiles all of these lists.

@@ -24,7 +24,8 @@ pub fn tells_of_failure(line: &str) -> bool {
     FAILURE.is_match(line)
 }
 
-/// Whether a tool result as a whole is a failure: by its beginning, an exit code, or an error field.
+/// Whether a tool result as a whole is a failure: by its beginning, an exit code, or an error
+/// field.
 #[must_use]
 pub fn is_failure(text: &str) -> bool {
     match Json::parse(text) {
@@ -56,7 +57,8 @@ fn head_of(text: &str) -> &str {
     text.get(..text.floor_char_boundary(4_096)).unwrap_or(text)
 }
 
-/// The line of a failure that names the cause: the last that reports one, as in traces, else the first.
+/// The line of a failure that names the cause: the last that reports one, as in traces, else the
+/// first.
 #[must_use]
 pub fn failure_line(text: &str) -> &str {
     let lines = || text.lines().filter(|line| !line.trim().is_empty());

@@ -1,14 +1,15 @@
 //! How an upstream's count of a model's tokens compares with Baler's.
 //!
-//! One factor per upstream and model, learned from reported usage. It moves slowly, a single odd report moves it little,
-//! and small prompts teach little: the tokens that a chat template adds weigh most in them. The ledger keeps the factors.
+//! One factor per upstream and model, learned from reported usage. It moves slowly, a single odd
+//! report moves it little, and small prompts teach little: the tokens that a chat template adds
+//! weigh most in them. The ledger keeps the factors.
 
 use crate::core::conversation::{as_float, ratio};
 
 /// The factor is never below nor above these.
 const BOUNDS: (f64, f64) = (0.5, 3.0);
-/// A report this far off (in either direction) is about another prompt: one that the upstream cut, or did not get from
-/// Baler.
+/// A report this far off (in either direction) is about another prompt: one that the upstream cut,
+/// or did not get from Baler.
 const ABSURD: f64 = 5.0;
 /// Share of the difference that the factor moves by once it is settled.
 const PACE: f64 = 0.1;

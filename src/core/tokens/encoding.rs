@@ -1,8 +1,8 @@
-//! How a model's prompt becomes tokens: its vocabulary, what images and audio cost, and whether gpt-oss's template is
-//! around it.
+//! How a model's prompt becomes tokens: its vocabulary, what images and audio cost, and whether
+//! gpt-oss's template is around it.
 //!
-//! tiktoken-rs names the vocabulary of OpenAI's models. The tables here have the models that it does not know, and what
-//! media cost.
+//! tiktoken-rs names the vocabulary of OpenAI's models. The tables here have the models that it
+//! does not know, and what media cost.
 
 use tiktoken_rs::tokenizer::{Tokenizer, get_tokenizer};
 
@@ -28,8 +28,8 @@ const AUDIO: u64 = 10;
 /// The same, by Google's documentation of Gemini.
 const GEMINI_AUDIO: u64 = 32;
 
-/// Model name prefixes, in lower case, of models that tiktoken-rs does not know; the longest that matches wins. Names that
-/// match none are counted with [`Vocabulary::O200k`].
+/// Model name prefixes, in lower case, of models that tiktoken-rs does not know; the longest that
+/// matches wins. Names that match none are counted with [`Vocabulary::O200k`].
 const VOCABULARIES: [(&str, Vocabulary); 10] = [
     ("gpt-4", Vocabulary::Cl100k),
     ("gpt-3.5", Vocabulary::Cl100k),
@@ -44,11 +44,12 @@ const VOCABULARIES: [(&str, Vocabulary); 10] = [
     ("gpt-45", Vocabulary::O200k),
 ];
 
-/// The prefix of models with the template of gpt-oss; tiktoken-rs does not know Ollama's spelling (`gpt-oss:20b`).
+/// The prefix of models with the template of gpt-oss; tiktoken-rs does not know Ollama's spelling
+/// (`gpt-oss:20b`).
 const HARMONY: &str = "gpt-oss";
 
-/// What images cost, by model name prefix in lower case; the longest that matches wins. Figures from OpenAI's guide to
-/// images, and those of the other makers.
+/// What images cost, by model name prefix in lower case; the longest that matches wins. Figures
+/// from OpenAI's guide to images, and those of the other makers.
 const IMAGES: [(&str, Images); 17] = [
     ("gpt-4o-mini", tiles(2_833, 5_667)),
     ("gpt-4.1-mini", patches(1_620)),
@@ -92,7 +93,8 @@ impl Encoding {
     /// `cl100k_base`, images by gpt-4's tiles.
     pub const CL100K: Encoding = plain_text(Vocabulary::Cl100k);
 
-    /// The encoding of a model, by its name: a maker's path and the mark of a fine-tuned model (`ft:`) left out.
+    /// The encoding of a model, by its name: a maker's path and the mark of a fine-tuned model
+    /// (`ft:`) left out.
     #[must_use]
     pub fn for_model(model: &str) -> Self {
         let name = plain(model);

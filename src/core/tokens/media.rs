@@ -1,5 +1,5 @@
-//! Token costs of images, audio and files: parts that have no text of their own. Of an image only the part of its header
-//! that holds its size is read.
+//! Token costs of images, audio and files: parts that have no text of their own. Of an image only
+//! the part of its header that holds its size is read.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -10,8 +10,8 @@ use crate::core::tokens::Encoding;
 /// How a model prices images.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Images {
-    /// A base for any image, and a price for each tile of 512 pixels, after it was shrunk to 2,048 pixels with a shorter side
-    /// of 768.
+    /// A base for any image, and a price for each tile of 512 pixels, after it was shrunk to 2,048
+    /// pixels with a shorter side of 768.
     Tiles {
         /// For any image; all there is at `detail: low`.
         base: u64,
@@ -31,7 +31,8 @@ pub enum Images {
 
 /// An image whose size is not in the request: 1,024 × 1,024 pixels, 765 tokens of gpt-4o's.
 const UNKNOWN_PIXELS: (u64, u64) = (1_024, 1_024);
-/// Bytes at the beginning of an image that usually hold its size, and for images whose size follows other data.
+/// Bytes at the beginning of an image that usually hold its size, and for images whose size follows
+/// other data.
 const HEADER_BYTES: [usize; 2] = [96, 64 * 1_024];
 /// The longest side of an image that is believed, pixels.
 const LONGEST_SIDE: u64 = 100_000;
@@ -45,7 +46,8 @@ const COMPRESSED_AUDIO_BYTES_PER_SECOND: u64 = 21_333;
 const NAMED_FILE_TOKENS: u64 = 1_000;
 /// A part of another kind that is not text.
 pub(in crate::core) const OTHER_TOKENS: u64 = 1_600;
-/// Bytes of base64 for one token of a file that is not text: a page of a PDF is some 100 kB and 1,500 tokens.
+/// Bytes of base64 for one token of a file that is not text: a page of a PDF is some 100 kB and
+/// 1,500 tokens.
 const FILE_BYTES_PER_TOKEN: u64 = 85;
 
 impl Images {
@@ -97,7 +99,8 @@ fn patches((width, height): (u64, u64)) -> u64 {
     (count(w) * count(h)).min(MOST_PATCHES)
 }
 
-/// Tokens of an image at `url`, whose size is known only if that is a data URL; `low` asks for little detail.
+/// Tokens of an image at `url`, whose size is known only if that is a data URL; `low` asks for
+/// little detail.
 pub(in crate::core) fn image_tokens(url: Option<&str>, low: bool, encoding: Encoding) -> u64 {
     let size = url.and_then(pixels);
     encoding.images.tokens(low, size.unwrap_or(UNKNOWN_PIXELS))
@@ -159,7 +162,8 @@ fn rate(data: &str) -> Option<u64> {
     (1_000..10_000_000).contains(&bytes).then(|| bytes * 4 / 3)
 }
 
-/// Tokens of a file with this content: a data URL, or text. `None` for one that the request only names.
+/// Tokens of a file with this content: a data URL, or text. `None` for one that the request only
+/// names.
 pub(in crate::core) fn file_tokens(data: Option<&str>, encoding: Encoding) -> u64 {
     let Some(data) = data else {
         return NAMED_FILE_TOKENS;

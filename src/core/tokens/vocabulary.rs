@@ -1,17 +1,20 @@
 //! The byte-pair vocabularies, and which of two counters counts with each of them.
 //!
-//! - The crate `tiktoken` counts with `o200k_base` and `cl100k_base`, which nearly all requests need. It returns the same
-//!   numbers as tiktoken-rs (a test compares them), several times faster and without its panic on very long runs of white
-//!   space. It also carries other makers' vocabularies under licences with conditions. Its lookups by name would link
-//!   them all, so nothing here may name one of its encodings at run time.
-//! - The crate `tiktoken-rs`, OpenAI's reference ported, counts with `p50k_base` and `r50k_base`, for which the other crate
-//!   has no fast path. It also resolves model names (see [`Encoding::for_model`]). Its lookups by name link all
-//!   vocabularies as text, so here too only the two that are needed are named.
+//! - The crate `tiktoken` counts with `o200k_base` and `cl100k_base`, which nearly all requests
+//!   need. It returns the same numbers as tiktoken-rs (a test compares them), several times faster
+//!   and without its panic on very long runs of white space. It also carries other makers'
+//!   vocabularies under licences with conditions. Its lookups by name would link them all, so
+//!   nothing here may name one of its encodings at run time.
+//! - The crate `tiktoken-rs`, OpenAI's reference ported, counts with `p50k_base` and `r50k_base`,
+//!   for which the other crate has no fast path. It also resolves model names (see
+//!   [`Encoding::for_model`]). Its lookups by name link all vocabularies as text, so here too only
+//!   the two that are needed are named.
 //!
 //! A vocabulary is loaded when the first text is counted with it, or by [`Vocabulary::load`].
 //!
-//! What tiktoken-rs costs, measured on x86-64 in the release profile: 2.2 MB of binary (20.7 MB without it, 22.9 MB with
-//! it, the text of two vocabularies most of that) and no idle memory (66.5 MB of anonymous memory with and without it).
+//! What tiktoken-rs costs, measured on x86-64 in the release profile: 2.2 MB of binary (20.7 MB
+//! without it, 22.9 MB with it, the text of two vocabularies most of that) and no idle memory (66.5
+//! MB of anonymous memory with and without it).
 //!
 //! [`Encoding::for_model`]: crate::core::tokens::Encoding::for_model
 
@@ -22,8 +25,8 @@ use tiktoken_rs::tokenizer::Tokenizer;
 /// A byte-pair vocabulary.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Vocabulary {
-    /// `o200k_base`: gpt-4o and later, and the yardstick for models of other makers. `o200k_harmony` of gpt-oss has the
-    /// same merges.
+    /// `o200k_base`: gpt-4o and later, and the yardstick for models of other makers.
+    /// `o200k_harmony` of gpt-oss has the same merges.
     O200k,
     /// `cl100k_base`: gpt-4, gpt-3.5.
     Cl100k,
@@ -85,8 +88,8 @@ impl Vocabulary {
         }
     }
 
-    /// Tokens of `text`, at most its bytes, in a time that is linear in them. Special tokens inside it count as the text
-    /// they are.
+    /// Tokens of `text`, at most its bytes, in a time that is linear in them. Special tokens inside
+    /// it count as the text they are.
     #[must_use]
     pub fn count(self, text: &str) -> u64 {
         match self.counter() {
@@ -98,8 +101,8 @@ impl Vocabulary {
     }
 }
 
-/// The longest text that tiktoken-rs is given at once, bytes. Its regular expressions panic on a run of white space of
-/// about a million characters.
+/// The longest text that tiktoken-rs is given at once, bytes. Its regular expressions panic on a
+/// run of white space of about a million characters.
 const PIECE_BYTES: usize = 64 * 1_024;
 
 /// A text in pieces of at most [`PIECE_BYTES`].
@@ -112,9 +115,10 @@ fn pieces(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Where the first piece of a text ends: before the last run of white space that begins in the piece, where the regular
-/// expressions split as well, so that the count stays exact. A run of white space or of letters that is longer than a
-/// piece is cut, which may add a token for each cut.
+/// Where the first piece of a text ends: before the last run of white space that begins in the
+/// piece, where the regular expressions split as well, so that the count stays exact. A run of
+/// white space or of letters that is longer than a piece is cut, which may add a token for each
+/// cut.
 fn cut(text: &str) -> usize {
     if text.len() <= PIECE_BYTES {
         return text.len();

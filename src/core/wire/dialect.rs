@@ -1,5 +1,5 @@
-//! The verbs of a wire format apart from reading and rewriting messages: which requests speak it, what an answer reports,
-//! and Baler's own calls and errors.
+//! The verbs of a wire format apart from reading and rewriting messages: which requests speak it,
+//! what an answer reports, and Baler's own calls and errors.
 
 use memchr::memmem::Finder;
 
@@ -10,7 +10,8 @@ use crate::core::wire::overflow::Overflow;
 use crate::core::wire::own_call::{Ask, Manner, NoCompletion, Parameter};
 use crate::core::wire::usage::{Usage, UsageReader};
 
-/// Collections whose members have resources of their own: a POST to `/threads/ID/messages` is not one to `/messages`.
+/// Collections whose members have resources of their own: a POST to `/threads/ID/messages` is not
+/// one to `/messages`.
 const COLLECTIONS: [&str; 3] = ["threads", "conversations", "batches"];
 
 /// Whose fault an error is that Baler answers with.
@@ -40,10 +41,11 @@ impl Dialect {
         }
     }
 
-    /// The dialect of a POST to `path`, where the paths of chat completions end in one of `chat_suffixes`. `None` for
-    /// requests that are passed on unread.
+    /// The dialect of a POST to `path`, where the paths of chat completions end in one of
+    /// `chat_suffixes`. `None` for requests that are passed on unread.
     ///
-    /// A suffix of a single segment is an ambiguous one: it does not match below a member of a collection.
+    /// A suffix of a single segment is an ambiguous one: it does not match below a member of a
+    /// collection.
     #[must_use]
     pub fn route(path: &str, chat_suffixes: &[String]) -> Option<Self> {
         chat_suffixes
@@ -52,8 +54,9 @@ impl Dialect {
             .then_some(Dialect::ChatCompletions)
     }
 
-    /// The model that a body names, found without reading further than its name. Good only for choosing a policy: a body
-    /// that is malformed after that point, or names its model twice, is not noticed.
+    /// The model that a body names, found without reading further than its name. Good only for
+    /// choosing a policy: a body that is malformed after that point, or names its model twice, is
+    /// not noticed.
     #[must_use]
     pub fn peek_model(self, body: &[u8]) -> Option<String> {
         match self {
@@ -107,8 +110,8 @@ impl Dialect {
         }
     }
 
-    /// The edit that makes a streaming request ask for usage. `None` for one that does not stream, asks already, or is not
-    /// as the API describes it.
+    /// The edit that makes a streaming request ask for usage. `None` for one that does not stream,
+    /// asks already, or is not as the API describes it.
     #[must_use]
     pub fn include_usage(self, body: &[u8]) -> Option<Insertion> {
         match self {
@@ -133,7 +136,8 @@ impl Dialect {
         UsageReader::new(self)
     }
 
-    /// Whether the data of a stream's event may report usage. Cheap: most events do not, and are not parsed.
+    /// Whether the data of a stream's event may report usage. Cheap: most events do not, and are
+    /// not parsed.
     pub(super) fn may_report_usage(self, data: &[u8]) -> bool {
         match self {
             Dialect::ChatCompletions => chat::may_report_usage(data),
@@ -156,7 +160,8 @@ impl Dialect {
         }
     }
 
-    /// The overflow that a whole answer reports: as an error, also under status 200, or as the reason why it ended.
+    /// The overflow that a whole answer reports: as an error, also under status 200, or as the
+    /// reason why it ended.
     #[must_use]
     pub fn overflow(self, status: u16, body: &[u8]) -> Option<Overflow> {
         match self {
@@ -183,9 +188,10 @@ impl Dialect {
 
 /// Baler's own calls of a model.
 impl Dialect {
-    /// The path of Baler's own calls, as a client of Baler would spell it (`/v1` stands for the path of the upstream's
-    /// URL), when `request_path` is the path of the request that the call is made for. It is never the client's own path,
-    /// whose dialect or version may be another: only a deployment in it (Azure) is kept, because there it names the model.
+    /// The path of Baler's own calls, as a client of Baler would spell it (`/v1` stands for the
+    /// path of the upstream's URL), when `request_path` is the path of the request that the call is
+    /// made for. It is never the client's own path, whose dialect or version may be another: only a
+    /// deployment in it (Azure) is kept, because there it names the model.
     #[must_use]
     pub fn own_path(self, request_path: &str) -> String {
         match self {
@@ -209,8 +215,8 @@ impl Dialect {
         }
     }
 
-    /// The body of a call that continues a client's request: `messages` instead of its list, and `text` as the last message
-    /// of the user. `None` when the client's body is not an object.
+    /// The body of a call that continues a client's request: `messages` instead of its list, and
+    /// `text` as the last message of the user. `None` when the client's body is not an object.
     #[must_use]
     pub fn continued_request(
         self,

@@ -1,4 +1,5 @@
-//! Calls of a model on Baler's own account, in no wire format's words: what is asked, and what may be wrong with the answer.
+//! Calls of a model on Baler's own account, in no wire format's words: what is asked, and what may
+//! be wrong with the answer.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

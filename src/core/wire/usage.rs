@@ -5,7 +5,8 @@ use crate::core::wire::Dialect;
 /// Tokens as reported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Usage {
-    /// Tokens of the prompt, cached ones included. Never zero: an upstream that does not know reports zero.
+    /// Tokens of the prompt, cached ones included. Never zero: an upstream that does not know
+    /// reports zero.
     pub prompt_tokens: u64,
     /// Of these, read from the upstream's prompt cache.
     pub cached_tokens: u64,

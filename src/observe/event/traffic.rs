@@ -132,7 +132,7 @@ impl TrafficMetrics {
             counter.inc_by(size.messages);
         }
         for (size, histogram) in stages.iter().zip(&self.occupancy) {
-            histogram.observe(ratio(size.tokens, budget.room));
+            histogram.observe(ratio(size.tokens, budget.prompt));
         }
         let removed = sizes.before.tokens.saturating_sub(sizes.after.tokens);
         self.tokens_removed.inc_by(removed);

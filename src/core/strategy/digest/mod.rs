@@ -49,7 +49,8 @@ const LEAST_SHARE: u64 = 8;
 const RECENT: usize = 3;
 /// A result with fewer lines than this leaves nothing to choose.
 const LEAST_LINES: usize = 8;
-/// The same for JSON, where each line is a value with its key: a value that is not a line of its own is cut in the middle.
+/// The same for JSON, where each line is a value with its key: a value that is not a line of its
+/// own is cut in the middle.
 const LEAST_MEMBERS: usize = 3;
 /// Tokens of the target that may stay unused.
 const SLACK_TOKENS: u64 = 4;
@@ -107,7 +108,7 @@ pub(super) fn apply(scope: &Scope, draft: &mut Draft<'_>, target: Target) -> Don
 /// nothing of the target, a small digest is still worth its room.
 fn budget_of(rest: u64, target: Target) -> u64 {
     let share = target.target / LEAST_SHARE;
-    let least = match target.room.checked_sub(rest) {
+    let least = match target.prompt.checked_sub(rest) {
         Some(left) if left > 0 => share.min(left),
         _ => share,
     };

@@ -1,4 +1,5 @@
-//! Baler's own calls as chat completions: where they go, their requests, and what their answers contain.
+//! Baler's own calls as chat completions: where they go, their requests, and what their answers
+//! contain.
 
 use serde::Deserialize;
 use serde::de::{Deserializer as _, MapAccess, Visitor};
@@ -85,8 +86,8 @@ const REPLACED: [&str; 15] = [
     "modalities",
 ];
 
-/// The body of a call that continues a client's request. The client's own fields follow the messages unchanged, so that
-/// the upstream finds tools and messages in its prompt cache.
+/// The body of a call that continues a client's request. The client's own fields follow the
+/// messages unchanged, so that the upstream finds tools and messages in its prompt cache.
 pub(in crate::core::wire) fn continued_request(
     outline: &Outline<'_>,
     messages: &[&str],

@@ -37,7 +37,7 @@ pub(in crate::core) fn measure(raw: &str, encoding: Encoding) -> Result<Measure,
     Ok(Measure {
         speaker,
         role,
-        digest: canonical(raw),
+        fingerprint: canonical(raw),
         tokens,
         is_plain,
     })

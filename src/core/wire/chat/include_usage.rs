@@ -31,8 +31,8 @@ struct StreamOptions<'a> {
     include_usage: Option<&'a RawValue>,
 }
 
-/// The edit that makes `body` ask for usage. `None` for a request that does not stream, asks already, or is not as the API
-/// describes it: that is between client and upstream.
+/// The edit that makes `body` ask for usage. `None` for a request that does not stream, asks
+/// already, or is not as the API describes it: that is between client and upstream.
 #[must_use]
 pub fn include_usage_edit(body: &[u8]) -> Option<Insertion> {
     memchr::memmem::find(body, b"\"stream\"")?;

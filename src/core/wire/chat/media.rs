@@ -1,4 +1,5 @@
-//! Token costs of parts that are not text: images, audio and files. The prices are `tokens::media`'s.
+//! Token costs of parts that are not text: images, audio and files. The prices are
+//! `tokens::media`'s.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -88,7 +89,8 @@ mod tests {
     #[test]
     fn images_cost_as_documented() {
         for (model, width, height, detail, tokens) in [
-            // OpenAI's guide: 765 for 1024², 1,105 for 2048 × 4096, 85 at low detail whatever the size.
+            // OpenAI's guide: 765 for 1024², 1,105 for 2048 × 4096, 85 at low detail whatever the
+            // size.
             ("gpt-4o", 1_024, 1_024, "high", 765),
             ("gpt-4o", 2_048, 4_096, "high", 1_105),
             ("gpt-4o", 4_096, 8_192, "low", 85),

@@ -1,4 +1,5 @@
-//! The overflow that an answer reports: as an error, in the envelopes that `wire::overflow` knows, or as a finish reason.
+//! The overflow that an answer reports: as an error, in the envelopes that `wire::overflow` knows,
+//! or as a finish reason.
 
 use memchr::memmem;
 use serde::Deserialize;
@@ -13,7 +14,8 @@ const FULL_WINDOW: [&str; 3] = [
     "context_length_exceeded",
 ];
 
-/// The overflow that a whole answer reports. Most good answers do not contain the words and are not parsed.
+/// The overflow that a whole answer reports. Most good answers do not contain the words and are not
+/// parsed.
 pub(in crate::core::wire) fn overflow(status: u16, body: &[u8]) -> Option<Overflow> {
     if (200..300).contains(&status) && !may_be_error(body) {
         return by_finish_reason(body);
@@ -40,8 +42,8 @@ fn by_finish_reason(json: &[u8]) -> Option<Overflow> {
         .map(|_| Overflow::unspecified())
 }
 
-/// Whether a completion, whole or a stream's event, ended because the window was full. It may hold a part of an answer
-/// nevertheless.
+/// Whether a completion, whole or a stream's event, ended because the window was full. It may hold
+/// a part of an answer nevertheless.
 fn ended_at_the_window(json: &[u8]) -> bool {
     #[derive(Deserialize)]
     struct Answer {

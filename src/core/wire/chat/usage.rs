@@ -28,7 +28,8 @@ pub(in crate::core::wire) fn may_report_usage(data: &[u8]) -> bool {
     memmem::find(data, b"\"prompt_tokens\"").is_some()
 }
 
-/// The usage in `json`: a whole answer, or the data of one stream event. Zero, negative and absent mean unknown.
+/// The usage in `json`: a whole answer, or the data of one stream event. Zero, negative and absent
+/// mean unknown.
 pub(in crate::core::wire) fn usage(json: &[u8]) -> Option<Usage> {
     let usage = serde_json::from_slice::<Envelope>(json).ok()?.usage?;
     let number = |number: Option<Number>| number.and_then(|number| number.as_u64()).unwrap_or(0);

@@ -1,8 +1,9 @@
-//! Takes out of a stream of chunks everything that is only there because Baler asked for usage. The client gets the bytes
-//! that it would have got without:
+//! Takes out of a stream of chunks everything that is only there because Baler asked for usage. The
+//! client gets the bytes that it would have got without:
 //!
 //! - an event whose chunk has no choices and reports usage is removed as a whole;
-//! - a `"usage":null` member, which servers add to every other chunk when asked, is removed with its comma.
+//! - a `"usage":null` member, which servers add to every other chunk when asked, is removed with
+//!   its comma.
 //!
 //! Usage next to choices stays: servers that send it do so unasked. All else passes byte for byte.
 
@@ -17,8 +18,8 @@ use crate::core::json::span_in;
 /// The longest event that is examined, bytes.
 const MAX_EVENT_BYTES: usize = 256 * 1024;
 
-/// An incremental filter of an event stream. An event is passed on when its last byte has arrived, a comment line between
-/// events at once. A longer event than the bound passes as it arrives.
+/// An incremental filter of an event stream. An event is passed on when its last byte has arrived,
+/// a comment line between events at once. A longer event than the bound passes as it arrives.
 #[derive(Debug, Default)]
 pub struct UsageFilter {
     /// The present event, as far as it has arrived.
@@ -109,7 +110,8 @@ impl UsageFilter {
         }
         self.keep(&[terminator], out);
         if is_comment && !self.passing {
-            // Servers keep connections alive with comments: one before an event need not wait for it.
+            // Servers keep connections alive with comments: one before an event need not wait for
+            // it.
             self.taken = false;
             out.append(&mut self.held);
         }
@@ -168,7 +170,8 @@ struct Chunk<'a> {
     usage: Option<&'a RawValue>,
 }
 
-/// Judges an event by its data, which begins at `start` of it. Most events do not contain the key and are not parsed.
+/// Judges an event by its data, which begins at `start` of it. Most events do not contain the key
+/// and are not parsed.
 fn judge(data: &[u8], start: usize) -> Verdict {
     if memchr::memmem::find(data, b"\"usage\"").is_none()
         || !data.trim_ascii_start().starts_with(b"{")
@@ -197,7 +200,8 @@ fn judge(data: &[u8], start: usize) -> Verdict {
     }
 }
 
-/// The bytes of the member `usage` whose value stands at `value`: its name, and the comma that sets it apart.
+/// The bytes of the member `usage` whose value stands at `value`: its name, and the comma that sets
+/// it apart.
 fn member(json: &str, value: Range<usize>) -> Option<Range<usize>> {
     let before = json
         .get(..value.start)?

@@ -1,7 +1,7 @@
 //! Opens the envelopes in which upstreams, and gateways in front of them, send errors.
 //!
-//! INVARIANT: takes messages and codes from their own places only. Other places (`input`, `flagged_input`, `param` ...)
-//! may quote what the user wrote.
+//! INVARIANT: takes messages and codes from their own places only. Other places (`input`,
+//! `flagged_input`, `param` ...) may quote what the user wrote.
 
 use crate::core::json::Json;
 use crate::core::wire::overflow::wording;
@@ -26,7 +26,8 @@ pub(super) struct ErrorReport {
     pub(super) n_prompt_tokens: Option<String>,
 }
 
-/// Reads an answer that is known to be an error. `None` for one that cannot be understood, such as a gateway's HTML.
+/// Reads an answer that is known to be an error. `None` for one that cannot be understood, such as
+/// a gateway's HTML.
 pub(super) fn read(body: &[u8]) -> Option<ErrorReport> {
     let text = String::from_utf8_lossy(body);
     let text = text.trim_start_matches('\u{feff}');
@@ -97,8 +98,8 @@ impl ErrorReport {
         }
     }
 
-    /// A message, which may be another envelope, or contain some between words. JSON is never taken for words: it may be
-    /// the request.
+    /// A message, which may be another envelope, or contain some between words. JSON is never taken
+    /// for words: it may be the request.
     fn text(&mut self, text: &str, depth: u8) {
         let mut rest = text;
         while let Some((words, json)) = rest.find('{').and_then(|at| rest.split_at_checked(at))

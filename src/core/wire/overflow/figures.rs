@@ -62,7 +62,8 @@ impl Figures {
         self.window.filter(|_| !self.contradicted)
     }
 
-    /// The size of the prompt with the tools, which some upstreams list apart: a total less the answer includes them.
+    /// The size of the prompt with the tools, which some upstreams list apart: a total less the
+    /// answer includes them.
     pub(super) fn whole_prompt(&self) -> Option<PromptSize> {
         let rest = |total: PromptSize| {
             Some(PromptSize {

@@ -1,10 +1,11 @@
 //! How upstreams report that a request is too long for its model.
 //!
-//! There is no standard: vendors differ in status, envelope and wording, and the wording changes between versions.
-//! `envelope` opens the envelope, `phrases` is a table of wordings, `wording` reads a message by it, and this module weighs
-//! the findings. A message may quote what the user wrote. So only messages in their own places are read, only their
-//! beginnings, and only if nothing before the wording complains of something else. Rate limits, quotas and bodies of too
-//! many bytes are not overflows.
+//! There is no standard: vendors differ in status, envelope and wording, and the wording changes
+//! between versions. `envelope` opens the envelope, `phrases` is a table of wordings, `wording`
+//! reads a message by it, and this module weighs the findings. A message may quote what the user
+//! wrote. So only messages in their own places are read, only their beginnings, and only if nothing
+//! before the wording complains of something else. Rate limits, quotas and bodies of too many bytes
+//! are not overflows.
 //!
 //! Must not know of retries, nor of anything else that is known of a model.
 
@@ -23,10 +24,11 @@ pub(in crate::core) use phrases::patterns;
 pub struct Overflow {
     /// The part that was too long, as far as it is known.
     pub kind: Kind,
-    /// The limit in the message, tokens: a plausible one that nothing else in the message contradicts.
+    /// The limit in the message, tokens: a plausible one that nothing else in the message
+    /// contradicts.
     pub window: Option<u64>,
-    /// Whether `window` limits the prompt alone, so that the answer needs no room in it. Taking it for the whole window
-    /// errs on the safe side.
+    /// Whether `window` limits the prompt alone, so that the answer needs no room in it. Taking it
+    /// for the whole window errs on the safe side.
     pub input_only: bool,
     /// The size of the prompt, by the upstream's own count.
     pub prompt: Option<Prompt>,
@@ -37,9 +39,11 @@ pub struct Overflow {
 /// The part of a request that was too long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// The prompt. Also where the message leaves it open: a shorter prompt helps in every case but [`Kind::Output`].
+    /// The prompt. Also where the message leaves it open: a shorter prompt helps in every case but
+    /// [`Kind::Output`].
     Prompt,
-    /// Prompt and `max_tokens` together: a smaller `max_tokens` would do. With a prompt that is not exact it may do.
+    /// Prompt and `max_tokens` together: a smaller `max_tokens` would do. With a prompt that is not
+    /// exact it may do.
     Total,
     /// `max_tokens` alone is more than the model answers; a shorter prompt does not help.
     Output,
@@ -65,8 +69,8 @@ impl Kind {
 pub struct Prompt {
     /// Tokens.
     pub tokens: u64,
-    /// Whether the upstream counted all of it and nothing else. If not, the number is a bound or an estimate, and
-    /// nothing to calibrate a counter by.
+    /// Whether the upstream counted all of it and nothing else. If not, the number is a bound or an
+    /// estimate, and nothing to calibrate a counter by.
     pub exact: bool,
 }
 
@@ -91,7 +95,8 @@ pub fn in_answer(status: u16, body: &[u8]) -> Option<Overflow> {
     judge(status, &envelope::read(body)?)
 }
 
-/// The overflow that the data of a stream's event reports, where the event is an error under status 200.
+/// The overflow that the data of a stream's event reports, where the event is an error under status
+/// 200.
 #[must_use]
 pub fn in_event(data: &[u8]) -> Option<Overflow> {
     let report = envelope::read_error(data)?;
@@ -128,7 +133,8 @@ fn judge(status: u16, report: &ErrorReport) -> Option<Overflow> {
     (!kinds.is_empty()).then(|| weigh(&kinds, &figures))
 }
 
-/// Figures are more reliable than words: the same sentence is sent for a long prompt and for a large output limit.
+/// Figures are more reliable than words: the same sentence is sent for a long prompt and for a
+/// large output limit.
 fn weigh(kinds: &[Kind], figures: &Figures) -> Overflow {
     let window = figures.agreed_window();
     let prompt = figures.whole_prompt();

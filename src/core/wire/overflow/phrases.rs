@@ -1,7 +1,9 @@
-//! The wordings by which upstreams report that a request is too long, in one table, and those that are mistaken for them.
+//! The wordings by which upstreams report that a request is too long, in one table, and those that
+//! are mistaken for them.
 //!
-//! To add one: a row in [`PHRASES`] (or in [`FIGURES`], if it only names a number next to another row's words) and a
-//! recorded example in `tests/it/fixtures/overflow.jsonl`; a test asks for an example of every row.
+//! To add one: a row in [`PHRASES`] (or in [`FIGURES`], if it only names a number next to another
+//! row's words) and a recorded example in `tests/it/fixtures/overflow.jsonl`; a test asks for an
+//! example of every row.
 
 use crate::core::text::Pattern;
 use crate::core::wire::overflow::Kind;
@@ -77,9 +79,9 @@ pub(in crate::core) fn patterns() -> impl Iterator<Item = &'static Pattern> {
         .chain([&OTHER, &OTHER_CODES, &CODES, &COMPLAINTS])
 }
 
-/// Wordings that report an overflow. In a pattern, `{window}`, `{input}` (a limit of the prompt alone), `{prompt}`,
-/// `{total}` (prompt and answer) and `{output}` stand for numbers, and a match of a group `loose` makes the prompt's number
-/// an inexact one.
+/// Wordings that report an overflow. In a pattern, `{window}`, `{input}` (a limit of the prompt
+/// alone), `{prompt}`, `{total}` (prompt and answer) and `{output}` stand for numbers, and a match
+/// of a group `loose` makes the prompt's number an inexact one.
 pub(super) static PHRASES: [Phrase; 50] = [
     phrase(
         "openai",
@@ -293,7 +295,8 @@ pub(super) static PHRASES: [Phrase; 50] = [
         Anywhere,
         r"maximum prompt length is {input} but the request contains {prompt} tokens",
     ),
-    // Their documentation does not tell whether what was requested includes the answer; nor does that of Cerebras.
+    // Their documentation does not tell whether what was requested includes the answer; nor does
+    // that of Cerebras.
     phrase(
         "kimi",
         Prompt,
@@ -425,7 +428,8 @@ pub(super) static CODES: Pattern = Pattern::expanded(
     with_numbers,
 );
 
-/// Complaints about something else. After one of these, a wording that reports an overflow is a quotation.
+/// Complaints about something else. After one of these, a wording that reports an overflow is a
+/// quotation.
 pub(super) static COMPLAINTS: Pattern = Pattern::expanded(
     concat!(
         r"\b(?:invalid|unsupported|unknown|unexpected|unrecognized|malformed|missing|duplicate)(?: required)?",

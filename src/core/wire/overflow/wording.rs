@@ -1,7 +1,7 @@
 //! What one message or code of an error reports, by the tables of `phrases`.
 //!
-//! A message may quote the request, so only its beginning is read, and only if nothing before the wording complains of
-//! something else.
+//! A message may quote the request, so only its beginning is read, and only if nothing before the
+//! wording complains of something else.
 
 use crate::core::wire::overflow::Kind;
 use crate::core::wire::overflow::figures::Figures;
@@ -11,10 +11,12 @@ use crate::core::wire::overflow::phrases::{
 
 /// Bytes of a message that are read. The error stands at the beginning; a quotation may be long.
 const HEAD_BYTES: usize = 2048;
-/// Bytes that may stand before the first wording that reports an overflow: prefixes of gateways, other sentences.
+/// Bytes that may stand before the first wording that reports an overflow: prefixes of gateways,
+/// other sentences.
 const PRELUDE_BYTES: usize = 500;
 
-/// Whether a code is that of an overflow. 1261 is z.ai's, and too short to be believed at any status.
+/// Whether a code is that of an overflow. 1261 is z.ai's, and too short to be believed at any
+/// status.
 pub(super) fn overflow_code(code: &str, bad_request: bool) -> bool {
     CODES.is_match(code) || (bad_request && code == "1261")
 }
@@ -34,7 +36,8 @@ pub(super) fn complains(words: &str) -> bool {
     COMPLAINTS.is_match(head(words))
 }
 
-/// Notes what a message reports of an overflow. Nothing, where it complains of something else first.
+/// Notes what a message reports of an overflow. Nothing, where it complains of something else
+/// first.
 pub(super) fn read(text: &str, bad_request: bool, kinds: &mut Vec<Kind>, figures: &mut Figures) {
     let text = head(text);
     let believed = |phrase: &&Phrase| phrase.scope == Scope::Anywhere || bad_request;
