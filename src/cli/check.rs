@@ -108,7 +108,7 @@ fn triggers(policy: &Policy, budget: Budget, out: &mut impl Write) -> Result<()>
         turns,
     } = policy.trigger;
     let limits = [
-        ("tokens", ratio.map(|ratio| scale(prompt: room, ratio))),
+        ("tokens", ratio.map(|ratio| scale(room, ratio))),
         ("tokens", tokens),
         ("messages", messages),
         ("turns", turns),
@@ -131,7 +131,7 @@ fn triggers(policy: &Policy, budget: Budget, out: &mut impl Write) -> Result<()>
         writeln!(out, "  acts when its expression is true")?;
     }
     if let Some(idle) = policy.idle {
-        let tokens = scale(prompt: room, idle.ratio);
+        let tokens = scale(room, idle.ratio);
         writeln!(
             out,
             "  acts at {tokens} tokens after {:?} without a request",

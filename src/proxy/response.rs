@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http_body_util::Either;
-use hyper::body::{Body as HttpBody, Frame, SizeHint};
 use hyper::Response;
+use hyper::body::{Body as HttpBody, Frame, SizeHint};
 use hyper::header::CONTENT_LENGTH;
 use tokio::time::{Instant, Sleep};
 

@@ -38,7 +38,11 @@ enum Reader {
 impl UsageTap {
     /// The tap for an answer with these headers, of which those named in `usage_headers` may report
     /// usage themselves.
-    pub(super) fn for_answer(dialect: Dialect, headers: &HeaderMap, usage_headers: &[HeaderName]) -> Self {
+    pub(super) fn for_answer(
+        dialect: Dialect,
+        headers: &HeaderMap,
+        usage_headers: &[HeaderName],
+    ) -> Self {
         let reported_by_head = usage_headers
             .iter()
             .filter_map(|name| headers.get(name))

@@ -97,7 +97,9 @@ impl Trigger {
     #[must_use]
     pub fn fires(&self, size: Size, prompt: u64) -> Option<Reason> {
         let reached = |limit: Option<u64>, value: u64| limit.is_some_and(|limit| value >= limit);
-        if size.tokens > prompt || reached(self.ratio.map(|ratio| scale(prompt, ratio)), size.tokens) {
+        if size.tokens > prompt
+            || reached(self.ratio.map(|ratio| scale(prompt, ratio)), size.tokens)
+        {
             Some(Reason::Ratio)
         } else if reached(self.tokens, size.tokens) {
             Some(Reason::Tokens)
