@@ -55,22 +55,9 @@ pub(super) fn run(flags: &CompactFlags) -> anyhow::Result<ExitCode> {
         Ok(named) => named,
         Err(problem) => return Ok(refused(&problem)),
     };
-    let input = match &flags.file {
-        Some(file) => std::fs::read_to_string(file)
-            .with_context(|| format!("cannot read {}", file.display()))?,
-        None => {
-            let mut input = String::new();
-            std::io::stdin()
-                .read_to_string(&mut input)
-                .context("cannot read standard input")?;
-            input
-        }
-    };
-    let summarizes = config
-        .policies
-        .iter()
-        .any(|policy| policy.summarize().is_some());
-    let summaries = if summarizes {
+    let input = input(flags)?;
+    let summarizes = |policy: &Arc<Policy>| policy.summarize().is_some();
+    let summaries = if config.policies.iter().any(summarizes) {
         Some(ImmediateSummaries::new(&config)?)
     } else {
         None
@@ -81,28 +68,20 @@ pub(super) fn run(flags: &CompactFlags) -> anyhow::Result<ExitCode> {
         flags,
         summaries,
     };
-    let mut out = std::io::BufWriter::new(std::io::stdout().lock());
-    let requests = serde_json::Deserializer::from_str(&input).into_iter::<&RawValue>();
-    for (number, request) in (1..).zip(requests) {
-        match request {
-            Ok(request) => {
-                let (body, report) = filter.compact(request.get());
-                // A line break between the tokens of a JSON text is white space; inside of them
-                // there is none.
-                writeln!(out, "{}", body.replace(['\n', '\r'], " "))?;
-                complain(&format!("{number}: {report}"));
-            }
-            Err(error) => {
-                out.flush()?;
-                complain(&format!(
-                    "baler compact: request {number} is not JSON: {error}"
-                ));
-                return Ok(ExitCode::FAILURE);
-            }
-        }
+    filter.run(&input)
+}
+
+/// The text of the file that the flags name, else of the standard input.
+fn input(flags: &CompactFlags) -> anyhow::Result<String> {
+    if let Some(file) = &flags.file {
+        return std::fs::read_to_string(file)
+            .with_context(|| format!("cannot read {}", file.display()));
     }
-    out.flush()?;
-    Ok(ExitCode::SUCCESS)
+    let mut input = String::new();
+    std::io::stdin()
+        .read_to_string(&mut input)
+        .context("cannot read standard input")?;
+    Ok(input)
 }
 
 fn refused(problem: &str) -> ExitCode {
@@ -149,6 +128,32 @@ struct Compacted {
 }
 
 impl Filter<'_> {
+    /// Writes each request of `input` on a line of its own, compacted.
+    fn run(&self, input: &str) -> anyhow::Result<ExitCode> {
+        let mut out = std::io::BufWriter::new(std::io::stdout().lock());
+        let requests = serde_json::Deserializer::from_str(input).into_iter::<&RawValue>();
+        for (number, request) in (1..).zip(requests) {
+            match request {
+                Ok(request) => {
+                    let (body, report) = self.compact(request.get());
+                    // A line break between the tokens of a JSON text is white space; inside of them
+                    // there is none.
+                    writeln!(out, "{}", body.replace(['\n', '\r'], " "))?;
+                    complain(&format!("{number}: {report}"));
+                }
+                Err(error) => {
+                    out.flush()?;
+                    complain(&format!(
+                        "baler compact: request {number} is not JSON: {error}"
+                    ));
+                    return Ok(ExitCode::FAILURE);
+                }
+            }
+        }
+        out.flush()?;
+        Ok(ExitCode::SUCCESS)
+    }
+
     /// The request as it would be sent, and a line that reports what was done.
     fn compact(&self, body: &str) -> (String, String) {
         self.try_compact(body)

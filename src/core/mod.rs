@@ -7,7 +7,6 @@
 //! Each room imports only from those above it in this list. Blank lines keep the list in its order.
 
 mod cancel;
-mod patterns;
 
 pub mod json;
 
@@ -32,6 +31,8 @@ pub mod strategy;
 pub mod policy;
 
 pub mod planner;
+
+mod patterns;
 
 pub use cancel::{Cancel, Cancelled};
 pub use patterns::check_patterns;

@@ -44,10 +44,7 @@ pub(super) fn run_once(
     let session = match open(shared, request, cancel, &mut clock) {
         Ok(session) => session,
         Err(NotPlanned::Unreadable(unreadable)) => {
-            return Ok(PlanOutcome::Planned(Box::new(passed(
-                request,
-                unreadable.into(),
-            ))));
+            return Ok(planned(passed(request, unreadable.into())));
         }
         Err(NotPlanned::Cancelled(_)) => return Err(PlanFailure::Deadline),
     };
@@ -64,19 +61,18 @@ pub(super) fn run_once(
         prior: request.prior,
         overflow: run.refused().map(|refused| refused.prompt_tokens),
     };
-    let needs_silence = request.policy.idle.is_some();
-    let usage = |keys: &[UsageKey]| shared.ledger.known_usage(keys, needs_silence);
+    let usage = |keys: &[UsageKey]| {
+        let needs_silence = request.policy.idle.is_some();
+        shared.ledger.known_usage(keys, needs_silence)
+    };
     if matches!(run.purpose, Purpose::Assess) {
         let keys = planner.usage_keys(&session);
         let assessment = planner.assess(&session, (&keys, &usage(&keys)), &live);
-        return Ok(PlanOutcome::Planned(Box::new(assessed(
-            request, assessment,
-        ))));
+        return Ok(planned(assessed(request, assessment)));
     }
 
-    let checkpoint = shared
-        .ledger
-        .longest_checkpoint(&session.checkpoint_keys(&seeds.checkpoint));
+    let keys = session.checkpoint_keys(&seeds.checkpoint);
+    let checkpoint = shared.ledger.longest_checkpoint(&keys);
     let summaries = summaries(shared, request, run, &session);
     let external = ExternalInputs {
         answers: &run.answers,
@@ -95,9 +91,13 @@ pub(super) fn run_once(
         Err(Stopped::Invalid) => return Err(PlanFailure::Invalid),
         Err(Stopped::Asks(need)) => return Ok(PlanOutcome::Asks(need)),
     };
-    let planned = conclude(shared, request, &session, plan, seeds);
+    let concluded = conclude(shared, request, &session, plan, seeds);
     clock.lap(Phase::Render);
-    Ok(PlanOutcome::Planned(Box::new(planned)))
+    Ok(planned(concluded))
+}
+
+fn planned(planned: Planned) -> PlanOutcome {
+    PlanOutcome::Planned(Box::new(planned))
 }
 
 /// Outlines the body and measures its messages.

@@ -49,7 +49,8 @@ fn no_file_at_all_is_a_good_start() {
 
 #[test]
 fn flags_beat_environment_beats_file_beats_openais_variable() {
-    let file = "[upstream]\nurl = \"http://file/v1\"\n[listen]\naddress = \"127.0.0.1:1\"\n[limits]\nin_flight = 7\n";
+    let file = "[upstream]\nurl = \"http://file/v1\"\n\
+        [listen]\naddress = \"127.0.0.1:1\"\n[limits]\nin_flight = 7\n";
     let env = [
         ("BALER_UPSTREAM__URL", "http://env/v1"),
         ("BALER_LISTEN__ADDRESS", "127.0.0.1:2"),
@@ -87,7 +88,11 @@ name = "a b"
 mode = "enforced"
 window = "big"
 trigger = { ratio = 1.5 }
-ladder = ["clear_result", { token_budget = { threshhold = 1 } }, { sliding_window = { turns = 1, messages = 2 } }]
+ladder = [
+    "clear_result",
+    { token_budget = { threshhold = 1 } },
+    { sliding_window = { turns = 1, messages = 2 } },
+]
 [[policy]]
 target = { ratio = 0.9 }
 pin = { text = "(" }
@@ -306,13 +311,15 @@ fn problems_of_a_summariser_are_reported_with_their_keys() {
         ),
         (
             ladder(
-                "{ summarize = { files = [{ tool = \"[\", argument = \"path\", kind = \"read\" }] } }",
+                "{ summarize = { files = [{ tool = \"[\", argument = \"path\", \
+                kind = \"read\" }] } }",
             ),
             "policy.0.ladder.0.summarize.files.0.tool",
         ),
         (
             ladder(
-                "{ summarize = { files = [{ tool = \"read\", argument = \"\", kind = \"read\" }] } }",
+                "{ summarize = { files = [{ tool = \"read\", argument = \"\", \
+                kind = \"read\" }] } }",
             ),
             "policy.0.ladder.0.summarize.files.0.argument",
         ),

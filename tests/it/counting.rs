@@ -343,7 +343,9 @@ proptest! {
             "content": ""}], field: value}).to_string();
         let chat = baler::core::wire::chat::Chat::parse(body.as_bytes()).unwrap();
         let encoding = Encoding::for_model(model);
-        let tokens = count_fixed(&chat.outline, encoding) + chat.messages.iter().map(|message| count_message(message.raw, encoding).unwrap()).sum::<u64>();
+        let messages = chat.messages.iter();
+        let tokens = count_fixed(&chat.outline, encoding)
+            + messages.map(|entry| count_message(entry.raw, encoding).unwrap()).sum::<u64>();
         prop_assert!(tokens <= body.len() as u64 + HARMONY_TOKENS, "{} tokens of {}", tokens, body);
     }
 

@@ -8,6 +8,8 @@ use crate::support::{Baler, Upstream, json_answer, message, request, words};
 /// A metric as one of both sides describes it: its labels, and the values that they take.
 #[derive(Debug, Default)]
 struct Metric {
+    /// `counter`, `gauge` or `histogram`.
+    kind: String,
     labels: BTreeMap<String, BTreeSet<String>>,
     /// The row of the table.
     text: String,
@@ -18,35 +20,33 @@ const OPEN_LABELS: [&str; 7] = [
     "action", "endpoint", "model", "policy", "status", "strategy", "version",
 ];
 
-/// The rows `| names | labels | meaning |` of the document that has the table.
+/// The rows `| name | type | labels | meaning |` of the document that has the table.
 fn documented() -> BTreeMap<String, Metric> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let table = ["deploy/README.md", "README.md"]
-        .into_iter()
-        .filter_map(|file| std::fs::read_to_string(root.join(file)).ok())
-        .find(|text| text.lines().any(|line| line.starts_with("| `baler_")))
-        .expect("a document has the table of metrics");
+    let table = std::fs::read_to_string(root.join("deploy/README.md")).unwrap();
     let mut metrics = BTreeMap::new();
     for row in table.lines().filter(|line| line.starts_with("| `baler_")) {
-        let cells: Vec<&str> = row.trim_matches('|').splitn(3, '|').collect();
-        let [names, labels, _] = cells[..] else {
-            panic!("three cells: {row}");
+        // Other tables of the document may begin with a metric, too; they have fewer cells.
+        let cells: Vec<&str> = row.trim_matches('|').split('|').map(str::trim).collect();
+        let [name, kind, labels, _] = cells[..] else {
+            continue;
         };
-        for name in names.split('`').filter(|name| name.starts_with("baler_")) {
-            let labels = labels
-                .split(',')
-                .map(|label| label.trim().trim_matches('`'));
-            let metric = Metric {
-                labels: labels
-                    .filter(|label| !label.is_empty())
-                    .map(|label| (label.to_owned(), BTreeSet::new()))
-                    .collect(),
-                text: row.to_owned(),
-            };
-            let twice = metrics.insert(name.to_owned(), metric);
-            assert!(twice.is_none(), "{name} has two rows");
-        }
+        // Each label begins its part of the cell; its values follow a colon.
+        let labels = labels
+            .split(';')
+            .filter_map(|label| label.trim().split('`').nth(1));
+        let metric = Metric {
+            kind: kind.to_owned(),
+            labels: labels
+                .map(|label| (label.to_owned(), BTreeSet::new()))
+                .collect(),
+            text: row.to_owned(),
+        };
+        let name = name.trim_matches('`').to_owned();
+        assert!(!metrics.contains_key(&name), "{name} has two rows");
+        metrics.insert(name, metric);
     }
+    assert!(metrics.len() > 30, "the table has {} rows", metrics.len());
     metrics
 }
 
@@ -55,10 +55,12 @@ fn exported(text: &str) -> BTreeMap<String, Metric> {
     let mut metrics: BTreeMap<String, Metric> = BTreeMap::new();
     for line in text.lines() {
         if let Some(rest) = line.strip_prefix("# TYPE ") {
-            metrics.insert(
-                rest.split(' ').next().unwrap().to_owned(),
-                Metric::default(),
-            );
+            let (name, kind) = rest.split_once(' ').unwrap();
+            let metric = Metric {
+                kind: kind.to_owned(),
+                ..Metric::default()
+            };
+            metrics.insert(name.to_owned(), metric);
         } else if let Some((series, labels)) = line.split_once('{') {
             let family = ["_bucket", "_sum", "_count"]
                 .into_iter()
@@ -118,6 +120,12 @@ async fn the_table_of_metrics_is_what_is_exported() {
             faults.push(format!("{name} is exported and not documented"));
             continue;
         };
+        if metric.kind != row.kind {
+            faults.push(format!(
+                "{name} is a {}, documented {}",
+                metric.kind, row.kind
+            ));
+        }
         let labels = |metric: &Metric| metric.labels.keys().cloned().collect::<Vec<_>>();
         if labels(metric) != labels(row) {
             let (exported, documented) = (labels(metric), labels(row));

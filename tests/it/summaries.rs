@@ -694,7 +694,8 @@ async fn calls_for_summaries_go_to_a_path_of_their_own() {
         let baler = Baler::start(&toml, upstream_address).await;
         let body = request(&turns(14));
         let head = format!(
-            "POST {requested} HTTP/1.1\r\nhost: x\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
+            "POST {requested} HTTP/1.1\r\nhost: x\r\ncontent-length: {}\r\n\
+            connection: close\r\n\r\n",
             body.len()
         );
         let answer = Client::send(baler.data, &head, body.as_bytes()).await;

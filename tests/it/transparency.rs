@@ -193,8 +193,10 @@ async fn what_is_no_plain_chat_is_forwarded_as_it_is() {
         format!("\u{feff}{{\"messages\":[{{\"role\":\"user\",\"content\":\"{padding}\"}}]}}"),
         format!("{{\"messages\":[{{\"role\":\"user\",\"content\":\"{padding}\"}}]}} trailing"),
         format!("{}{}", "[".repeat(100_000), padding),
+        // Long enough for a compaction to be due.
         format!(
-            r#"{{"messages":[{{"role":"tool","tool_call_id":"lost","content":"{padding}"}}]}}"#
+            r#"{{"messages":[{{"role":"tool","tool_call_id":"lost","content":"{}"}}]}}"#,
+            "x ".repeat(2_000)
         ),
         format!(
             "{{\"messages\":[{{\"role\":\"user\",\"content\":\"{padding}\",\"deep\":{}{}}}]}}",

@@ -506,7 +506,10 @@ async fn check_says_what_is_known_before_any_request() {
     };
     let text = explained(policies).await;
     assert!(
-        text.contains("\n  window of gpt-4o: 128000 (from the table)\n  window of my-model: 128000 (not known: default_window)\n"),
+        text.contains(
+            "\n  window of gpt-4o: 128000 (from the table)\n  window of my-model: 128000 \
+            (not known: default_window)\n"
+        ),
         "{text}"
     );
     assert!(
@@ -522,5 +525,11 @@ async fn check_says_what_is_known_before_any_request() {
         .unwrap();
     assert!(!policy_b.contains("window by model"), "{text}");
     let text = explained(&format!("{ON}{policies}")).await;
-    assert!(text.contains("window by model: that in the API's list of models, fetched with the first request; else that in the table"), "{text}");
+    assert!(
+        text.contains(
+            "window by model: that in the API's list of models, fetched with the first \
+        request; else that in the table"
+        ),
+        "{text}"
+    );
 }

@@ -170,7 +170,8 @@ async fn play(flags: &DemoFlags) -> anyhow::Result<bool> {
     let (mut without, mut with) = (Lane::new(model), Lane::new(baler));
 
     screen.say(&format!(
-        "An agent asks a model with a window of {} tokens, {} times: straight, and through Baler.\n\n{:>4}  {:<38}  {}",
+        "An agent asks a model with a window of {} tokens, {} times: straight, and \
+        through Baler.\n\n{:>4}  {:<38}  {}",
         upstream::WINDOW,
         flags.turns,
         "turn",
@@ -256,7 +257,8 @@ fn summary(name: &str, lane: &Lane, turns: u32) -> String {
         None => {
             let share = |part, whole| scale(100, ratio(part, whole));
             text.push_str(&format!(
-                ", {} compactions, {} tokens not sent ({} %), {} % of the prompts read from the model's cache",
+                ", {} compactions, {} tokens not sent ({} %), {} % of the prompts \
+                read from the model's cache",
                 lane.compactions,
                 lane.saved,
                 share(lane.saved, lane.saved + lane.prompt),

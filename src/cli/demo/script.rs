@@ -21,8 +21,16 @@ const EVENTS: [&str; 8] = [
 /// The first messages of the conversation.
 pub(super) fn opening() -> Vec<Value> {
     vec![
-        json!({ "role": "system", "content": "You are a logistics agent. Use the tool track_shipment to look at each shipment, note what is unusual, and answer the user's questions." }),
-        json!({ "role": "user", "content": "Go through today's shipments, one by one, and tell me which of them are late and why." }),
+        json!({
+            "role": "system",
+            "content": "You are a logistics agent. Use the tool track_shipment to look at each \
+                shipment, note what is unusual, and answer the user's questions.",
+        }),
+        json!({
+            "role": "user",
+            "content": "Go through today's shipments, one by one, and tell me which of them are \
+                late and why.",
+        }),
     ]
 }
 
@@ -60,7 +68,10 @@ pub(super) fn reply(chat: &Chat<'_>) -> Value {
         "tool_calls": [{
             "id": format!("call_{number}"),
             "type": "function",
-            "function": { "name": "track_shipment", "arguments": format!("{{\"shipment_id\": \"SH-{}\"}}", 48_000 + number * 37) },
+            "function": {
+                "name": "track_shipment",
+                "arguments": format!("{{\"shipment_id\": \"SH-{}\"}}", 48_000 + number * 37),
+            },
         }],
     })
 }
@@ -102,9 +113,13 @@ pub(super) fn next(turn: u32, answer: &Value) -> Vec<Value> {
     if turn.is_multiple_of(8) {
         messages
             .push(json!({ "role": "assistant", "content": format!("{turn} shipments are done.") }));
-        messages.push(
-            json!({ "role": "user", "content": format!("Thanks. What did you find out about shipment {}? Then go on.", turn / 2 + 1) }),
-        );
+        messages.push(json!({
+            "role": "user",
+            "content": format!(
+                "Thanks. What did you find out about shipment {}? Then go on.",
+                turn / 2 + 1
+            ),
+        }));
     }
     messages
 }

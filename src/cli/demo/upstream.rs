@@ -72,10 +72,17 @@ impl Model {
         let wanted = chat.outline.max_output_tokens.unwrap_or(0);
         if prompt + wanted > WINDOW {
             let message = format!(
-                "This model's maximum context length is {WINDOW} tokens. However, you requested {} tokens ({prompt} in the messages, {wanted} in the completion). Please reduce the length of the messages or completion.",
+                "This model's maximum context length is {WINDOW} tokens. However, \
+                you requested {} tokens ({prompt} in the messages, {wanted} in the \
+                completion). Please reduce the length of the messages or completion.",
                 prompt + wanted
             );
-            let error = serde_json::json!({ "error": { "message": message, "type": "invalid_request_error", "param": "messages", "code": "context_length_exceeded" } });
+            let error = serde_json::json!({ "error": {
+                "message": message,
+                "type": "invalid_request_error",
+                "param": "messages",
+                "code": "context_length_exceeded",
+            } });
             return json(StatusCode::BAD_REQUEST, &error);
         }
         let now: Vec<String> = chat
@@ -102,8 +109,16 @@ impl Model {
             StatusCode::OK,
             &serde_json::json!({
                 "object": "chat.completion",
-                "choices": [{ "index": 0, "message": script::reply(chat), "finish_reason": "stop" }],
-                "usage": { "prompt_tokens": prompt, "completion_tokens": 40, "prompt_tokens_details": { "cached_tokens": cached } },
+                "choices": [{
+                    "index": 0,
+                    "message": script::reply(chat),
+                    "finish_reason": "stop",
+                }],
+                "usage": {
+                    "prompt_tokens": prompt,
+                    "completion_tokens": 40,
+                    "prompt_tokens_details": { "cached_tokens": cached },
+                },
             }),
         )
     }

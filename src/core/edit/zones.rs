@@ -46,10 +46,7 @@ impl Default for Pin {
 
 impl Pin {
     fn holds(&self, messages: &[Entry<'_>]) -> bool {
-        let mut calls = messages
-            .iter()
-            .flat_map(Entry::calls)
-            .filter(|call| call.legacy.is_none());
+        let mut calls = messages.iter().flat_map(Entry::calls);
         let has_text = |pattern: &TextPattern| {
             let mut texts = messages.iter().flat_map(Entry::texts);
             texts.any(|text| pattern.is_match(&text))

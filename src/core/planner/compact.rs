@@ -3,9 +3,10 @@
 
 use super::plan::Deferred;
 use super::planner::Planner;
+use super::session::Session;
 use crate::core::budget::Budget;
 use crate::core::conversation::{Size, Speaker, ratio, scale};
-use crate::core::edit::{Draft, Edit, Keep, MeasuredConversation, Target, tokens_of};
+use crate::core::edit::{Draft, Edit, Keep, MeasuredConversation, Target, tokens_of, validate};
 use crate::core::policy::{Policy, Reason, pays};
 use crate::core::strategy::{ExternalInputs, Report, Stopped, descend};
 
@@ -21,6 +22,50 @@ pub(super) enum Outcome {
     Made(Compacted),
     /// Nothing is to be changed; with a reason where there was something to gain.
     Deferred(Option<Deferred>),
+}
+
+impl Planner<'_> {
+    /// Compacts a request at once, whatever its triggers, to at most `target` prompt tokens where
+    /// that is possible.
+    ///
+    /// # Errors
+    /// [`Stopped`], as for [`Planner::derive`]; a list whose calls and results do not match is
+    /// [`Stopped::Invalid`].
+    pub fn compact_to(
+        &self,
+        session: &Session<'_>,
+        target: u64,
+        external: &ExternalInputs<'_>,
+    ) -> Result<(Vec<Edit>, Vec<Report>), Stopped> {
+        let conversation = session
+            .conversation(self.family)
+            .map_err(|_| Stopped::Invalid)?;
+        let edits = vec![Edit::Keep; session.len()];
+        if conversation.size_after(&edits).tokens <= target {
+            return Ok((edits, Vec::new()));
+        }
+        let budget = Budget {
+            window: target,
+            prompt: target,
+            target,
+            min_gain: 0,
+        };
+        match compact(
+            self,
+            &conversation,
+            &edits,
+            budget,
+            Reason::Forced,
+            external,
+        )? {
+            Outcome::Made(compacted) => {
+                validate(session.dialect(), conversation.messages, &compacted.edits)
+                    .map_err(|_| Stopped::Invalid)?;
+                Ok((compacted.edits, compacted.reports))
+            }
+            Outcome::Deferred(_) => Ok((edits, Vec::new())),
+        }
+    }
 }
 
 /// Runs the ladder on `edits`. While the request still fits, the gain must be worth a rewrite of

@@ -4,7 +4,7 @@ use super::compact::{Outcome, compact};
 use super::derive::{Derived, Watch};
 use super::estimate::Estimate;
 use super::input::{KnownUsage, LiveFacts, UsageKey};
-use super::plan::{Compaction, Deferred, Plan};
+use super::plan::{Assessment, Compaction, Deferred, Plan};
 use super::planner::Planner;
 use super::session::Session;
 use crate::core::budget::Budget;
@@ -14,18 +14,65 @@ use crate::core::policy::{Condition, Reason};
 use crate::core::strategy::{ExternalInputs, Stopped};
 use crate::core::summary::{self, Forecast, PendingSummary};
 
+impl Planner<'_> {
+    /// Decides about the request itself. `keys` are [`Derived::usage_keys`], and `known` is what
+    /// the ledger knows of them.
+    ///
+    /// # Errors
+    /// [`Stopped`], as for [`Planner::derive`]; and [`Stopped::Invalid`] for a result that must not
+    /// be sent.
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "each is known at another moment, and used once"
+    )]
+    pub fn decide(
+        &self,
+        session: &Session<'_>,
+        derived: Derived,
+        (keys, known): (&[UsageKey], &KnownUsage),
+        external: &ExternalInputs<'_>,
+        live: LiveFacts,
+    ) -> Result<Plan, Stopped> {
+        Decision {
+            planner: self,
+            session,
+            external,
+            live,
+        }
+        .plan(derived, keys, known)
+    }
+
+    /// Assesses a request that is sent as it came, without a decision.
+    #[must_use]
+    pub fn assess(
+        &self,
+        session: &Session<'_>,
+        (keys, known): (&[UsageKey], &KnownUsage),
+        live: &LiveFacts,
+    ) -> Assessment {
+        let estimate = Estimate::of(session, None, keys, known, live);
+        let window = live.learned.narrowed(self.window);
+        let budget = self.policy.budget_for(window, live.max_output_tokens);
+        Assessment {
+            size: estimate.size,
+            budget,
+            estimate: estimate.known,
+        }
+    }
+}
+
 /// All that a decision is made from besides the request itself.
-pub(super) struct Decision<'d, 'p, 'b> {
-    pub planner: &'d Planner<'p>,
-    pub session: &'d Session<'b>,
-    pub external: &'d ExternalInputs<'d>,
-    pub live: LiveFacts,
+struct Decision<'d, 'p, 'b> {
+    planner: &'d Planner<'p>,
+    session: &'d Session<'b>,
+    external: &'d ExternalInputs<'d>,
+    live: LiveFacts,
 }
 
 impl Decision<'_, '_, '_> {
     /// Turns the outcome of the walk into a plan. `keys` are the usage keys of the list that it
     /// left, `known` is what the ledger knows of them.
-    pub(super) fn plan(
+    fn plan(
         &self,
         derived: Derived,
         keys: &[UsageKey],

@@ -138,46 +138,59 @@ fn seen(dialect: Dialect, measures: &[Measure], edits: &[Edit]) -> Vec<SeenMessa
     seen
 }
 
-/// Walks the request points after the longest known checkpoint and compacts wherever the policy's
-/// trigger fires.
-pub(super) fn derive(
-    planner: &Planner<'_>,
-    session: &Session<'_>,
-    known: Option<KnownCheckpoint>,
-    external: &ExternalInputs<'_>,
-) -> Result<Derived, Stopped> {
-    let measures = session.measures();
-    let budget = planner.policy.budget(planner.window);
-    let (base, edits) = match &known {
-        Some(known) => (known.messages, known.checkpoint.thaw(measures)),
-        None => (0, vec![Edit::Keep; measures.len()]),
-    };
-    let before = measures.get(..base).unwrap_or(measures);
-    let mut walk = Walk {
-        planner,
-        session,
-        budget,
-        size: size_of_edited(before, session.fixed_tokens(), &edits),
-        retry_at: 0,
-        derived: Derived {
-            edits,
-            replayed: known.is_some(),
-            compaction: None,
-            made_at: None,
-            deferred: None,
-            trigger_errors: 0,
-        },
-    };
-    for (at, measure) in measures.iter().enumerate().skip(base) {
-        walk.size.add(measure);
-        let point = at + 1;
-        // The answers of others cannot be derived: with any to ask, only this request is decided.
-        let can_derive = point == measures.len() || external.is_silent();
-        if can_derive && is_request_point(measures, point) {
-            walk.visit(point, external)?;
+impl Planner<'_> {
+    /// Replays `known`, the longest checkpoint in the ledger for [`Session::checkpoint_keys`], and
+    /// decides again what was decided at each later request point.
+    ///
+    /// # Errors
+    /// [`Stopped`] when nobody waits any more, or an answer from outside is needed first.
+    pub fn derive(
+        &self,
+        session: &Session<'_>,
+        known: Option<KnownCheckpoint>,
+        external: &ExternalInputs<'_>,
+    ) -> Result<Derived, Stopped> {
+        let measures = session.measures();
+        let budget = self.policy.budget(self.window);
+        let (base, edits) = match &known {
+            Some(known) => (known.messages, known.checkpoint.thaw(measures)),
+            None => (0, vec![Edit::Keep; measures.len()]),
+        };
+        let before = measures.get(..base).unwrap_or(measures);
+        let mut walk = Walk {
+            planner: self,
+            session,
+            budget,
+            size: size_of_edited(before, session.fixed_tokens(), &edits),
+            retry_at: 0,
+            derived: Derived {
+                edits,
+                replayed: known.is_some(),
+                compaction: None,
+                made_at: None,
+                deferred: None,
+                trigger_errors: 0,
+            },
+        };
+        for (at, measure) in measures.iter().enumerate().skip(base) {
+            walk.size.add(measure);
+            let point = at + 1;
+            // The answers of others cannot be derived: with any to ask, only this request is
+            // decided.
+            let can_derive = point == measures.len() || external.is_silent();
+            if can_derive && is_request_point(measures, point) {
+                walk.visit(point, external)?;
+            }
         }
+        Ok(walk.derived)
     }
-    Ok(walk.derived)
+
+    /// The keys of usage for prefixes of the client's own list, shortest first: for a request that
+    /// is sent as it came.
+    #[must_use]
+    pub fn usage_keys(&self, session: &Session<'_>) -> Vec<UsageKey> {
+        usage_keys(self, session, None)
+    }
 }
 
 /// The state of the walk at one request point.

@@ -1,6 +1,7 @@
 //! From a request and what the ledger knows to a plan: replay, estimate, decide, compact.
 //!
 //! ```text
+//! planner      what all plans of one policy and one model have in common
 //! gate         a proof, from the bytes alone, that no trigger can fire
 //! session      one request: outline, measures, and its messages once something is due
 //! input        what planning starts from: derived facts, live facts, what the ledger knows
@@ -9,7 +10,6 @@
 //! decide       the decision about this request
 //! compact      one compaction, and whether it is worth it
 //! plan         the result
-//! planner      all of it, put together once
 //! prior_usage  usage that a client carries, as text
 //! ```
 //!
@@ -18,9 +18,9 @@
 //! ledger may be asynchronous and shared.
 //!
 //! ```text
-//! session = Session::open(outline)                    -> session.checkpoint_keys()  -> the ledger: a checkpoint
-//! derived = planner.derive(session, checkpoint)      -> derived.usage_keys()       -> the ledger: usage
-//! plan    = planner.decide(session, derived, usage)  -> plan.checkpoint            -> the ledger: to record
+//! session = Session::open(outline)                   session.checkpoint_keys(): a checkpoint
+//! derived = planner.derive(session, checkpoint)      derived.usage_keys(): usage
+//! plan    = planner.decide(session, derived, usage)  plan.checkpoint: to be recorded
 //! pieces  = session.render(plan.edits)
 //! ```
 //!
@@ -40,7 +40,7 @@ mod input;
 mod plan;
 #[expect(
     clippy::module_inception,
-    reason = "the room is named after its facade"
+    reason = "the room is named after its subject"
 )]
 mod planner;
 mod prior_usage;

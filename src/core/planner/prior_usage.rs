@@ -115,7 +115,8 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_is_read_or_not(text in "([a-z_]{0,3}|prompt_tokens|messages|counted|[=;, 0-9é-]){0,40}") {
+        fn any_text_is_read_or_not(text in "([a-z_]{0,3}|prompt_tokens|messages|\
+            counted|[=;, 0-9é-]){0,40}") {
             let Some(prior) = PriorUsage::parse(&text) else { return Ok(()) };
             prop_assert_eq!(PriorUsage::parse(&prior.to_string()), Some(prior));
         }

@@ -4,9 +4,7 @@
 //! Both types refuse unknown keys, which serde's `flatten` does not allow. So the table is split
 //! while it is read.
 
-use std::collections::HashMap;
 use std::marker::PhantomData;
-use std::sync::LazyLock;
 
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{DeserializeOwned, DeserializeSeed, Deserializer, Error, IntoDeserializer};
@@ -14,10 +12,9 @@ use serde::de::{MapAccess, Visitor};
 use serde::forward_to_deserialize_any;
 
 use super::scope::Scope;
-use super::table::Strategy;
 
 /// The keys of [`Scope`].
-const SCOPE_KEYS: &[&str] = &["tools", "exclude_tools", "older_than"];
+pub(super) const SCOPE_KEYS: &[&str] = &["tools", "exclude_tools", "older_than"];
 
 /// The keys of a struct, as its derived `Deserialize` declares them.
 pub(super) fn field_names<T: DeserializeOwned>() -> &'static [&'static str] {
@@ -52,25 +49,20 @@ impl<'de> Deserializer<'de> for FieldProbe<'_> {
     }
 }
 
-/// For each strategy the keys of its table, those of the scope last.
-static KNOWN: LazyLock<HashMap<&str, Vec<&str>>> = LazyLock::new(|| {
-    Strategy::fields()
-        .into_iter()
-        .map(|(name, fields)| (name, [fields, SCOPE_KEYS].concat()))
-        .collect()
-});
-
 /// Reads the table of one strategy: its options of type `O`, and the scope.
 pub(super) struct StepTable<O> {
     name: &'static str,
+    /// All keys of the table.
+    known: &'static [&'static str],
     options: PhantomData<O>,
 }
 
 impl<O> StepTable<O> {
-    /// Reads the table of the strategy with this name.
-    pub(super) fn of(name: &'static str) -> Self {
+    /// Reads the table of the strategy with this name, which has the keys `known`.
+    pub(super) fn of(name: &'static str, known: &'static [&'static str]) -> Self {
         StepTable {
             name,
+            known,
             options: PhantomData,
         }
     }
@@ -95,7 +87,7 @@ impl<'de, O: DeserializeOwned> Visitor<'de> for StepTable<O> {
         let mut scope = Scope::default();
         let options = O::deserialize(MapAccessDeserializer::new(OptionEntries {
             map,
-            known: KNOWN.get(self.name).map_or(&[], Vec::as_slice),
+            known: self.known,
             scope: &mut scope,
         }))?;
         Ok((options, scope))

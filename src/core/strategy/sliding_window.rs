@@ -69,8 +69,8 @@ impl Options for SlidingWindow {
             check.fail(
                 "",
                 format!(
-                    "the trigger at {trigger} {unit} leaves no room above a window of {window} and the messages that \
-                     stay besides it: every request would be compacted again"
+                    "the trigger at {trigger} {unit} leaves no room above a window of {window} \
+                    and the messages that stay besides it: every request would be compacted again"
                 ),
             );
         }

@@ -44,7 +44,8 @@ impl options::Options for Summarize {
             && self.wait.is_zero()
         {
             let problem = format!(
-                "{} is not below the trigger at {ratio}, and no request waits: no summary would ever be ready",
+                "{} is not below the trigger at {ratio}, and no request waits: no \
+                summary would ever be ready",
                 self.prepare_at
             );
             check.fail("prepare_at", problem);

@@ -1,12 +1,15 @@
 //! The table of strategies. Everything that must name every strategy is made from it: [`Strategy`],
 //! names, reading, writing, the JSON schema, checks and dispatch.
 
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
 use schemars::{Schema, SchemaGenerator};
 use serde::Serialize;
 use serde::de::{Error, MapAccess};
 use serde::ser::{SerializeMap, Serializer};
 
-use super::keys::{StepTable, field_names};
+use super::keys::{SCOPE_KEYS, StepTable, field_names};
 use super::need::Stopped;
 use super::options::{OptionCheck, Options, Run};
 use super::report::Done;
@@ -86,7 +89,8 @@ macro_rules! strategies {
             ) -> Result<(Self, Scope), A::Error> {
                 $(
                     if name == <$options>::NAME {
-                        let table = StepTable::<$options>::of(<$options>::NAME);
+                        let known = KNOWN.get(name).map_or(&[][..], Vec::as_slice);
+                        let table = StepTable::<$options>::of(<$options>::NAME, known);
                         let (options, scope) = map.next_value_seed(table)?;
                         return Ok((Strategy::$variant(options), scope));
                     }
@@ -112,7 +116,7 @@ macro_rules! strategies {
             }
 
             /// Name and option keys of every strategy.
-            pub(super) fn fields() -> Vec<(&'static str, &'static [&'static str])> {
+            fn fields() -> Vec<(&'static str, &'static [&'static str])> {
                 vec![$((<$options>::NAME, field_names::<$options>())),+]
             }
 
@@ -141,6 +145,14 @@ strategies! {
     TokenBudget: token_budget::TokenBudget,
     Webhook: webhook::Webhook,
 }
+
+/// For each strategy the keys of its table, those of the scope last.
+static KNOWN: LazyLock<HashMap<&str, Vec<&str>>> = LazyLock::new(|| {
+    Strategy::fields()
+        .into_iter()
+        .map(|(name, fields)| (name, [fields, SCOPE_KEYS].concat()))
+        .collect()
+});
 
 /// Options and scope in one table.
 #[derive(Serialize)]

@@ -239,8 +239,8 @@ const USUAL: [UsualRule; 13] = [
         FileAccess::Write,
     ),
     (
-        "*{write,edit,str_replace,replace,create,insert,append,delete,remove,update,patch,diff,modify,\
-         rename,move}*",
+        "*{write,edit,str_replace,replace,create,insert,append,delete,remove,update,patch,diff,\
+        modify,rename,move}*",
         NAMES,
         None,
         FileAccess::Write,

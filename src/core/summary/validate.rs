@@ -149,7 +149,10 @@ fn inner(written: &str) -> (&str, bool) {
 
 /// Markers of chat templates and tags of Baler's own.
 pub(super) static MARKER: Pattern = Pattern::new(concat!(
-    r"(?i)<(\s*/?\s*(?:conversation_|\||｜|im_|start_of_turn|end_of_turn|start_header|eot|system|developer",
+    concat!(
+        r"(?i)<(\s*/?\s*(?:conversation_|\||｜|im_|start_of_turn|end_of_turn|",
+        r"start_header|eot|system|developer"
+    ),
     r"|assistant|user|human|tool|function|think|summary|s>|bos>|eos>))",
     r"|\[(/?(?:INST|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS))\]",
     r"|(\|)>",
@@ -182,7 +185,14 @@ fn harmless(text: &str) -> String {
 
 /// Characters that are invisible, or change the direction of others.
 fn is_invisible(c: char) -> bool {
-    matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}' | '\u{e0000}'..='\u{e007f}')
+    matches!(
+        c,
+        '\u{200b}'..='\u{200f}'
+            | '\u{202a}'..='\u{202e}'
+            | '\u{2060}'..='\u{2069}'
+            | '\u{feff}'
+            | '\u{e0000}'..='\u{e007f}'
+    )
 }
 
 fn is_refusal(text: &str) -> bool {
@@ -295,8 +305,11 @@ mod tests {
             max_ungrounded: 0.3,
         };
         let check = |text: &str| validate(text.to_owned(), &source, terms, Encoding::O200K);
-        let fine =
-            check("Order O-1802 of 2026-03-02: get_order was called for src/parser.rs. 12 follow-up and/or no i.e. others.").unwrap();
+        let fine = check(
+            "Order O-1802 of 2026-03-02: get_order was called for src/parser.rs. 12 \
+                follow-up and/or no i.e. others.",
+        )
+        .unwrap();
         assert!(fine.ungrounded < 1e-9, "{}", fine.ungrounded);
         let some = check("O-1802, 2026-03-02, get_order, src/parser.rs; O-9999.").unwrap();
         assert!((some.ungrounded - 0.2).abs() < 1e-9, "{}", some.ungrounded);
@@ -324,9 +337,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_answer_does_harm(text in "(<\\||\\|>|</?(conversation_summary|system|summary)>|\\[/?INST\\]|\n(System|user):|[a-z ]|\u{202e}|é){0,60}") {
+        fn no_answer_does_harm(text in "(<\\||\\|>|</?(conversation_summary|system|summary)>|\
+            \\[/?INST\\]|\n(System|user):|[a-z ]|\u{202e}|é){0,60}") {
             if let Ok(answer) = read(&text) {
-                for marker in ["<|", "|>", "[INST]", "[/INST]", "<system", "</conversation", "<conversation_", "\nSystem:", "\nuser:", "\u{202e}"] {
+                for marker in [
+                    "<|", "|>", "[INST]", "[/INST]", "<system", "</conversation", "<conversation_",
+                    "\nSystem:", "\nuser:", "\u{202e}",
+                ] {
                     prop_assert!(!answer.text.contains(marker), "{marker} in {}", answer.text);
                 }
                 prop_assert_eq!(&harmless(&answer.text), &answer.text, "once is enough");

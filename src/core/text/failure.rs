@@ -5,14 +5,21 @@ use crate::core::text::Pattern;
 
 /// Words of a line that reports a failure.
 pub(super) static FAILURE: Pattern = Pattern::new(concat!(
-    r"(?i-u)\b([a-z]*error|[a-z]*exception|traceback|failed|failure|fatal|panic(ked)?|denied|refused|cannot",
+    concat!(
+        r"(?i-u)\b([a-z]*error|[a-z]*exception|traceback|failed|failure|fatal|",
+        r"panic(ked)?|denied|refused|cannot"
+    ),
     r"|not found|no such|invalid|undefined|unable to|timed out|assert(ion)?error)\b",
 ));
 
 /// A result that is a failure as a whole: its beginning, or an exit code anywhere in it.
 pub(super) static FAILED: Pattern = Pattern::new(concat!(
     r"(?i)^\s*(<(tool_use_)?error>",
-    r"|\[?(fatal |runtime |uncaught )?(error|exception|traceback|failed|failure|fatal|panic)\b|[a-z_.]*(error|exception):)",
+    concat!(
+        r"|\[?(fatal |runtime |uncaught ",
+        r")?(error|exception|traceback|failed|failure|fatal|panic)\b|[a-z_.]*(error|",
+        r"exception):)"
+    ),
     r"|^\s*(bash|sh|zsh|cmd): .*(not found|no such)",
     r"|<(returncode|exit_code)>\s*-?[1-9]",
     r"|\b(exit (code|status)|exited with( code| status)?|return ?code|exit_code)[:= ]+-?[1-9]",

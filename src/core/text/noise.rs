@@ -98,7 +98,8 @@ mod tests {
 
     #[test]
     fn terminal_noise_goes_and_what_was_said_stays() {
-        let text = "\u{1b}[31mred\u{1b}[0m  \n10%\r50%\r100% done\r\nsame\nsame\nsame\n\n\n\u{1b}]0;title\u{7}end";
+        let text = "\u{1b}[31mred\u{1b}[0m  \n10%\r50%\r100% done\r\n\
+            same\nsame\nsame\n\n\n\u{1b}]0;title\u{7}end";
         assert_eq!(without_noise(text), "red\n100% done\nsame (×3)\n\nend");
         assert!(matches!(without_noise("a\n\tb\na"), Cow::Borrowed(_)));
         assert_eq!(without_noise("\u{1b}"), "");

@@ -264,14 +264,20 @@ mod tests {
 
     #[test]
     fn like_objects_become_a_table() {
-        let text = r#"[ {"id": "007", "n": 1.0, "at": {"x": null, "y": "a, b"}}, {"id": "b", "n": "2", "at": {"x": "", "y": "null"}} ]"#;
+        let text = concat!(
+            r#"[ {"id": "007", "n": 1.0, "at": {"x": null, "y": "a, b"}}, {"id": "b", "#,
+            r#""n": "2", "at": {"x": "", "y": "null"}} ]"#
+        );
         let table = "[2]{id,n,at{x,y}}:\n007,1.0,null,\"a, b\"\nb,\"2\",\"\",\"null\"";
         assert_eq!(shortest(text).unwrap(), table);
     }
 
     #[test]
     fn what_all_rows_say_stands_in_the_head() {
-        let text = r#"[{"id":1,"a":{"b":{"c":"x","d":2}},"e":"same"},{"id":2,"a":{"b":{"c":"y","d":3}},"e":"same"}]"#;
+        let text = concat!(
+            r#"[{"id":1,"a":{"b":{"c":"x","d":2}},"e":"same"},{"id":2,"#,
+            r#""a":{"b":{"c":"y","d":3}},"e":"same"}]"#
+        );
         assert_eq!(
             shortest(text).unwrap(),
             "[2]{id,a{b{c,d}},e=same}:\n1,x,2\n2,y,3"

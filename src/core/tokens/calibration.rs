@@ -112,13 +112,18 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_is_reported_the_factor_stays_in_bounds(reports in prop::collection::vec((any::<u64>(), any::<u64>()), 0..50)) {
+        fn whatever_is_reported_the_factor_stays_in_bounds(
+            reports in prop::collection::vec((any::<u64>(), any::<u64>()), 0..50),
+        ) {
             let factor = after(&reports);
             prop_assert!((BOUNDS.0..=BOUNDS.1).contains(&factor), "{}", factor);
         }
 
         #[test]
-        fn an_outlier_moves_a_settled_factor_by_no_more_than_a_step(odd in 1_u64..1_000_000, true_factor in 0.6..2.5_f64) {
+        fn an_outlier_moves_a_settled_factor_by_no_more_than_a_step(
+            odd in 1_u64..1_000_000,
+            true_factor in 0.6..2.5_f64,
+        ) {
             let mut reports = vec![(scale(5_000, true_factor), 5_000); 30];
             let before = after(&reports);
             reports.push((odd, 5_000));

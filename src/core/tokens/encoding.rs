@@ -8,7 +8,28 @@ use tiktoken_rs::tokenizer::{Tokenizer, get_tokenizer};
 
 use crate::core::models::plain;
 use crate::core::tokens::Vocabulary;
-use crate::core::tokens::media::Images;
+
+/// How a model prices images.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Images {
+    /// A base for any image, and a price for each tile of 512 pixels, after it was shrunk to 2,048
+    /// pixels with a shorter side of 768.
+    Tiles {
+        /// For any image; all there is at `detail: low`.
+        base: u64,
+        /// For each tile.
+        tile: u64,
+    },
+    /// Patches of 32 pixels, 1,536 at most, times a factor; a part of a token counts as one.
+    Patches {
+        /// The factor, in thousandths.
+        per_mille: u64,
+    },
+    /// Width × height / 750, 1,600 at most: Anthropic's.
+    Area,
+    /// 258 for each square of 768 pixels: Google's.
+    Squares,
+}
 
 /// How a model's prompt becomes tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

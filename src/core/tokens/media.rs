@@ -5,29 +5,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
 use crate::core::conversation::{as_float, scale};
-use crate::core::tokens::Encoding;
-
-/// How a model prices images.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Images {
-    /// A base for any image, and a price for each tile of 512 pixels, after it was shrunk to 2,048
-    /// pixels with a shorter side of 768.
-    Tiles {
-        /// For any image; all there is at `detail: low`.
-        base: u64,
-        /// For each tile.
-        tile: u64,
-    },
-    /// Patches of 32 pixels, 1,536 at most, times a factor; a part of a token counts as one.
-    Patches {
-        /// The factor, in thousandths.
-        per_mille: u64,
-    },
-    /// Width × height / 750, 1,600 at most: Anthropic's.
-    Area,
-    /// 258 for each square of 768 pixels: Google's.
-    Squares,
-}
+use crate::core::tokens::encoding::{Encoding, Images};
 
 /// An image whose size is not in the request: 1,024 × 1,024 pixels, 765 tokens of gpt-4o's.
 const UNKNOWN_PIXELS: (u64, u64) = (1_024, 1_024);

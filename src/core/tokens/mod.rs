@@ -6,6 +6,5 @@ pub mod media;
 mod vocabulary;
 
 pub use calibration::Calibration;
-pub use encoding::Encoding;
-pub use media::Images;
+pub use encoding::{Encoding, Images};
 pub use vocabulary::Vocabulary;

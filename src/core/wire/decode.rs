@@ -370,19 +370,28 @@ mod tests {
 
     proptest! {
         #[test]
-        fn decodes_however_the_bytes_are_cut(text in "[a-d]{0,5000}|\\PC{0,300}", size in 1..700_usize) {
+        fn decodes_however_the_bytes_are_cut(
+            text in "[a-d]{0,5000}|\\PC{0,300}",
+            size in 1..700_usize,
+        ) {
             for (encoding, bytes) in encoded(text.as_bytes()) {
                 let pieces: Vec<&[u8]> = bytes.chunks(size).collect();
-                prop_assert_eq!(decode(encoding, &pieces, 1 << 20), (text.clone().into_bytes(), Ok(())), "{}", encoding);
+                let expected = (text.clone().into_bytes(), Ok(()));
+                prop_assert_eq!(decode(encoding, &pieces, 1 << 20), expected, "{}", encoding);
             }
             for (encoding, bytes) in [("br", BROTLI), ("zstd", ZSTD)] {
                 let pieces: Vec<&[u8]> = bytes.chunks(size).collect();
-                prop_assert_eq!(decode(encoding, &pieces, 1 << 20), (self::text(), Ok(())), "{}", encoding);
+                let expected = (self::text(), Ok(()));
+                prop_assert_eq!(decode(encoding, &pieces, 1 << 20), expected, "{}", encoding);
             }
         }
 
         #[test]
-        fn hostile_bytes_do_no_harm(noise in proptest::collection::vec(any::<u8>(), 1..2_000), at in 0..400_usize, flip in 1..=255_u8) {
+        fn hostile_bytes_do_no_harm(
+            noise in proptest::collection::vec(any::<u8>(), 1..2_000),
+            at in 0..400_usize,
+            flip in 1..=255_u8,
+        ) {
             let mut all = encoded(&text());
             all.push(("br", BROTLI.to_vec()));
             for (encoding, mut bytes) in all {

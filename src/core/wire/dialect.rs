@@ -3,25 +3,16 @@
 
 use memchr::memmem::Finder;
 
-use crate::core::wire::Dialect;
 use crate::core::wire::chat;
 use crate::core::wire::chat::{Insertion, Outline, UsageFilter};
 use crate::core::wire::overflow::Overflow;
 use crate::core::wire::own_call::{Ask, Manner, NoCompletion, Parameter};
 use crate::core::wire::usage::{Usage, UsageReader};
+use crate::core::wire::{Dialect, Fault};
 
 /// Collections whose members have resources of their own: a POST to `/threads/ID/messages` is not
 /// one to `/messages`.
 const COLLECTIONS: [&str; 3] = ["threads", "conversations", "batches"];
-
-/// Whose fault an error is that Baler answers with.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fault {
-    /// The request's: it will not be served as it is.
-    Request,
-    /// Baler's or the upstream's.
-    Service,
-}
 
 /// Names and routing.
 impl Dialect {

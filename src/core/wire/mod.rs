@@ -4,6 +4,7 @@ mod change;
 pub mod chat;
 pub mod decode;
 mod dialect;
+mod fault;
 pub mod model_list;
 pub mod overflow;
 pub mod own_call;
@@ -15,7 +16,7 @@ use crate::core::conversation::{Author, Entry, Fingerprint, Measure};
 use crate::core::tokens::Encoding;
 
 pub use change::Change;
-pub use dialect::Fault;
+pub use fault::Fault;
 pub use unreadable::Unreadable;
 pub(in crate::core) use usage::is_plausible;
 pub use usage::{Usage, UsageReader};

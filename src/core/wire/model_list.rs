@@ -160,25 +160,42 @@ mod tests {
             (
                 "vLLM with an adapter",
                 r#"{"object":"list","data":[
-                    {"id":"Qwen/Qwen2.5-7B-Instruct","object":"model","created":1731000000,"owned_by":"vllm","root":"Qwen/Qwen2.5-7B-Instruct","parent":null,"max_model_len":32768,"permission":[{"id":"modelperm-1"}]},
-                    {"id":"sql-lora","object":"model","created":1731000000,"owned_by":"vllm","root":"/lora","parent":"Qwen/Qwen2.5-7B-Instruct","max_model_len":null,"permission":[]}]}"#,
+                    {"id":"Qwen/Qwen2.5-7B-Instruct","object":"model","created":1731000000,
+                    "owned_by":"vllm","root":"Qwen/Qwen2.5-7B-Instruct","parent":null,
+                    "max_model_len":32768,"permission":[{"id":"modelperm-1"}]},
+                    {"id":"sql-lora","object":"model","created":1731000000,"owned_by":"vllm",
+                    "root":"/lora","parent":"Qwen/Qwen2.5-7B-Instruct","max_model_len":null,
+                    "permission":[]}]}"#,
                 &[("Qwen/Qwen2.5-7B-Instruct", 32_768), ("sql-lora", 32_768)],
             ),
             (
                 "llama.cpp: what the server allows, not what the model was trained for",
-                r#"{"models":[{"name":"smollm2","model":"smollm2","modified_at":"","type":"model","details":{"parent_model":"","format":"gguf"}}],"object":"list","data":[
-                    {"id":"smollm2","aliases":["smollm2","tiny"],"tags":[],"object":"model","architecture":{"input_modalities":["text"]},"created":1795259514,"owned_by":"llamacpp","meta":{"vocab_type":2,"n_vocab":49152,"n_ctx":512,"n_ctx_train":8192,"n_embd":576,"n_params":134515008,"size":96576768,"ftype":"Q4_1"}}]}"#,
+                r#"{"models":[{"name":"smollm2","model":"smollm2","modified_at":"","type":"model",
+                "details":{"parent_model":"","format":"gguf"}}],"object":"list","data":[
+                    {"id":"smollm2","aliases":["smollm2","tiny"],"tags":[],"object":"model",
+                    "architecture":{"input_modalities":["text"]},"created":1795259514,
+                    "owned_by":"llamacpp","meta":{"vocab_type":2,"n_vocab":49152,"n_ctx":512,
+                    "n_ctx_train":8192,"n_embd":576,"n_params":134515008,"size":96576768,
+                    "ftype":"Q4_1"}}]}"#,
                 &[("smollm2", 512), ("tiny", 512)],
             ),
             (
                 "llama.cpp, an older one",
-                r#"{"object":"list","data":[{"id":"old.gguf","object":"model","created":1,"owned_by":"llamacpp","meta":{"n_ctx_train":8192}}]}"#,
+                concat!(
+                    r#"{"object":"list","data":[{"id":"old.gguf","object":"model","#,
+                    r#""created":1,"owned_by":"llamacpp","meta":{"n_ctx_train":8192}}]}"#
+                ),
                 &[],
             ),
             (
                 "OpenRouter",
-                r#"{"data":[{"id":"deepseek/deepseek-chat","canonical_slug":"deepseek/deepseek-chat-v3","name":"DeepSeek: Chat","context_length":163840,"architecture":{"tokenizer":"DeepSeek"},"top_provider":{"context_length":131072,"max_completion_tokens":16384,"is_moderated":false}},
-                    {"id":"openrouter/auto","context_length":2000000,"top_provider":{"context_length":null}}]}"#,
+                r#"{"data":[{"id":"deepseek/deepseek-chat",
+                "canonical_slug":"deepseek/deepseek-chat-v3","name":"DeepSeek: Chat",
+                "context_length":163840,"architecture":{"tokenizer":"DeepSeek"},
+                "top_provider":{"context_length":131072,"max_completion_tokens":16384,
+                "is_moderated":false}},
+                    {"id":"openrouter/auto","context_length":2000000,
+                    "top_provider":{"context_length":null}}]}"#,
                 &[
                     ("deepseek/deepseek-chat", 131_072),
                     ("openrouter/auto", 2_000_000),
@@ -186,8 +203,11 @@ mod tests {
             ),
             (
                 "Groq",
-                r#"{"object":"list","data":[{"id":"llama-3.3-70b-versatile","object":"model","created":1733447754,"owned_by":"Meta","active":true,"context_window":131072,"public_apps":null,"max_completion_tokens":32768},
-                    {"id":"whisper-large-v3","object":"model","owned_by":"OpenAI","context_window":448,"max_completion_tokens":448}]}"#,
+                r#"{"object":"list","data":[{"id":"llama-3.3-70b-versatile","object":"model",
+                "created":1733447754,"owned_by":"Meta","active":true,"context_window":131072,
+                "public_apps":null,"max_completion_tokens":32768},
+                    {"id":"whisper-large-v3","object":"model","owned_by":"OpenAI",
+                    "context_window":448,"max_completion_tokens":448}]}"#,
                 &[
                     ("llama-3.3-70b-versatile", 131_072),
                     ("whisper-large-v3", 448),
@@ -195,7 +215,13 @@ mod tests {
             ),
             (
                 "Mistral",
-                r#"{"object":"list","data":[{"id":"mistral-small-2506","object":"model","owned_by":"mistralai","capabilities":{"completion_chat":true},"name":"mistral-small-2506","max_context_length":131072,"aliases":["mistral-small-latest"],"type":"base"}]}"#,
+                concat!(
+                    r#"{"object":"list","data":[{"id":"mistral-small-2506","#,
+                    r#""object":"model","owned_by":"mistralai","#,
+                    r#""capabilities":{"completion_chat":true},"#,
+                    r#""name":"mistral-small-2506","max_context_length":131072,"#,
+                    r#""aliases":["mistral-small-latest"],"type":"base"}]}"#
+                ),
                 &[
                     ("mistral-small-2506", 131_072),
                     ("mistral-small-latest", 131_072),
@@ -203,24 +229,35 @@ mod tests {
             ),
             (
                 "LM Studio",
-                r#"{"object":"list","data":[{"id":"qwen2.5-7b-instruct","object":"model","type":"llm","state":"loaded","max_context_length":32768,"loaded_context_length":4096},
-                    {"id":"gemma-3-4b","object":"model","type":"vlm","state":"not-loaded","max_context_length":131072}]}"#,
+                r#"{"object":"list","data":[{"id":"qwen2.5-7b-instruct","object":"model",
+                "type":"llm","state":"loaded","max_context_length":32768,
+                "loaded_context_length":4096},
+                    {"id":"gemma-3-4b","object":"model","type":"vlm","state":"not-loaded",
+                    "max_context_length":131072}]}"#,
                 &[("gemma-3-4b", 131_072), ("qwen2.5-7b-instruct", 4_096)],
             ),
             (
                 "Together: a bare list",
-                r#"[{"id":"meta-llama/Llama-3.3-70B-Instruct-Turbo","object":"model","type":"chat","display_name":"Llama 3.3","context_length":131072,"config":{"stop":[]},"pricing":{"input":0.88}},
+                r#"[{"id":"meta-llama/Llama-3.3-70B-Instruct-Turbo","object":"model","type":"chat",
+                "display_name":"Llama 3.3","context_length":131072,"config":{"stop":[]},
+                "pricing":{"input":0.88}},
                     {"id":"black-forest-labs/FLUX.1","type":"image","context_length":0}]"#,
                 &[("meta-llama/Llama-3.3-70B-Instruct-Turbo", 131_072)],
             ),
             (
                 "llama-swap",
-                r#"{"data":[{"id":"coder","object":"model","owned_by":"llama-swap","context_length":65536}],"object":"list"}"#,
+                concat!(
+                    r#"{"data":[{"id":"coder","object":"model","owned_by":"llama-swap","#,
+                    r#""context_length":65536}],"object":"list"}"#
+                ),
                 &[("coder", 65_536)],
             ),
             (
                 "DeepInfra",
-                r#"{"object":"list","data":[{"id":"a/b","metadata":{"context_length":40960,"max_tokens":40960}}]}"#,
+                concat!(
+                    r#"{"object":"list","data":[{"id":"a/b","#,
+                    r#""metadata":{"context_length":40960,"max_tokens":40960}}]}"#
+                ),
                 &[("a/b", 40_960)],
             ),
             (
@@ -230,12 +267,18 @@ mod tests {
             ),
             (
                 "OpenAI lists no windows",
-                r#"{"object":"list","data":[{"id":"gpt-4o","object":"model","created":1715367049,"owned_by":"system"}]}"#,
+                concat!(
+                    r#"{"object":"list","data":[{"id":"gpt-4o","object":"model","#,
+                    r#""created":1715367049,"owned_by":"system"}]}"#
+                ),
                 &[],
             ),
             (
                 "neither does Ollama",
-                r#"{"object":"list","data":[{"id":"llama3.2:latest","object":"model","created":1,"owned_by":"library"}]}"#,
+                concat!(
+                    r#"{"object":"list","data":[{"id":"llama3.2:latest","#,
+                    r#""object":"model","created":1,"owned_by":"library"}]}"#
+                ),
                 &[],
             ),
         ];
@@ -273,10 +316,14 @@ mod tests {
 
     #[test]
     fn implausible_entries_are_skipped() {
-        let body = r#"{"data":[1,null,"x",[],{},{"id":7,"context_length":8192},{"id":"a","context_length":-1},{"id":"b","context_length":1e400},
-            {"id":"c","context_length":255},{"id":"d","context_length":20000001},{"id":"e","context_length":{"max":8192}},{"id":"","context_length":8192},
-            {"id":"f","context_length":99999999999999999999999},{"id":"g","aliases":"h","context_length":8192},{"id":"i","parent":"nobody"},
-            {"id":"twice","context_length":8192},{"id":"twice","context_length":4096},{"id":"j","parent":"j"}]}"#;
+        let body = r#"{"data":[1,null,"x",[],{},{"id":7,"context_length":8192},{"id":"a",
+        "context_length":-1},{"id":"b","context_length":1e400},
+            {"id":"c","context_length":255},{"id":"d","context_length":20000001},{"id":"e",
+            "context_length":{"max":8192}},{"id":"","context_length":8192},
+            {"id":"f","context_length":99999999999999999999999},{"id":"g","aliases":"h",
+            "context_length":8192},{"id":"i","parent":"nobody"},
+            {"id":"twice","context_length":8192},{"id":"twice","context_length":4096},{"id":"j",
+            "parent":"j"}]}"#;
         assert_eq!(
             windows(body),
             [("g".to_owned(), 8_192), ("twice".to_owned(), 4_096)]

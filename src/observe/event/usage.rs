@@ -45,8 +45,8 @@ impl UsageMetrics {
             )?,
             truncations: registrar.counter(
                 "baler_truncations_suspected_total",
-                "Answers that reported far fewer prompt tokens than were sent: the upstream seems to \
-                 have cut the prompt.",
+                "Answers that reported far fewer prompt tokens than were sent: the upstream seems \
+                to have cut the prompt.",
             )?,
             included: registrar.counter(
                 "baler_usage_included_total",

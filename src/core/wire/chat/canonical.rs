@@ -165,7 +165,10 @@ mod tests {
         for same in [
             r#"{ "content" : "h\u00e9", "role":"user" }"#,
             r#"{"role":"user","content":"hé","refusal":null,"annotations":[1],"tool_calls":[]}"#,
-            r#"{"role":"user","content":[{"type":"text","text":"hé","cache_control":{"type":"ephemeral"}}]}"#,
+            concat!(
+                r#"{"role":"user","content":[{"type":"text","text":"hé","#,
+                r#""cache_control":{"type":"ephemeral"}}]}"#
+            ),
         ] {
             assert_eq!(canonical(same), plain, "{same}");
         }

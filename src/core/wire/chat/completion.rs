@@ -270,7 +270,11 @@ mod tests {
 
     #[test]
     fn an_error_names_the_parameter_that_it_refuses() {
-        let openai = br#"{"error":{"message":"Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead.","param":"max_tokens"}}"#;
+        let openai = concat!(
+            r#"{"error":{"message":"Unsupported parameter: 'max_tokens' is not supported with "#,
+            r#"this model. Use 'max_completion_tokens' instead.","param":"max_tokens"}}"#,
+        )
+        .as_bytes();
         assert_eq!(
             refused_parameter(openai),
             Some(Parameter::Limit(OutputLimit::MaxTokens))

@@ -171,13 +171,37 @@ mod tests {
     fn documented_example_of_counting_messages() {
         // The conversation of OpenAI's cookbook "How to count tokens with tiktoken": 129 tokens for
         // gpt-4, 124 for gpt-4o.
-        let body = r#"{"model":"x","messages":[
-            {"role":"system","content":"You are a helpful, pattern-following assistant that translates corporate jargon into plain English."},
-            {"role":"system","name":"example_user","content":"New synergies will help drive top-line growth."},
-            {"role":"system","name":"example_assistant","content":"Things working well together will increase revenue."},
-            {"role":"system","name":"example_user","content":"Let's circle back when we have more bandwidth to touch base on opportunities for increased leverage."},
-            {"role":"system","name":"example_assistant","content":"Let's talk later when we're less busy about how to do better."},
-            {"role":"user","content":"This late pivot means we don't have time to boil the ocean for the client deliverable."}]}"#;
+        let messages = [
+            (
+                r#""system""#,
+                "You are a helpful, pattern-following assistant that translates corporate jargon \
+                into plain English.",
+            ),
+            (
+                r#""system","name":"example_user""#,
+                "New synergies will help drive top-line growth.",
+            ),
+            (
+                r#""system","name":"example_assistant""#,
+                "Things working well together will increase revenue.",
+            ),
+            (
+                r#""system","name":"example_user""#,
+                "Let's circle back when we have more bandwidth to touch base on opportunities for \
+                increased leverage.",
+            ),
+            (
+                r#""system","name":"example_assistant""#,
+                "Let's talk later when we're less busy about how to do better.",
+            ),
+            (
+                r#""user""#,
+                "This late pivot means we don't have time to boil the ocean for the client \
+                deliverable.",
+            ),
+        ]
+        .map(|(role, content)| format!(r#"{{"role":{role},"content":"{content}"}}"#));
+        let body = format!(r#"{{"model":"x","messages":[{}]}}"#, messages.join(","));
         let chat = Chat::parse(body.as_bytes()).unwrap();
         for (encoding, expected) in [(Encoding::CL100K, 129), (Encoding::O200K, 124)] {
             let total = count_fixed(&chat.outline, encoding)

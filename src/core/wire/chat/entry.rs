@@ -188,7 +188,8 @@ mod tests {
     #[test]
     fn results_and_calls_find_each_other_and_legacy_ones_do() {
         let call = entry(
-            r#"{"role":"assistant","content":null,"tool_calls":[{"id":"c1","function":{"name":"f","arguments":"{\"a\":1}"}}],
+            r#"{"role":"assistant","content":null,"tool_calls":[{"id":"c1","function":{"name":"f",
+            "arguments":"{\"a\":1}"}}],
             "function_call":{"name":"g","arguments":"{}"},"reasoning":"Hm."}"#,
         )
         .unwrap();

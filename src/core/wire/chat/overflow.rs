@@ -73,8 +73,15 @@ mod tests {
     #[test]
     fn the_finish_reason_of_any_choice_reports_a_full_window() {
         for full in [
-            r#"{"choices":[{"index":0,"finish_reason":"model_context_window_exceeded","message":{"content":""}}]}"#,
-            r#"{"choices":[{"finish_reason":null},{"finish_reason":"length","native_finish_reason":"model_context_window_exceeded"}]}"#,
+            concat!(
+                r#"{"choices":[{"index":0,"#,
+                r#""finish_reason":"model_context_window_exceeded","#,
+                r#""message":{"content":""}}]}"#
+            ),
+            concat!(
+                r#"{"choices":[{"finish_reason":null},{"finish_reason":"length","#,
+                r#""native_finish_reason":"model_context_window_exceeded"}]}"#
+            ),
         ] {
             assert!(overflow(200, full.as_bytes()).is_some(), "{full}");
             assert!(overflow_event(full.as_bytes()).is_some(), "{full}");
@@ -83,7 +90,10 @@ mod tests {
             "",
             "[DONE]",
             r#"{"choices":null}"#,
-            r#"{"choices":[{"finish_reason":"length","message":{"content":"model_context_window_exceeded"}}]}"#,
+            concat!(
+                r#"{"choices":[{"finish_reason":"length","#,
+                r#""message":{"content":"model_context_window_exceeded"}}]}"#
+            ),
             r#"{"choices":[{"finish_reason":7}]}"#,
         ] {
             assert_eq!(overflow(200, other.as_bytes()), None, "{other}");

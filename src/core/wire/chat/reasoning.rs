@@ -122,7 +122,8 @@ mod tests {
     use super::*;
     use crate::core::wire::chat::count::count_message;
 
-    const THOUGHT: &str = "First I look at the file, then I count its lines.\n\nThere are \"seven\" of them, so the answer is 7.";
+    const THOUGHT: &str = "First I look at the file, then I count its lines.\n\n\
+        There are \"seven\" of them, so the answer is 7.";
 
     /// What these fields add to a message.
     fn added(fields: &str) -> u64 {
@@ -145,13 +146,16 @@ mod tests {
             format!(r#","reasoning":{thought},"reasoning_details":null"#),
             format!(r#","thinking":{thought}"#),
             format!(
-                r#","reasoning_details":[{{"type":"reasoning.text","text":{thought},"signature":"c2lnbmVk","id":null,"index":0}}]"#
+                r#","reasoning_details":[{{"type":"reasoning.text",
+                "text":{thought},"signature":"c2lnbmVk","id":null,"index":0}}]"#
             ),
             format!(
-                r#","reasoning_details":[{{"type":"reasoning.summary","summary":{thought},"format":"openai-responses-v1"}}]"#
+                r#","reasoning_details":[{{"type":"reasoning.summary",
+                "summary":{thought},"format":"openai-responses-v1"}}]"#
             ),
             format!(
-                r#","thinking_blocks":[{{"type":"thinking","thinking":{thought},"signature":"{}"}}]"#,
+                r#","thinking_blocks":[{{"type":"thinking","thinking":{thought},
+                    "signature":"{}"}}]"#,
                 "QUJD".repeat(200)
             ),
         ] {
@@ -167,20 +171,27 @@ mod tests {
         for fields in [
             format!(r#","reasoning":{thought},"reasoning_content":{thought}"#),
             format!(
-                r#","reasoning":{thought},"reasoning_details":[{{"type":"reasoning.text","text":{thought}}}]"#
+                r#","reasoning":{thought},
+                "reasoning_details":[{{"type":"reasoning.text",
+                "text":{thought}}}]"#
             ),
             format!(
-                r#","reasoning_content":{thought},"thinking_blocks":[{{"thinking":{first}}},{{"thinking":{second}}}]"#
+                r#","reasoning_content":{thought},
+                "thinking_blocks":[{{"thinking":{first}}},
+                {{"thinking":{second}}}]"#
             ),
             format!(
-                r#","reasoning":{thought},"reasoning_details":[{{"text":{first}}},{{"text":{second},"signature":"x"}},{{"signature":"y"}}]"#
+                r#","reasoning":{thought},"reasoning_details":[{{"text":{first}}},
+                {{"text":{second},"signature":"x"}},{{"signature":"y"}}]"#
             ),
         ] {
             assert_eq!(added(&fields), tokens, "{fields}");
         }
         // Another text is another text.
         let more = format!(
-            r#","reasoning":{thought},"reasoning_details":[{{"type":"reasoning.summary","summary":"It is seven."}}]"#
+            r#","reasoning":{thought},
+            "reasoning_details":[{{"type":"reasoning.summary",
+            "summary":"It is seven."}}]"#
         );
         assert_eq!(added(&more), tokens + Encoding::O200K.count("It is seven."));
     }
@@ -190,7 +201,8 @@ mod tests {
         let data = "QUJD".repeat(1_000);
         for fields in [
             format!(
-                r#","reasoning_details":[{{"type":"reasoning.encrypted","data":"{data}","id":"rs_1"}}]"#
+                r#","reasoning_details":[{{"type":"reasoning.encrypted",
+                "data":"{data}","id":"rs_1"}}]"#
             ),
             format!(r#","thinking_blocks":[{{"type":"redacted_thinking","data":"{data}"}}]"#),
         ] {

@@ -130,7 +130,10 @@ mod tests {
 
     #[test]
     fn every_byte_that_no_change_names_stays() {
-        let raw = r#"{ "x" : 1.0, "role":"tool","tool_call_id":"c","content":[{"text":"a","type":"text"}, {"type":"text","text":"b"}] }"#;
+        let raw = concat!(
+            r#"{ "x" : 1.0, "role":"tool","tool_call_id":"c","content":[{"text":"a","#,
+            r#""type":"text"}, {"type":"text","text":"b"}] }"#
+        );
         let result = entry(raw).unwrap();
         let texts = result.result(0).unwrap().texts.clone();
         // In any order.
@@ -147,17 +150,26 @@ mod tests {
 
     #[test]
     fn a_result_keeps_its_cache_mark_and_so_does_a_stub() {
-        let raw = r#"{"role":"tool","tool_call_id":"c","content":[{"type":"image","cache_control":{"type": "ephemeral"}}]}"#;
+        let raw = concat!(
+            r#"{"role":"tool","tool_call_id":"c","content":[{"type":"image","#,
+            r#""cache_control":{"type": "ephemeral"}}]}"#
+        );
         let result = entry(raw).unwrap();
         let content = result.result(0).unwrap().raw.unwrap();
         assert_eq!(
             rewrite(&result, vec![Change::Result(content, "gone".to_owned())]).unwrap(),
-            r#"{"role":"tool","tool_call_id":"c","content":[{"type":"text","text":"gone","cache_control":{"type": "ephemeral"}}]}"#
+            concat!(
+                r#"{"role":"tool","tool_call_id":"c","content":[{"type":"text","#,
+                r#""text":"gone","cache_control":{"type": "ephemeral"}}]}"#
+            )
         );
         let image = result.media().next().unwrap();
         assert_eq!(
             rewrite(&result, vec![Change::Media(image, "[image]".to_owned())]).unwrap(),
-            r#"{"role":"tool","tool_call_id":"c","content":[{"type":"text","text":"[image]","cache_control":{"type":"ephemeral"}}]}"#
+            concat!(
+                r#"{"role":"tool","tool_call_id":"c","content":[{"type":"text","#,
+                r#""text":"[image]","cache_control":{"type":"ephemeral"}}]}"#
+            )
         );
     }
 

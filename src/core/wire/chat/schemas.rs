@@ -243,15 +243,20 @@ mod tests {
                 .sum::<u64>()
     }
 
-    const WEATHER: &str = r#"{"type":"function","function":{"name":"get_current_weather","description":"Get the current weather in a given location",
+    const WEATHER: &str = r#"{"type":"function","function":{"name":"get_current_weather",
+    "description":"Get the current weather in a given location",
         "parameters":{"type":"object","properties":{
             "location":{"type":"string","description":"The city and state, e.g. San Francisco, CA"},
-            "unit":{"type":"string","description":"The unit of temperature to return","enum":["celsius","fahrenheit"]}},
+            "unit":{"type":"string",
+                "description":"The unit of temperature to return","enum":["celsius","fahrenheit"]}},
         "required":["location"]}}}"#;
+
+    const SYSTEM: &str =
+        "You are a helpful assistant that can answer to questions about the weather.";
 
     fn asked(more: &str) -> String {
         format!(
-            r#"{{"messages":[{{"role":"system","content":"You are a helpful assistant that can answer to questions about the weather."}},
+            r#"{{"messages":[{{"role":"system","content":"{SYSTEM}"}},
             {{"role":"user","content":"What's the weather like in San Francisco?"}}]{more}}}"#
         )
     }
@@ -302,7 +307,8 @@ mod tests {
             let schema = format!(r#"{{"type":"object","properties":{{"a":{inner}}}}}"#);
             prompt(
                 &asked(&format!(
-                    r#","tools":[{{"type":"function","function":{{"name":"f","parameters":{schema}}}}}]"#
+                    r#","tools":[{{"type":"function","function":{{"name":"f",
+                    "parameters":{schema}}}}}]"#
                 )),
                 encoding,
             )
@@ -312,10 +318,12 @@ mod tests {
         let bare = tool(r#"{"type":"object"}"#);
         for inner in [
             format!(
-                r#"{{"type":"object","properties":{{"b":{{"type":"string","description":"{long}"}}}}}}"#
+                r#"{{"type":"object","properties":{{"b":{{"type":"string",
+                "description":"{long}"}}}}}}"#
             ),
             format!(
-                r#"{{"type":"array","items":{{"type":"object","properties":{{"b":{{"description":"{long}"}}}}}}}}"#
+                r#"{{"type":"array","items":{{"type":"object",
+                "properties":{{"b":{{"description":"{long}"}}}}}}}}"#
             ),
             format!(
                 r#"{{"anyOf":[{{"type":"null"}},{{"type":"string","description":"{long}"}}]}}"#
@@ -334,7 +342,8 @@ mod tests {
         let schema =
             r#"{"type":"object","properties":{"city":{"type":"string","description":"The city"}}}"#;
         let format = format!(
-            r#","response_format":{{"type":"json_schema","json_schema":{{"name":"place","schema":{schema}}}}}"#
+            r#","response_format":{{"type":"json_schema",
+            "json_schema":{{"name":"place","schema":{schema}}}}}"#
         );
         assert!(
             prompt(&asked(&format), encoding)

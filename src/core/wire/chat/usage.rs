@@ -67,7 +67,8 @@ mod tests {
 
     #[test]
     fn cached_tokens_are_part_of_the_prompt() {
-        let json = br#"{"choices":[],"usage":{"prompt_tokens":100,"completion_tokens":7,"prompt_tokens_details":{"cached_tokens":64}}}"#;
+        let json = br#"{"choices":[],"usage":{"prompt_tokens":100,"completion_tokens":7,
+        "prompt_tokens_details":{"cached_tokens":64}}}"#;
         assert_eq!(
             usage(json),
             Some(Usage {

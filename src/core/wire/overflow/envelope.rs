@@ -48,7 +48,10 @@ pub(super) fn read_error(body: &[u8]) -> Option<ErrorReport> {
         Json::List(items) => items.first()?,
         json => json,
     };
-    let is = |key: &str, word: &str| matches!(first.get(key), Some(Json::String(value)) if value == word);
+    let is = |key: &str, word: &str| {
+        let value = first.get(key);
+        matches!(value, Some(Json::String(value)) if value == word)
+    };
     let holds_error = match first.get("error") {
         Some(Json::Object(_)) => true,
         Some(Json::String(text)) => !text.is_empty(),

@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 
 use regex::Captures;
 
-use crate::core::wire::overflow::Prompt as PromptSize;
+use crate::core::wire::overflow::kind::Prompt as PromptSize;
 
 /// Windows that are believed, tokens.
 const WINDOWS: RangeInclusive<u64> = 1_000..=20_000_000;

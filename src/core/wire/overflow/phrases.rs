@@ -6,8 +6,8 @@
 //! example of every row.
 
 use crate::core::text::Pattern;
-use crate::core::wire::overflow::Kind;
-use crate::core::wire::overflow::Kind::{Output, Prompt, Total};
+use crate::core::wire::overflow::kind::Kind;
+use crate::core::wire::overflow::kind::Kind::{Output, Prompt, Total};
 use Scope::{Anywhere, BadRequest};
 
 /// Where a wording is believed.
@@ -123,7 +123,10 @@ pub(super) static PHRASES: [Phrase; 50] = [
         "anthropic",
         Total,
         Anywhere,
-        r"input length and `?max_tokens`? exceed context limit(?:: {prompt} \+ {output} > {window})?",
+        concat!(
+            r"input length and `?max_tokens`? exceed context limit(?:: {prompt} \+ ",
+            r"{output} > {window})?"
+        ),
     ),
     phrase(
         "anthropic",
@@ -183,7 +186,10 @@ pub(super) static PHRASES: [Phrase; 50] = [
         "sglang",
         Prompt,
         Anywhere,
-        r"input length \(?{prompt}(?: tokens)?\)? exceeds the maximum allowed (?:input )?length (?:of )?\(?{input}",
+        concat!(
+            r"input length \(?{prompt}(?: tokens)?\)? exceeds the maximum allowed ",
+            r"(?:input )?length (?:of )?\(?{input}"
+        ),
     ),
     phrase(
         "sglang",
@@ -195,13 +201,19 @@ pub(super) static PHRASES: [Phrase; 50] = [
         "together",
         Prompt,
         Anywhere,
-        r"the input \({prompt} tokens\) is longer than the model's context length \({window} tokens\)",
+        concat!(
+            r"the input \({prompt} tokens\) is longer than the model's context length ",
+            r"\({window} tokens\)"
+        ),
     ),
     phrase(
         "tgi",
         Total,
         Anywhere,
-        r"`?inputs`? tokens \+ `?max_new_tokens`? must be <= {window}(?:\. given: {prompt} `?inputs`? tokens and {output})?",
+        concat!(
+            r"`?inputs`? tokens \+ `?max_new_tokens`? must be <= {window}(?:\. given: ",
+            r"{prompt} `?inputs`? tokens and {output})?"
+        ),
     ),
     phrase(
         "tgi",
@@ -213,7 +225,10 @@ pub(super) static PHRASES: [Phrase; 50] = [
         "llama.cpp",
         Prompt,
         Anywhere,
-        r"(?:request \({prompt} tokens\) )?exceeds the available context size(?: \({window} tokens\))?",
+        concat!(
+            r"(?:request \({prompt} tokens\) )?exceeds the available context size(?: ",
+            r"\({window} tokens\))?"
+        ),
     ),
     phrase(
         "llama-cpp-python",
@@ -226,7 +241,10 @@ pub(super) static PHRASES: [Phrase; 50] = [
         "lm-studio",
         Prompt,
         Anywhere,
-        r"(?P<loose>trying to keep the first ){prompt} tokens when (?:context the|the context) overflows",
+        concat!(
+            r"(?P<loose>trying to keep the first ){prompt} tokens when (?:context ",
+            r"the|the context) overflows"
+        ),
     ),
     phrase(
         "lm-studio",
@@ -263,7 +281,10 @@ pub(super) static PHRASES: [Phrase; 50] = [
         "mistral",
         Prompt,
         Anywhere,
-        r"prompt contains {prompt} tokens[\w ,]{0,60}too large for model with {window} maximum context length",
+        concat!(
+            r"prompt contains {prompt} tokens[\w ,]{0,60}too large for model with ",
+            r"{window} maximum context length"
+        ),
     ),
     phrase(
         "groq",
@@ -287,7 +308,10 @@ pub(super) static PHRASES: [Phrase; 50] = [
         "gemini",
         Prompt,
         Anywhere,
-        r"input token count (?:\({prompt}\) )?exceeds the maximum number of tokens allowed(?: \(?{input})?",
+        concat!(
+            r"input token count (?:\({prompt}\) )?exceeds the maximum number of ",
+            r"tokens allowed(?: \(?{input})?"
+        ),
     ),
     phrase(
         "xai",
@@ -351,7 +375,11 @@ pub(super) static PHRASES: [Phrase; 50] = [
         "any",
         Prompt,
         BadRequest,
-        r"\b(?:exceed(?:s|ed|ing)?|longer than|larger than|greater than|beyond|too (?:long|large|big) for)\b[\w '`()-]{0,60}\bcontext[ _-]?(?:length|window|size|limit)",
+        concat!(
+            r"\b(?:exceed(?:s|ed|ing)?|longer than|larger than|greater ",
+            r"than|beyond|too (?:long|large|big) for)\b[\w '`()-]{0,60}\bcontext[ ",
+            r"_-]?(?:length|window|size|limit)"
+        ),
     ),
     phrase(
         "any",
@@ -402,8 +430,14 @@ pub(super) static FIGURES: [Figure; 9] = [
 /// Messages of other errors that may sound like an overflow.
 pub(super) static OTHER: Pattern = Pattern::expanded(
     concat!(
-        r"\brate[ _-]?limit|\btoo many requests|\bthrottl|\btokens?[ -]per[ -](?:sec|min|hour|day)|\b[rt]p[mdh]\b|\bquota\b",
-        r"|string_above_max_length|\bstring too long|\b(?:payload|entity|body) (?:is )?too large|\bbytes?\b|\b\d+ ?[kmg]i?b\b",
+        concat!(
+            r"\brate[ _-]?limit|\btoo many requests|\bthrottl|\btokens?[ -]per[ ",
+            r"-](?:sec|min|hour|day)|\b[rt]p[mdh]\b|\bquota\b"
+        ),
+        concat!(
+            r"|string_above_max_length|\bstring too long|\b(?:payload|entity|body) ",
+            r"(?:is )?too large|\bbytes?\b|\b\d+ ?[kmg]i?b\b"
+        ),
         r"|\bfiltered due to|\bcontent (?:management )?polic|\bplease wait",
     ),
     with_numbers,
@@ -414,7 +448,10 @@ pub(super) static OTHER_CODES: Pattern = Pattern::expanded(
     concat!(
         r"rate[_ -]?limit|throttl|quota|too_many_requests|billing|overloaded|^tokens$|^requests$",
         r"|string_above_max_length|request_too_large|content_filter|content_policy|moderation",
-        r"|api_key|authentication|permission|model_not_found|not_found_error|resource_exhausted|invalid_(?:schema|function|json|tool)",
+        concat!(
+            r"|api_key|authentication|permission|model_not_found|not_found_error|",
+            r"resource_exhausted|invalid_(?:schema|function|json|tool)"
+        ),
     ),
     with_numbers,
 );
@@ -422,7 +459,10 @@ pub(super) static OTHER_CODES: Pattern = Pattern::expanded(
 /// Codes of overflows. 1261 is z.ai's and too short to be believed at any status.
 pub(super) static CODES: Pattern = Pattern::expanded(
     concat!(
-        r"^(?:context_(?:length|window)_exceeded|model_context_window_exceeded|exceed_context_size_error",
+        concat!(
+            r"^(?:context_(?:length|window)_exceeded|model_context_window_exceeded|",
+            r"exceed_context_size_error"
+        ),
         r"|model_max_prompt_tokens_exceeded|(?:litellm\.)?contextwindowexceedederror)$",
     ),
     with_numbers,
@@ -432,12 +472,27 @@ pub(super) static CODES: Pattern = Pattern::expanded(
 /// quotation.
 pub(super) static COMPLAINTS: Pattern = Pattern::expanded(
     concat!(
-        r"\b(?:invalid|unsupported|unknown|unexpected|unrecognized|malformed|missing|duplicate)(?: required)?",
-        r" ['`]?(?:value|type|schema|function|json|tool|content|role|messages?|field|key|character|token|format|url|image|name)",
+        concat!(
+            r"\b(?:invalid|unsupported|unknown|unexpected|unrecognized|malformed|",
+            r"missing|duplicate)(?: required)?"
+        ),
+        concat!(
+            r" ['`]?(?:value|type|schema|function|json|tool|content|role|messages?|",
+            r"field|key|character|token|format|url|image|name)"
+        ),
         r"|\b(?:unsupported|unknown|unrecognized|missing)(?: required)? (?:parameter|argument)",
-        r"|\b(?:should|must) (?:be|have|contain|not|match)\b|\bfailed to (?:parse|decode|validate|convert|load|read|deserialize)",
-        r"|\berror parsing\b|\bparse error\b|\bcould not parse\b|\bno such\b|\binput_value\b|\bbut got\b",
-        r"|\b(?:is|are|was|were|does|do|did) not (?:an? |of type|support|allow|permit|valid|match|exist|found)",
+        concat!(
+            r"|\b(?:should|must) (?:be|have|contain|not|match)\b|\bfailed to ",
+            r"(?:parse|decode|validate|convert|load|read|deserialize)"
+        ),
+        concat!(
+            r"|\berror parsing\b|\bparse error\b|\bcould not parse\b|\bno ",
+            r"such\b|\binput_value\b|\bbut got\b"
+        ),
+        concat!(
+            r"|\b(?:is|are|was|were|does|do|did) not (?:an? |of ",
+            r"type|support|allow|permit|valid|match|exist|found)"
+        ),
         r"|\b(?:flagged|blocked|unauthorized|forbidden|denied)\b",
     ),
     with_numbers,

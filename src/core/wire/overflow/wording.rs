@@ -3,8 +3,8 @@
 //! A message may quote the request, so only its beginning is read, and only if nothing before the
 //! wording complains of something else.
 
-use crate::core::wire::overflow::Kind;
 use crate::core::wire::overflow::figures::Figures;
+use crate::core::wire::overflow::kind::Kind;
 use crate::core::wire::overflow::phrases::{
     CODES, COMPLAINTS, FIGURES, OTHER, OTHER_CODES, PHRASES, Phrase, Scope,
 };

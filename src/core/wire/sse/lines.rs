@@ -76,7 +76,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn chunk_boundaries_do_not_matter(mut cuts in proptest::collection::vec(0..STREAM.len(), 0..9)) {
+        fn chunk_boundaries_do_not_matter(
+            mut cuts in proptest::collection::vec(0..STREAM.len(), 0..9),
+        ) {
             cuts.sort_unstable();
             let mut chunks = Vec::new();
             let mut from = 0;
