@@ -400,9 +400,13 @@ fn no_test_spins_or_holds_a_stopwatch() {
         ["{}", " })"].concat(),
     ];
     let mut offences = Vec::new();
-    for path in rust_files("tests/it") {
+    for path in ["tests/it", "src"].into_iter().flat_map(rust_files) {
         let text = std::fs::read_to_string(root().join(&path)).unwrap();
-        for (line, content) in (1..).zip(text.lines()) {
+        let product = path.starts_with("src/");
+        let tests = (1..)
+            .zip(text.lines())
+            .skip_while(|(_, line)| product && !line.starts_with("#[cfg(test)]"));
+        for (line, content) in tests {
             let code = content.trim_start();
             let waits = code.starts_with("while let ") && code.contains(".await");
             let spins = code.starts_with("while ") && code.ends_with("{}") && !waits;

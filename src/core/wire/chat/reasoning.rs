@@ -215,18 +215,14 @@ mod tests {
     }
 
     #[test]
-    fn a_hundred_thousand_pieces_are_counted_in_linear_time() {
+    fn a_hundred_thousand_pieces_count_as_the_text_that_they_repeat() {
         let pieces = r#"{"type":"reasoning.text","text":"so "},"#.repeat(100_000);
         let pieces = pieces.trim_end_matches(',');
-        let (said, began) = ("so ".repeat(100_000), std::time::Instant::now());
+        // With work for every pair of pieces, this test would not end.
+        let said = "so ".repeat(100_000);
         let tokens = added(&format!(
             r#","reasoning":"{said}","reasoning_details":[{pieces}]"#
         ));
         assert_eq!(tokens, Encoding::O200K.count(&said));
-        assert!(
-            began.elapsed() < std::time::Duration::from_secs(5),
-            "{:?}",
-            began.elapsed()
-        );
     }
 }
