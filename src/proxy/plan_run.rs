@@ -79,7 +79,7 @@ pub(super) fn run_once(
         summaries: summaries.as_ref(),
     };
     let plan = planner
-        .derive(&session, checkpoint, &external)
+        .derive(&session, checkpoint.as_ref(), &external)
         .and_then(|derived| {
             let keys = derived.usage_keys(&planner, &session);
             planner.decide(&session, derived, (&keys, &usage(&keys)), &external, live)

@@ -274,7 +274,7 @@ fn planned(
             checkpoint,
         })
     });
-    let derived = planner.derive(&session, known, &external).unwrap();
+    let derived = planner.derive(&session, known.as_ref(), &external).unwrap();
     let keys = derived.usage_keys(&planner, &session);
     let (unknown, live) = (KnownUsage::default(), LiveFacts::default());
     let plan = planner

@@ -143,8 +143,8 @@ impl Checked<'_> {
                 || (first_user == Some(at) && !synthetic)
                 || last_user == Some(at)
                 || (!synthetic && pinned(self.original, exchange, self.policy));
-            for at in exchange.first..exchange.end {
-                let kept = edits[at] == Edit::Keep || exchange == newest && is_cut(&edits[at]);
+            for (at, edit) in (exchange.first..exchange.end).zip(&edits[exchange.first..]) {
+                let kept = *edit == Edit::Keep || exchange == newest && is_cut(edit);
                 assert!(
                     kept || !(head || exchange == newest),
                     "I3: message {at} stays: {}",
@@ -255,9 +255,9 @@ impl Checked<'_> {
         };
         let places = self.before(before).for_reason(compaction.reason).places();
         for (exchange, place) in self.exchanges.iter().zip(places) {
-            for at in exchange.first..exchange.end {
-                let edit = &plan.edits[at];
-                let kept = *edit == before[at] || place == Place::Tail && is_cut(edit);
+            let (was, is) = (&before[exchange.first..], &plan.edits[exchange.first..]);
+            for ((at, was), edit) in (exchange.first..exchange.end).zip(was).zip(is) {
+                let kept = edit == was || place == Place::Tail && is_cut(edit);
                 assert!(
                     kept || matches!(place, Place::Span | Place::Condensed),
                     "I3: message {at} is {place:?} and stays: {}",

@@ -99,11 +99,11 @@ impl Decision<'_, '_, '_> {
             compaction: derived.compaction,
             pending_summary: None,
         };
-        if let Some(reason) = self.forced(&mut plan, &estimate, known) {
-            if let Some(after) = self.compact_now(&mut plan, &estimate, reason)? {
-                estimate = after;
-                made_at = Some(session.len());
-            }
+        if let Some(reason) = self.forced(&mut plan, &estimate, known)
+            && let Some(after) = self.compact_now(&mut plan, &estimate, reason)?
+        {
+            estimate = after;
+            made_at = Some(session.len());
         }
         plan.after = estimate.size;
         plan.estimate = estimate.known;

@@ -147,12 +147,12 @@ impl Planner<'_> {
     pub fn derive(
         &self,
         session: &Session<'_>,
-        known: Option<KnownCheckpoint>,
+        known: Option<&KnownCheckpoint>,
         external: &ExternalInputs<'_>,
     ) -> Result<Derived, Stopped> {
         let measures = session.measures();
         let budget = self.policy.budget(self.window);
-        let (base, edits) = match &known {
+        let (base, edits) = match known {
             Some(known) => (known.messages, known.checkpoint.thaw(measures)),
             None => (0, vec![Edit::Keep; measures.len()]),
         };

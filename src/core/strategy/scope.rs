@@ -29,8 +29,8 @@ impl Scope {
             self.is_old(draft, exchange.end)
                 && match (self.tools(), self.excluded()) {
                     (None, None) => true,
-                    (Some(tools), None) => names.any(|name| tools.is_match(&name)),
-                    (None, Some(excluded)) => !names.any(|name| excluded.is_match(&name)),
+                    (Some(tools), None) => names.any(|name| tools.is_match(name)),
+                    (None, Some(excluded)) => !names.any(|name| excluded.is_match(name)),
                     (Some(tools), Some(excluded)) => {
                         let names: Vec<&str> = names.collect();
                         names.iter().any(|name| tools.is_match(name))

@@ -122,7 +122,7 @@ pub(in crate::observe) struct PlanningMetrics {
 
 impl PlanningMetrics {
     pub(in crate::observe) fn register(registrar: &mut Registrar) -> Registered<Self> {
-        let strategy = || LabelDescription::listed("strategy", &Strategy::NAMES);
+        let strategy = || LabelDescription::listed("strategy", Strategy::NAMES);
         let (overhead, passes) = register_inspection(registrar)?;
         let metrics = PlanningMetrics {
             overhead,

@@ -107,7 +107,7 @@ impl Core {
                     checkpoint,
                 })
             });
-        let derived = planner.derive(&session, known, &external).unwrap();
+        let derived = planner.derive(&session, known.as_ref(), &external).unwrap();
         let keys = derived.usage_keys(&planner, &session);
         let usage = self.usage.borrow();
         let reported = keys
