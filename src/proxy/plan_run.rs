@@ -54,13 +54,7 @@ pub(super) fn run_once(
     };
     let model = (request.model.as_deref(), request.window.tokens);
     let planner = Planner::new(&request.policy, model, &request.facts, seeds, cancel);
-    let live = LiveFacts {
-        max_output_tokens: session.outline().max_output_tokens,
-        force: request.force,
-        learned: learned(shared, request, run),
-        prior: request.prior,
-        overflow: run.refused().map(|refused| refused.prompt_tokens),
-    };
+    let live = live_facts(shared, request, run, &session);
     let usage = |keys: &[UsageKey]| {
         let needs_silence = request.policy.idle.is_some();
         shared.ledger.known_usage(keys, needs_silence)
@@ -164,6 +158,21 @@ fn summaries(
         .map(|key| summarizer.state(&shared.ledger, key))
         .collect();
     Some(Summaries::new(keys, states, run.may_ask))
+}
+
+fn live_facts(
+    shared: &Shared,
+    request: &PlanRequest,
+    run: &Run,
+    session: &Session<'_>,
+) -> LiveFacts {
+    LiveFacts {
+        max_output_tokens: session.outline().max_output_tokens,
+        force: request.force,
+        learned: learned(shared, request, run),
+        prior: request.prior,
+        overflow: run.refused().map(|refused| refused.prompt_tokens),
+    }
 }
 
 /// What the upstream taught about the model. A refused request is planned with what its refusal

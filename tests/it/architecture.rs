@@ -410,7 +410,10 @@ fn no_test_spins_or_holds_a_stopwatch() {
             let code = content.trim_start();
             let waits = code.starts_with("while let ") && code.contains(".await");
             let spins = code.starts_with("while ") && code.ends_with("{}") && !waits;
-            for word in words.iter().filter(|word| content.contains(*word)) {
+            // Product code takes the time from tokio, whose clock a test can stop.
+            let stopped = product && !content.contains("std::time::");
+            let found = words.iter().filter(|word| content.contains(*word));
+            for word in found.filter(|_| !stopped) {
                 offences.push(format!("{path}:{line}: {word}"));
             }
             if spins {

@@ -214,9 +214,10 @@ impl Checked<'_> {
             });
             assert!(
                 gone || place != Place::Span || tokens.sum::<u64>() < least,
-                "I7: what does not fit has nothing left to give, but message {} of {}",
+                "I7: what does not fit has nothing left to give, but message {} of {}\n{:?}",
                 exchange.first,
-                self.body
+                self.body,
+                plan.edits
             );
             for at in exchange.first..exchange.end {
                 let result = self.original.messages[at].speaker == Speaker::Tool;
