@@ -202,12 +202,6 @@ impl Checked<'_> {
         if plan.fits || !self.policy.ladder.iter().any(drops) {
             return;
         }
-        // Not yet: where roles must alternate, what one step writes in the place of an exchange may
-        // need fillers around it that take what it saved. The compaction then gains nothing and is
-        // not made, though dropping that exchange would have saved some tokens.
-        if self.policy.family_for(None).alternates && self.policy.summarize().is_some() {
-            return;
-        }
         let places = self.before(before).places();
         let least = self.least_worth_dropping();
         for (exchange, place) in self.exchanges.iter().zip(places) {

@@ -8,9 +8,9 @@ use std::sync::Arc;
 
 use super::edits::{Edit, Replacement};
 use super::measured::{MeasuredConversation, size_of, tokens_of};
-use super::synthetic::{Tag, is_synthetic};
+use super::synthetic::{FILLER, Tag, is_synthetic};
 use super::zones::{Keep, Pin, Target, Zone, assign};
-use crate::core::conversation::{BlockId, Entry, Exchange, Size};
+use crate::core::conversation::{Author, BlockId, Entry, Exchange, Size};
 
 /// A request's messages on the way to a smaller list.
 #[derive(Debug)]
@@ -225,14 +225,30 @@ impl Draft<'_> {
         self.set(at, edit);
     }
 
-    /// Drops whole exchanges and puts `new` where the first of them was.
-    pub fn condense(&mut self, exchanges: &[Exchange], new: Vec<Replacement>) {
+    /// Drops whole exchanges and puts `new` where the first of them was, if that saves tokens, and
+    /// reports whether it did. Where roles must alternate, a filler may have to stand before and
+    /// after `new`; both are counted, lest they take what was saved.
+    pub fn condense(&mut self, exchanges: &[Exchange], new: Vec<Replacement>) -> bool {
+        let tokens: u64 = new.iter().map(|new| new.tokens).sum();
+        if tokens + self.tokens_of_fillers() >= self.tokens_of(exchanges) {
+            return false;
+        }
         for exchange in exchanges {
             self.drop_exchange(exchange);
         }
         if let Some(first) = exchanges.first() {
             self.set(first.first, Edit::Stand(new.into()));
         }
+        true
+    }
+
+    /// Tokens of the fillers that new messages may need around them.
+    fn tokens_of_fillers(&self) -> u64 {
+        if !self.conversation.family.alternates {
+            return 0;
+        }
+        let filler = self.written(Author::Assistant, FILLER, None);
+        filler.map_or(0, |filler| 2 * filler.tokens)
     }
 
     /// The one place where an edit changes.

@@ -106,36 +106,35 @@ pub(super) fn apply(
         .filter(|exchange| exchanges.contains(exchange) || draft.is_gone(exchange))
         .copied()
         .collect();
-    let earlier = || {
+    let earlier = |draft: &Draft<'_>| {
         let bodies = old
             .iter()
             .filter_map(|exchange| draft.body_of(Tag::Transcript, exchange.first));
         bodies.map(Piece::Words).collect()
     };
-    let before = draft.tokens_of(&exchanges);
     let mark = gone
         .iter()
         .rev()
         .find_map(|exchange| exchange.cache_mark(messages));
     // Made from the originals; where earlier steps made them shorter than a transcript is, from
     // what they are now.
-    let from_originals = || transcript(options, messages, Vec::new(), &gone);
-    let extended = || transcript(options, messages, earlier(), &span);
-    let from_edited = || transcript(options, &as_they_are(draft), earlier(), &span);
-    let attempts: [&dyn Fn() -> Transcript; 3] = [&from_originals, &extended, &from_edited];
-    let found = attempts.iter().find_map(|attempt| {
-        let (body, details) = attempt();
-        let new = draft.written(Author::User, &Tag::Transcript.text(&body), mark)?;
-        (new.tokens < before).then_some((new, details))
-    });
-    let Some((new, details)) = found else {
-        return Done::default();
-    };
-    draft.condense(&exchanges, vec![new]);
-    Done {
-        replaced: 0,
-        details,
+    let from_originals = |_: &Draft<'_>| transcript(options, messages, Vec::new(), &gone);
+    let extended = |draft: &Draft<'_>| transcript(options, messages, earlier(draft), &span);
+    let from_edited =
+        |draft: &Draft<'_>| transcript(options, &as_they_are(draft), earlier(draft), &span);
+    let attempts: [&dyn Fn(&Draft<'_>) -> Transcript; 3] =
+        [&from_originals, &extended, &from_edited];
+    for attempt in attempts {
+        let (body, details) = attempt(draft);
+        let new = draft.written(Author::User, &Tag::Transcript.text(&body), mark);
+        if new.is_some_and(|new| draft.condense(&exchanges, vec![new])) {
+            return Done {
+                replaced: 0,
+                details,
+            };
+        }
     }
+    Done::default()
 }
 
 /// The messages under the edits of earlier steps; those that are gone as they were.

@@ -10,8 +10,8 @@ use super::options::{self, OptionCheck, Run};
 use super::report::Done;
 use super::scope::Scope;
 use crate::core::budget::Budget;
-use crate::core::conversation::{Author, Exchange, scale};
-use crate::core::edit::{Draft, FILLER, Replacement, Tag, Target, Zone};
+use crate::core::conversation::{Exchange, scale};
+use crate::core::edit::{Draft, Replacement, Tag, Target, Zone};
 pub use crate::core::summary::Options as Summarize;
 use crate::core::summary::{Forecast, State, Summaries, Summary, files, floor, next};
 
@@ -170,16 +170,6 @@ fn covered(scope: &Scope, draft: &Draft<'_>, end: usize) -> Option<Vec<Exchange>
         .then_some(covered)
 }
 
-/// Tokens of the messages that may have to stand before and after a summary, where roles must
-/// alternate.
-fn bridges(draft: &Draft<'_>) -> u64 {
-    if !draft.conversation().family.alternates {
-        return 0;
-    }
-    let filler = draft.written(Author::Assistant, FILLER, None);
-    filler.map_or(0, |filler| 2 * filler.tokens)
-}
-
 /// Puts a summary in the place of the exchanges that it covers; `None` when that would be no
 /// smaller.
 fn put(
@@ -190,12 +180,8 @@ fn put(
     target: Target,
 ) -> Option<Done> {
     let new = message(found, covered, options, draft, target)?;
-    if new.tokens + bridges(draft) >= draft.tokens_of(covered) {
-        return None;
-    }
     let details = details(found, covered, draft);
-    draft.condense(covered, vec![new]);
-    Some(Done {
+    draft.condense(covered, vec![new]).then_some(Done {
         replaced: 0,
         details,
     })

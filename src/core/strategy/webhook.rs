@@ -84,16 +84,12 @@ pub(super) fn apply(
             Err(Stopped::Asks(Box::new(Need::Webhook(request))))
         }
         WebhookAnswer::Messages(new) => {
-            let new = accepted(new, draft)
-                .filter(|new| new.iter().map(|new| new.tokens).sum::<u64>() < tokens);
-            let Some(new) = new else {
-                return Ok(Done {
-                    replaced: 0,
-                    details: vec![("discarded", 1)],
-                });
-            };
-            draft.condense(&span, new);
-            Ok(Done::default())
+            let condensed = accepted(new, draft).is_some_and(|new| draft.condense(&span, new));
+            let details = (!condensed).then_some(("discarded", 1));
+            Ok(Done {
+                replaced: 0,
+                details: details.into_iter().collect(),
+            })
         }
         WebhookAnswer::Unavailable | WebhookAnswer::Failed => Ok(Done::default()),
     }

@@ -92,15 +92,15 @@ pub(super) fn apply(scope: &Scope, draft: &mut Draft<'_>, target: Target) -> Don
         .rev()
         .find_map(|exchange| exchange.cache_mark(messages));
     let context = context_besides(draft, &condensed);
-    match filled(&lines, &context, budget, mark, draft) {
-        Some((new, shown)) if new.tokens < before => {
-            draft.condense(&condensed, vec![new]);
-            Done {
-                replaced: 0,
-                details: vec![("lines", lines.len() as u64), ("lines_shown", shown as u64)],
-            }
-        }
-        _ => Done::default(),
+    let Some((new, shown)) = filled(&lines, &context, budget, mark, draft) else {
+        return Done::default();
+    };
+    if !draft.condense(&condensed, vec![new]) {
+        return Done::default();
+    }
+    Done {
+        replaced: 0,
+        details: vec![("lines", lines.len() as u64), ("lines_shown", shown as u64)],
     }
 }
 
