@@ -4,19 +4,23 @@
 mod built_in;
 pub mod duration;
 mod failure;
+mod markers;
 mod noise;
 mod operator_patterns;
 mod sentences;
+mod speech;
 mod table;
 mod words;
 
 pub use built_in::{BadPattern, Pattern};
 pub use failure::{failure_line, is_failure, tells_of_failure};
+pub use markers::harmless;
 pub use noise::without_noise;
 pub use operator_patterns::{CaselessPattern, NamePatterns, TextPattern};
 pub use sentences::pieces;
+pub use speech::Speech;
 pub use table::{Table, shortest, write_cell};
-pub(in crate::core) use words::{INFORMATIVE, is_name, parts_of, shape, words_of};
+pub(in crate::core) use words::{INFORMATIVE, parts_of, shape, words_of};
 
 /// The patterns of this room.
 pub(in crate::core) static PATTERNS: [&Pattern; 2] = [&failure::FAILURE, &failure::FAILED];

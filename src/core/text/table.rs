@@ -64,8 +64,9 @@ impl<'j> Table<'j> {
         for (key, value) in members {
             if key.is_empty()
                 || key.contains(|c: char| {
-                    ".,:{}[]\"".contains(c) || c.is_control() || c.is_whitespace()
+                    ".,:={}[]\"".contains(c) || c.is_control() || (c.is_whitespace() && c != ' ')
                 })
+                || key.trim().len() != key.len()
             {
                 return None;
             }
@@ -99,6 +100,34 @@ impl<'j> Table<'j> {
             }
         }
         Some(())
+    }
+
+    /// The number of columns.
+    #[must_use]
+    pub fn width(&self) -> usize {
+        self.columns.len()
+    }
+
+    /// Whether there is a column whose cells are as `is_wanted` says.
+    pub fn has_column(&self, is_wanted: impl Fn(&[Option<&Json>]) -> bool) -> bool {
+        (0..self.columns.len()).any(|at| is_wanted(&self.cells(at)))
+    }
+
+    fn cells(&self, column: usize) -> Vec<Option<&Json>> {
+        let cell = |row: &Vec<Option<&'j Json>>| row.get(column).copied().flatten();
+        self.rows.iter().map(cell).collect()
+    }
+
+    /// Drops the columns whose cells are as `is_dropped` says.
+    pub fn drop_columns(&mut self, is_dropped: impl Fn(&[Option<&Json>]) -> bool) {
+        for at in (0..self.columns.len()).rev() {
+            if is_dropped(&self.cells(at)) {
+                self.columns.remove(at);
+                for row in self.rows.iter_mut().filter(|row| at < row.len()) {
+                    row.remove(at);
+                }
+            }
+        }
     }
 
     /// The head of the table: `[3]{id,name{first,last},kind=guest}:`. A column with the same value
@@ -207,7 +236,7 @@ fn tabular(json: &Json) -> Option<String> {
     match json {
         Json::List(items) => {
             if let Some(table) = Table::of(items) {
-                write_table(&table, "", &mut out);
+                write_table(&table, " ", &mut out);
                 return Some(out);
             }
             // A list of lists of like objects becomes one block for each inner list.
@@ -268,7 +297,7 @@ mod tests {
             r#"[ {"id": "007", "n": 1.0, "at": {"x": null, "y": "a, b"}}, {"id": "b", "#,
             r#""n": "2", "at": {"x": "", "y": "null"}} ]"#
         );
-        let table = "[2]{id,n,at{x,y}}:\n007,1.0,null,\"a, b\"\nb,\"2\",\"\",\"null\"";
+        let table = "[2]{id,n,at{x,y}}:\n 007,1.0,null,\"a, b\"\n b,\"2\",\"\",\"null\"";
         assert_eq!(shortest(text).unwrap(), table);
     }
 
@@ -280,7 +309,7 @@ mod tests {
         );
         assert_eq!(
             shortest(text).unwrap(),
-            "[2]{id,a{b{c,d}},e=same}:\n1,x,2\n2,y,3"
+            "[2]{id,a{b{c,d}},e=same}:\n 1,x,2\n 2,y,3"
         );
     }
 

@@ -1,8 +1,10 @@
 //! Words and their scores. The form of a word says how likely later calls need it: identifiers,
 //! numbers, dates and paths score highest.
 
-/// Longest word, in bytes. Longer runs are data, not names.
+/// Longest word, in bytes. Longer runs are data, not names, except in scripts without blanks.
 const LONGEST_WORD: usize = 80;
+/// Longest word of such a script; longer runs are cut into pieces.
+const LONGEST_PIECE: usize = 24;
 
 /// Least score of a value that is informative on its own, unlike small numbers, times of day and
 /// plain words.
@@ -17,7 +19,33 @@ pub(in crate::core) fn words_of(text: &str) -> impl Iterator<Item = &str> {
             word.trim_end_matches(JOINS)
                 .trim_start_matches([':', '-', '#', '.'])
         })
-        .filter(|word| word.len() >= 2 && word.len() <= LONGEST_WORD)
+        .filter(|word| word.len() >= 2)
+        .flat_map(|word| {
+            let limit = if word.len() > LONGEST_PIECE && word.chars().any(is_caseless) {
+                LONGEST_PIECE
+            } else if word.len() > LONGEST_WORD {
+                0
+            } else {
+                LONGEST_WORD
+            };
+            chunks(word, limit)
+        })
+}
+
+/// The word in pieces of at most `limit` bytes; none for a limit of 0.
+fn chunks(word: &str, limit: usize) -> impl Iterator<Item = &str> {
+    let mut rest = if limit == 0 { "" } else { word };
+    std::iter::from_fn(move || {
+        let end = rest.floor_char_boundary(limit.min(rest.len()));
+        let (piece, behind) = rest.split_at_checked(end).unwrap_or((rest, ""));
+        rest = behind;
+        (!piece.is_empty()).then_some(piece)
+    })
+}
+
+/// Whether a character is a letter of a script without capitals, whose names cannot begin with one.
+fn is_caseless(c: char) -> bool {
+    c.is_alphabetic() && !c.is_lowercase() && !c.is_uppercase()
 }
 
 /// The parts of a path or dotted name that begin or end at a separator: all of its tails, then all
@@ -32,17 +60,6 @@ pub(in crate::core) fn parts_of(word: &str) -> impl Iterator<Item = &str> {
     behind.chain(before).filter(|part| part.len() >= 2)
 }
 
-/// Whether a word looks like a name in code or in a file system.
-pub(in crate::core) fn is_name(word: &str) -> bool {
-    let mut before = ' ';
-    let hump = word
-        .chars()
-        .any(|c| std::mem::replace(&mut before, c).is_lowercase() && c.is_uppercase());
-    word.len() >= 4
-        && word.contains(char::is_alphabetic)
-        && (hump || word.contains(|c: char| !c.is_alphabetic()))
-}
-
 /// The score of a word by its form.
 pub(in crate::core) fn shape(word: &str) -> f32 {
     let (mut digits, mut lower, mut upper, mut joins, mut hump) = (0, 0, 0, 0, false);
@@ -54,6 +71,7 @@ pub(in crate::core) fn shape(word: &str) -> f32 {
                 upper += 1;
                 hump |= before.is_lowercase();
             }
+            c if is_caseless(c) => upper += 1,
             c if c.is_alphabetic() => lower += 1,
             _ => joins += 1,
         }
@@ -75,9 +93,11 @@ pub(in crate::core) fn shape(word: &str) -> f32 {
     }
 }
 
+/// Whether a word is a time of day, without a date.
 fn is_time(word: &str) -> bool {
     word.len() >= 4
         && word.contains(':')
+        && word.matches('-').count() < 2
         && word
             .bytes()
             .all(|b| b.is_ascii_digit() || b":.-+TZ".contains(&b))

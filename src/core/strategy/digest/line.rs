@@ -1,88 +1,132 @@
-//! A line of the full digest, and the heads of tables among them.
+//! A line of the full digest, before anything is left out.
 
-use std::collections::HashMap;
+use crate::core::text::harmless;
 
-use crate::core::text::{pieces, without_noise};
+/// What a line is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Part {
+    /// A sentence of the user.
+    User,
+    /// A sentence of the model.
+    Assistant,
+    /// A call: its name and its arguments.
+    Call,
+    /// A line of a long argument.
+    Argument,
+    /// Scalars that a record itself has.
+    Record,
+    /// Other values of JSON, with their keys.
+    Member,
+    /// The head of a table.
+    Head,
+    /// A row of a table.
+    Row,
+    /// A line of a text in a result.
+    Text,
+}
 
-/// The longest line, roughly (bytes): longer ones are cut into pieces that stay or go on their own.
-pub(super) const LINE_BYTES: usize = 240;
+impl Part {
+    /// Whether it is somebody's text as it stood, rather than values with their keys: its words are
+    /// no keys.
+    pub(super) fn is_plain(self) -> bool {
+        !matches!(self, Part::Record | Part::Member | Part::Head | Part::Row)
+    }
+
+    /// Whether it is quoted: text of others, which gets a mark that no turn has.
+    pub(super) fn is_quoted(self) -> bool {
+        matches!(self, Part::Argument | Part::Text)
+    }
+
+    /// Whether it is a sentence that somebody said.
+    pub(super) fn is_said(self) -> bool {
+        matches!(self, Part::User | Part::Assistant)
+    }
+}
+
+/// What is known of a line besides its words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum Standing {
+    #[default]
+    Usual,
+    /// The first or last sentence of what the model said: what it found, decided or promised.
+    Edge,
+    /// The same of what it said beside calls: what it meant to do.
+    Aside,
+    /// It reports a failure, or explains the report above it.
+    Failure,
+    /// One of many that differ in their numbers only.
+    Alike,
+    /// A newer call gave the same argument, or a newer result, another content.
+    Stale,
+    /// It is said again later.
+    Repeated,
+    /// The row of a record in a table of like ones.
+    Own,
+}
+
 /// A line of the full digest.
 #[derive(Debug)]
 pub(super) struct DigestLine {
-    /// The line, with the blanks that mark its place.
+    /// The line without the blanks and the mark that show its place.
     pub text: String,
-    /// Prose, code, output: its names have a meaning without the line.
-    pub plain: bool,
-    /// Belongs to a call's arguments.
-    pub argument: bool,
+    pub part: Part,
+    /// 0 opens an entry; any other belongs to the last line of less depth that opens something.
+    pub depth: u8,
+    pub standing: Standing,
+    /// The number of the user's message that it belongs to or follows.
+    pub turn: u32,
+    /// Deeper lines below belong to it.
+    pub opens: bool,
+    /// A sentence that follows another on the same line.
+    pub joins: bool,
+    /// A blank line stood before it.
+    pub spaced: bool,
+    /// The record that it tells of, of those that were read.
+    pub record: Option<usize>,
 }
 
 impl DigestLine {
-    /// The lines of an earlier digest.
-    pub(super) fn read_back(body: &str) -> Vec<Self> {
-        let mut above: HashMap<&str, &str> = HashMap::new();
-        let line = |line| {
-            let text = match Heading::of(line) {
-                Some(heading) if heading.columns == AGAIN => [
-                    heading.counted,
-                    above.get(heading.name).copied().unwrap_or(AGAIN),
-                ]
-                .concat(),
-                heading => {
-                    above.extend(heading.map(|heading| (heading.name, heading.columns)));
-                    line.to_owned()
-                }
-            };
-            DigestLine {
-                text,
-                plain: false,
-                argument: false,
-            }
-        };
-        body.lines().map(line).collect()
+    /// A line. What could end it, or speak to a chat template, is made harmless.
+    pub(super) fn new(part: Part, depth: u8, text: &str) -> Self {
+        DigestLine {
+            text: harmless(text).into_owned(),
+            part,
+            depth,
+            standing: Standing::Usual,
+            turn: 0,
+            opens: false,
+            joins: false,
+            spaced: false,
+            record: None,
+        }
     }
 
-    /// Appends a line.
-    pub(super) fn push(out: &mut Vec<DigestLine>, text: String, plain: bool, argument: bool) {
-        let text = if text.contains(['\n', '\r']) {
-            text.replace(['\n', '\r'], " ")
-        } else {
-            text
-        };
-        out.push(DigestLine {
-            text,
-            plain,
-            argument,
-        });
+    /// Whether it says nothing without the lines below it.
+    pub(super) fn is_section(&self) -> bool {
+        self.part == Part::Head
+            || (self.depth > 0 && !self.part.is_quoted() && self.text.ends_with(':'))
     }
 }
 
-/// Columns that equal those of the last table of the same name.
-const AGAIN: &str = "{}:";
-
-/// The head of a table: ` items: [2]{sku,count}:`.
+/// The head of a table: `items: [2]{sku,count}:`.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Heading<'t> {
-    /// The line up to the columns.
-    counted: &'t str,
-    /// The name of the list.
-    pub name: &'t str,
-    /// The columns.
-    pub columns: &'t str,
+    /// The number of rows that it announces.
+    pub rows: usize,
+    columns: &'t str,
 }
 
 impl<'t> Heading<'t> {
     /// The head in a line, if it is one.
     pub(super) fn of(line: &'t str) -> Option<Self> {
-        let (name, rest) = line.strip_suffix("}:")?.split_once('[')?;
-        let (count, _) = rest.split_once("]{")?;
-        let (counted, columns) = line.split_at_checked(name.len() + count.len() + 2)?;
-        (line.starts_with(' ') && !count.is_empty() && count.bytes().all(|b| b.is_ascii_digit()))
-            .then_some(Heading {
-                counted,
-                name,
-                columns,
-            })
+        let open = line.strip_suffix("}:")?;
+        let (at, _) = open
+            .match_indices("]{")
+            .find(|(at, _)| rows_before(line, *at).is_some())?;
+        Some(Heading {
+            rows: rows_before(line, at)?,
+            columns: open.get(at + 2..)?,
+        })
     }
 
     /// The names of the cells of a row, without the columns in which all rows are equal.
@@ -90,41 +134,16 @@ impl<'t> Heading<'t> {
         // A name before an opening bracket is that of a group.
         let leaf = |part: &&str| !part.is_empty() && !part.contains('=');
         self.columns
-            .trim_end_matches(':')
             .split([',', '}'])
             .filter_map(|part| part.rsplit('{').next())
             .filter(leaf)
     }
-
-    /// The line when the last table of this name had the same columns.
-    pub(super) fn again(&self) -> String {
-        [self.counted, AGAIN].concat()
-    }
 }
 
-/// Whether a line is blank but for the number that a listing gave it.
-fn is_only_numbered(line: &str) -> bool {
-    let number = line.trim();
-    line.starts_with([' ', '\t'])
-        && number
-            .bytes()
-            .all(|b| b.is_ascii_digit() || b == b':' || b == b'-' || b == b'|')
-}
-
-/// The lines of a text, without terminal noise, long ones in pieces.
-pub(super) fn for_each_line(text: &str, line: &mut impl FnMut(&str)) {
-    let numbered = text.lines().nth(1).is_some();
-    for long in without_noise(text)
-        .lines()
-        .filter(|line| !(line.trim().is_empty() || (numbered && is_only_numbered(line))))
-    {
-        for piece in pieces(long, LINE_BYTES) {
-            let piece = piece.trim_end();
-            if !piece.trim_start().is_empty() {
-                line(piece);
-            }
-        }
-    }
+/// The number in brackets that ends at the bracket at `end`.
+fn rows_before(line: &str, end: usize) -> Option<usize> {
+    let (_, number) = line.get(..end)?.rsplit_once('[')?;
+    number.parse().ok()
 }
 
 #[cfg(test)]
@@ -132,18 +151,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_table_without_columns_is_read_back_with_those_above_and_a_list_of_texts_is_no_table() {
-        let body = "→ stock()\n [2]{sku,count}:\n  A-1,3\n→ stock()\n [1]{}:\n  B-9,1\n\
-            → notes()\n [0]:\n  a long text\n → [3]:";
-        let lines: Vec<String> = DigestLine::read_back(body)
-            .into_iter()
-            .map(|line| line.text)
-            .collect();
-        assert_eq!(lines.join("\n"), body.replace("[1]{}:", "[1]{sku,count}:"));
-        let cells: Vec<&str> = Heading::of(" f: [2]{id,name{first,last},kind=guest}:")
-            .unwrap()
-            .cells()
-            .collect();
-        assert_eq!(cells, ["id", "first", "last"]);
+    fn a_head_names_the_cells_of_its_rows() {
+        let head = Heading::of("f: [2]{id,name{first,last},kind=guest}:").unwrap();
+        assert_eq!(head.rows, 2);
+        assert_eq!(head.cells().collect::<Vec<_>>(), ["id", "first", "last"]);
+        for other in ["notes: [3]:", "x: {a: b}:", "[x]{a}:", "a]{b}:"] {
+            assert!(Heading::of(other).is_none(), "{other}");
+        }
     }
 }

@@ -1,29 +1,38 @@
-//! `digest`: older exchanges become an extract that keeps what later calls are likely to need.
+//! `digest`: older exchanges become an extract of what a model needs to go on.
 //!
-//! The next compaction extends a digest: its lines stay candidates as they are, followed by those
-//! of the newly aged exchanges.
+//! It is made from the originals, which clients send with every request, each time anew: what was
+//! left out for lack of room comes back when there is room again. Where only the text of an
+//! earlier digest is left, its lines are read back.
 
-mod extract;
+mod choose;
+mod entries;
 mod line;
-mod rank;
-mod result;
+mod quoted;
+mod record;
+mod records;
+mod seen;
 mod weigh;
+mod weights;
+mod write;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use std::borrow::Cow;
 
-use self::line::DigestLine;
-use self::rank::{Choice, choose_within};
-use self::result::{Known, result_lines};
+use self::choose::{Choice, choose_within};
+use self::entries::{Reader, turns_of};
+use self::line::{DigestLine, Part};
+use self::record::result_lines;
+use self::seen::Seen;
 pub(super) use self::weigh::Context;
+use self::write::{body, read_back};
 use super::need::Stopped;
 use super::options::{Options, Run};
 use super::report::Done;
 use super::scope::Scope;
 use crate::core::conversation::{Author, Exchange};
-use crate::core::edit::{Draft, Replacement, Tag, Target, Zone};
+use crate::core::edit::{Draft, Edit, Replacement, Tag, Target, Zone, is_synthetic};
 use crate::core::tokens::Encoding;
 
 /// Older exchanges become an extract of the values that later calls are likely to need.
@@ -55,30 +64,18 @@ const LEAST_MEMBERS: usize = 3;
 /// Tokens of the target that may stay unused.
 const SLACK_TOKENS: u64 = 4;
 /// Attempts to meet the target.
-const TRIES: usize = 4;
+const TRIES: usize = 8;
 
 pub(super) fn apply(scope: &Scope, draft: &mut Draft<'_>, target: Target) -> Done {
     let messages = draft.conversation().messages;
     let mut old = draft.in_zone(Zone::Condensed);
     old.retain(|exchange| draft.body_of(Tag::Digest, exchange.first).is_some());
     let span = scope.span(draft);
-    let aged = draft.tokens_of(&span);
-    let before = aged + draft.tokens_of(&old);
+    let before = draft.tokens_of(&span) + draft.tokens_of(&old);
     let budget = budget_of(draft.size().tokens - before, target).min(before);
-    if span.is_empty() || budget < LEAST_TOKENS {
+    if budget < LEAST_TOKENS || (span.is_empty() && budget == before) {
         return Done::default();
     }
-
-    let known = (aged > budget + budget / 2).then(|| known(draft));
-    let mut entries = lines_by_exchange(draft, &span, known);
-    for exchange in &old {
-        let body = draft
-            .body_of(Tag::Digest, exchange.first)
-            .unwrap_or_default();
-        entries.push((exchange.first, DigestLine::read_back(&body)));
-    }
-    entries.sort_by_key(|(first, _)| *first);
-    let lines: Vec<DigestLine> = entries.into_iter().flat_map(|(_, lines)| lines).collect();
 
     let condensed: Vec<Exchange> = draft
         .conversation()
@@ -87,6 +84,14 @@ pub(super) fn apply(scope: &Scope, draft: &mut Draft<'_>, target: Target) -> Don
         .filter(|exchange| span.contains(exchange) || old.contains(exchange))
         .copied()
         .collect();
+    let sources = if originals_are_there(draft) {
+        let gone = |exchange: &&Exchange| condensed.contains(exchange) || draft.is_gone(exchange);
+        let exchanges = draft.conversation().exchanges.iter();
+        exchanges.filter(gone).copied().collect()
+    } else {
+        condensed.clone()
+    };
+    let lines = lines_of(draft, &sources);
     let mark = span
         .iter()
         .rev()
@@ -104,6 +109,15 @@ pub(super) fn apply(scope: &Scope, draft: &mut Draft<'_>, target: Target) -> Don
     }
 }
 
+/// Whether all that was condensed went into digests: then their originals are among the messages.
+/// What went into a summary is told by that.
+fn originals_are_there(draft: &Draft<'_>) -> bool {
+    draft.in_zone(Zone::Condensed).iter().all(|exchange| {
+        !matches!(draft.edit(exchange.first), Edit::Stand(_))
+            || draft.body_of(Tag::Digest, exchange.first).is_some()
+    })
+}
+
 /// Tokens that a digest may take where the rest of the list takes `rest`. Where that leaves next to
 /// nothing of the target, a small digest is still worth its room.
 fn budget_of(rest: u64, target: Target) -> u64 {
@@ -115,20 +129,38 @@ fn budget_of(rest: u64, target: Target) -> u64 {
     target.target.saturating_sub(rest).max(least)
 }
 
-/// The lines of exchanges, newest first, each with the index of its first message. The newest
-/// mention of a value is shown in full; where `known` is given, older ones are left out.
-fn lines_by_exchange(
-    draft: &Draft<'_>,
-    exchanges: &[Exchange],
-    mut known: Option<Known>,
-) -> Vec<(usize, Vec<DigestLine>)> {
+/// The lines of exchanges, in their order. What the tail says, and what newer ones of them say, is
+/// told by reference.
+fn lines_of(draft: &Draft<'_>, exchanges: &[Exchange]) -> Vec<DigestLine> {
     let messages = draft.conversation().messages;
-    let lines_of = |exchange: &Exchange| {
-        let mut lines = Vec::new();
-        extract::lines_of(messages, exchange, &mut known, &mut lines);
-        (exchange.first, lines)
-    };
-    exchanges.iter().rev().map(lines_of).collect()
+    let turns = turns_of(messages);
+    let mut reader = Reader::new(messages, exchanges, turns);
+    for exchange in draft.in_zone(Zone::Tail).iter().rev() {
+        reader.note(exchange);
+    }
+    let by_exchange: Vec<Vec<DigestLine>> = exchanges
+        .iter()
+        .rev()
+        .map(|exchange| match messages.get(exchange.first) {
+            _ if let Some(body) = earlier_body(draft, exchange) => read_back(&body),
+            Some(entry) if is_synthetic(entry) => Vec::new(),
+            _ => reader.read(exchange),
+        })
+        .collect();
+    let lines = by_exchange.into_iter().rev().flatten().collect();
+    reader.finish(lines)
+}
+
+/// The body of a digest that stands for an exchange, where that is all there is of it.
+fn earlier_body(draft: &Draft<'_>, exchange: &Exchange) -> Option<String> {
+    let original = draft.conversation().messages.get(exchange.first)?;
+    if is_synthetic(original) {
+        return Tag::Digest.body_of(original);
+    }
+    let from_originals = originals_are_there(draft);
+    (!from_originals)
+        .then(|| draft.body_of(Tag::Digest, exchange.first))
+        .flatten()
 }
 
 /// The lines that a digest of `exchanges` would keep besides `texts`, which stand for them: at most
@@ -143,30 +175,13 @@ pub(super) fn extract_besides(
     if budget < LEAST_TOKENS {
         return String::new();
     }
-    let entries = lines_by_exchange(draft, exchanges, Some(known(draft)));
-    let lines: Vec<DigestLine> = entries
-        .into_iter()
-        .rev()
-        .flat_map(|(_, lines)| lines)
-        .collect();
+    let lines = lines_of(draft, exchanges);
     let mut context = context_besides(draft, condensed);
     context
         .texts
         .extend(texts.iter().map(|text| (*text).to_owned()));
-    Choice::of(&lines, &context, budget, draft.conversation().encoding)
-        .lines()
-        .join("\n")
-}
-
-/// The values in the tail, which stays.
-fn known(draft: &Draft<'_>) -> Known {
-    let mut known = Known::default();
-    for exchange in draft.in_zone(Zone::Tail) {
-        for entry in (exchange.first..exchange.end).filter_map(|at| draft.entry(at)) {
-            entry.texts().iter().for_each(|text| known.note(text));
-        }
-    }
-    known
+    let choice = Choice::of(&lines, &context, budget, draft.conversation().encoding);
+    body(&lines, &choice.taken).join("\n")
 }
 
 /// The digest of `lines` that fills `budget`, and the number of its lines.
@@ -183,7 +198,7 @@ fn filled(
     let mut choice = Choice::of(lines, context, room, encoding);
     let mut best = None;
     for _ in 0..TRIES {
-        let body = choice.lines();
+        let body = body(lines, &choice.taken);
         if body.is_empty() {
             break;
         }
@@ -198,7 +213,8 @@ fn filled(
         } else if best.is_some() {
             break;
         } else {
-            room = room.checked_sub(tokens - budget)?;
+            // Headings and marks are not among the costs of lines.
+            room = room.checked_sub((tokens - budget).max(room / 16 + 1))?;
             choice = Choice::of(lines, context, room, encoding);
         }
     }
@@ -242,10 +258,10 @@ pub(super) fn shortened(
     mark: impl FnOnce(usize, usize) -> String,
 ) -> Option<String> {
     let mut lines = Vec::new();
-    result_lines(text, &[], &mut None, &mut lines);
+    result_lines(text, &[], &mut Seen::default(), &mut Vec::new(), &mut lines);
     let taken = choose_within(&lines, context, budget, encoding);
     let left_out = taken.iter().filter(|taken| !**taken).count();
-    let least = if lines.iter().all(|line| line.plain) {
+    let least = if lines.iter().all(|line| line.part == Part::Text) {
         LEAST_LINES
     } else {
         LEAST_MEMBERS
@@ -265,7 +281,7 @@ pub(super) fn shortened(
     for (line, taken) in lines.iter().zip(&taken) {
         if *taken {
             close(&mut gap, &mut out);
-            out.push(line.text.strip_prefix(' ').unwrap_or(&line.text).to_owned());
+            out.push([" ".repeat(usize::from(line.depth) - 1), line.text.clone()].concat());
         } else {
             gap = true;
         }

@@ -6,55 +6,21 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::line::{DigestLine, Heading};
+use super::line::{DigestLine, Heading, Part};
+use super::weights::{line as lines_by, word as words_by};
 use crate::core::text::{INFORMATIVE, parts_of, shape, words_of};
 
-/// The score of a word of the oldest entry, compared to one of the newest.
-const OLDEST: f32 = 0.4;
-/// The growth of a word's score by each further mention, and by each further call with it.
-const USED: f32 = 0.3;
-/// Factor for a value under a key whose values calls take.
-const ASKED: f32 = 4.0;
-/// The score of a key: its value counts.
-const KEY: f32 = 0.1;
-/// The highest score of a line's first word with a capital, which is grammar.
-const FIRST: f32 = 0.25;
 /// A key with so many digits is an id (`address1` is not).
 const ID_DIGITS: usize = 3;
-/// The length of a result that changes the scores of its lines neither way (bytes).
-const USUAL_BYTES: f32 = 400.0;
-/// The lengths between which the length makes a difference (bytes).
-const SHORT_AND_LONG_BYTES: (f32, f32) = (40.0, 20_000.0);
-/// The weight of the length: the power to which it is raised.
-const ONE_OF_MANY: f32 = 0.3;
 
-/// The origin of a line.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum LineKind {
-    User,
-    Assistant,
-    Call,
-    /// A line of an argument that has lines of its own.
-    Argument,
-    Result,
-}
-
-/// A line of the full digest.
-pub(super) struct Line<'t> {
-    pub text: &'t str,
+/// What is known of a line of the full digest.
+pub(super) struct Weight {
     /// The line without which this one would not be understood.
     pub needs: Option<usize>,
-    pub kind: LineKind,
     /// Its distinct words, as indices.
     pub words: Vec<u32>,
     /// The line that opens its entry.
     pub entry: usize,
-    /// Whether names may be listed in its place.
-    pub plain: bool,
-    /// Its parts, where it is the head of a table.
-    pub heading: Option<Heading<'t>>,
-    /// Has no meaning without the lines below it.
-    pub bare: bool,
     /// Factor of its score: above 1 in the entry of a short result, below in that of a long one.
     pub length_prior: f32,
 }
@@ -72,10 +38,6 @@ pub(super) struct Word {
     entries: u32,
     /// The last entry that has it, counted from 1.
     entry: usize,
-    /// The last line that has it.
-    pub last: usize,
-    /// In the lines of an argument: the model wrote it itself.
-    pub written: bool,
     /// In a text that stays anyway, or in a line that was taken.
     pub covered: bool,
     /// Its weight in the newest messages.
@@ -84,44 +46,12 @@ pub(super) struct Word {
 
 impl Word {
     /// Takes note of a line that has the word, in the last of `entries`.
-    fn note(&mut self, line: &Current<'_>, entries: usize) {
+    fn note(&mut self, part: Part, entries: usize) {
         self.lines += 1;
-        self.calls += u32::from(matches!(line.kind, LineKind::Call | LineKind::Argument));
-        self.written |= line.kind == LineKind::Argument;
-        self.last = line.at;
+        self.calls += u32::from(matches!(part, Part::Call | Part::Argument));
         if self.entry != entries {
             self.entry = entries;
             self.entries += 1;
-        }
-    }
-}
-
-impl Current<'_> {
-    /// The part of `word`, a slice of the line's text.
-    fn part_of(&self, word: &str) -> Part {
-        let bytes = self.text.as_bytes();
-        let offset = word.as_ptr() as usize - self.text.as_ptr() as usize;
-        let after = bytes.get(offset + word.len());
-        let before = offset.checked_sub(1).and_then(|at| bytes.get(at));
-        let assigned = before == Some(&b'=');
-        let numbering = self.plain
-            && self.text.trim_start().as_ptr() == word.as_ptr()
-            && word.bytes().all(|b| b.is_ascii_digit());
-        let names_value = match after {
-            Some(b':') => !self.plain,
-            Some(b'=') => !self.plain || self.kind == LineKind::Call,
-            _ => false,
-        };
-        // A map from ids: an id as a key is needed like a value.
-        let id_as_key =
-            after == Some(&b':') && word.bytes().filter(u8::is_ascii_digit).count() >= ID_DIGITS;
-        let in_heading = self.heading.is_some() && !assigned;
-        Part {
-            offset,
-            assigned,
-            names_value,
-            id_as_key,
-            key: numbering || ((names_value || in_heading) && !id_as_key),
         }
     }
 }
@@ -137,17 +67,17 @@ pub(in crate::core::strategy) struct Context {
     pub recent: Vec<String>,
 }
 
-/// The lines of a full digest and their words.
-pub(super) struct Weighed<'t> {
-    pub lines: Vec<Line<'t>>,
+/// The weights of a full digest's lines, and its words.
+pub(super) struct Weighed {
+    /// One per line.
+    pub lines: Vec<Weight>,
     pub words: Vec<Word>,
-    pub spelled: Vec<&'t str>,
     /// The words that each word contains whole.
     pub within: Vec<Vec<u32>>,
 }
 
 /// Weighs all lines.
-pub(super) fn weigh<'t>(lines: &'t [DigestLine], context: &Context) -> Weighed<'t> {
+pub(super) fn weigh(lines: &[DigestLine], context: &Context) -> Weighed {
     let mut reader = Reader {
         index: HashMap::with_capacity(lines.len() * 4),
         ..Reader::default()
@@ -155,20 +85,21 @@ pub(super) fn weigh<'t>(lines: &'t [DigestLine], context: &Context) -> Weighed<'
     for (at, line) in lines.iter().enumerate() {
         reader.read(at, line);
     }
-    reader.weighed(context)
+    reader.weighed(lines, context)
 }
 
 /// Reads lines in their order.
 #[derive(Default)]
 struct Reader<'t> {
     index: HashMap<&'t str, u32>,
-    lines: Vec<Line<'t>>,
+    lines: Vec<Weight>,
     words: Vec<Word>,
     spelled: Vec<&'t str>,
-    /// The line that opened the present entry, and the last section in it.
+    /// The line that opened the present entry, and that with its record.
     entry: Option<usize>,
-    section: Option<usize>,
-    kind: Option<LineKind>,
+    record: Option<usize>,
+    /// The lines that deeper ones belong to, each with its depth.
+    open: Vec<(u8, usize)>,
     entries: usize,
     /// The keys of the present table, by column.
     columns: Vec<Option<u32>>,
@@ -180,11 +111,8 @@ struct Reader<'t> {
 
 /// The line that is being read.
 struct Current<'t> {
-    at: usize,
     text: &'t str,
-    plain: bool,
-    kind: LineKind,
-    heading: Option<Heading<'t>>,
+    part: Part,
     /// The ends of its cells, where it is the row of a table.
     cells: Vec<usize>,
     /// Its distinct words so far.
@@ -193,8 +121,8 @@ struct Current<'t> {
     key: Option<u32>,
 }
 
-/// The part of a word in its line.
-struct Part {
+/// The place of a word in its line.
+struct Place {
     /// Bytes before it.
     offset: usize,
     /// It is assigned to the name before it, as in `key=value`.
@@ -207,95 +135,133 @@ struct Part {
     key: bool,
 }
 
+impl Current<'_> {
+    /// The place of `word`, a slice of the line's text.
+    fn place_of(&self, word: &str) -> Place {
+        let bytes = self.text.as_bytes();
+        let offset = word.as_ptr() as usize - self.text.as_ptr() as usize;
+        let after = bytes.get(offset + word.len());
+        let before = offset.checked_sub(1).and_then(|at| bytes.get(at));
+        let assigned = before == Some(&b'=');
+        let plain = self.part.is_plain();
+        let numbering = plain
+            && self.text.trim_start().as_ptr() == word.as_ptr()
+            && word.bytes().all(|b| b.is_ascii_digit());
+        let names_value = match after {
+            Some(b':') => !plain,
+            Some(b'=') => !plain || self.part == Part::Call,
+            _ => false,
+        };
+        // A map from ids: an id as a key is needed like a value.
+        let id_as_key =
+            after == Some(&b':') && word.bytes().filter(u8::is_ascii_digit).count() >= ID_DIGITS;
+        let in_heading = self.part == Part::Head && !assigned;
+        Place {
+            offset,
+            assigned,
+            names_value,
+            id_as_key,
+            key: numbering || ((names_value || in_heading) && !id_as_key),
+        }
+    }
+}
+
 impl<'t> Reader<'t> {
     fn read(&mut self, at: usize, line: &'t DigestLine) {
-        let text = line.text.as_str();
-        let blanks = text.len() - text.trim_start_matches(' ').len();
-        let needs = self.place(at, text, blanks);
-        let kind = match self.kind {
-            Some(LineKind::Call) if line.argument => LineKind::Argument,
-            Some(LineKind::Call) if blanks > 0 => LineKind::Result,
-            kind => kind.unwrap_or(LineKind::Result),
-        };
-        if blanks < 2 {
+        let needs = self.place(at, line);
+        if line.part != Part::Row {
             self.columns.clear();
         }
-        let is_row = !line.plain && !self.columns.is_empty();
         let mut current = Current {
-            at,
-            text,
-            plain: line.plain,
-            kind,
-            heading: if line.plain { None } else { Heading::of(text) },
-            cells: if is_row { commas(text) } else { Vec::new() },
+            text: &line.text,
+            part: line.part,
+            cells: if line.part == Part::Row {
+                commas(&line.text)
+            } else {
+                Vec::new()
+            },
             words: Vec::new(),
             key: None,
         };
-        for word in words_of(text) {
+        for word in words_of(&line.text) {
             self.read_word(word, &mut current);
         }
-        if let Some(heading) = &current.heading {
+        if line.part == Part::Head
+            && let Some(heading) = Heading::of(&line.text)
+        {
             self.columns = heading
                 .cells()
                 .map(|name| self.index.get(name).copied())
                 .collect();
         }
-        self.lines.push(Line {
-            text,
+        self.lines.push(Weight {
             needs,
-            kind,
             words: current.words,
             entry: self.entry.unwrap_or_default(),
-            plain: line.plain,
-            heading: current.heading,
-            bare: blanks == 1 && !line.plain && text.ends_with(':'),
             length_prior: 1.0,
         });
     }
 
     /// Finds the place of a line among the others: the line without which it would not be
     /// understood.
-    fn place(&mut self, at: usize, text: &str, blanks: usize) -> Option<usize> {
-        match blanks {
+    fn place(&mut self, at: usize, line: &DigestLine) -> Option<usize> {
+        match line.depth {
             0 => {
-                (self.entry, self.section) = (Some(at), None);
-                self.kind = Some(kind_of(text));
+                (self.entry, self.record) = (Some(at), None);
+                self.open.clear();
                 self.entries += 1;
                 None
             }
-            1 => {
-                self.section = text.ends_with(':').then_some(at);
-                self.entry
+            // What was said before and after shows the place of a sentence.
+            _ if line.part.is_said() => None,
+            _ => {
+                let above = self.open.iter().rfind(|(depth, _)| *depth < line.depth);
+                let above = match (above, line.part) {
+                    (Some((_, above)), _) => Some(*above),
+                    // A record is told before what is in it.
+                    (None, Part::Member | Part::Head) => self.record.or(self.entry),
+                    _ => self.entry,
+                };
+                if line.opens || line.is_section() {
+                    self.open.retain(|(depth, _)| *depth < line.depth);
+                    self.open.push((line.depth, at));
+                }
+                if line.part == Part::Record {
+                    self.record = self.record.or(Some(at));
+                }
+                above
             }
-            _ => self.section.or(self.entry),
         }
     }
 
     fn read_word(&mut self, word: &'t str, line: &mut Current<'t>) {
-        let part = line.part_of(word);
+        let place = line.place_of(word);
         let id = self.id_of(word);
-        match line.kind {
-            LineKind::Call if part.names_value => _ = self.asked.insert(id),
-            LineKind::Result if part.names_value && !part.id_as_key => line.key = Some(id),
-            LineKind::Result if line.heading.is_none() || part.assigned => {
-                let column = line.cells.partition_point(|comma| *comma < part.offset);
+        match line.part {
+            Part::Call if place.names_value => _ = self.asked.insert(id),
+            Part::Call | Part::Argument | Part::User | Part::Assistant => {}
+            _ if place.names_value && !place.id_as_key => line.key = Some(id),
+            Part::Head if !place.assigned => {}
+            _ => {
+                let column = line.cells.partition_point(|comma| *comma < place.offset);
                 let column = self.columns.get(column).copied().flatten();
                 self.values.extend(column.or(line.key).map(|key| (id, key)));
             }
-            _ => {}
         }
         let first = line.words.is_empty();
         let again = line.words.contains(&id);
         let entries = self.entries;
         if let Some(known) = self.words.get_mut(id as usize) {
             let score = match shape(word) {
-                _ if part.key => KEY,
-                score if line.plain && first && only_begins_large(word) => score.min(FIRST),
+                _ if place.key => words_by::KEY,
+                score if line.part.is_plain() && first && only_begins_large(word) => {
+                    score.min(words_by::FIRST)
+                }
                 score => score,
             };
             known.value = known.value.max(score);
             if !again {
-                known.note(line, entries);
+                known.note(line.part, entries);
             }
         }
         if !again {
@@ -321,7 +287,7 @@ impl<'t> Reader<'t> {
         }
     }
 
-    fn weighed(mut self, context: &Context) -> Weighed<'t> {
+    fn weighed(mut self, lines: &[DigestLine], context: &Context) -> Weighed {
         for text in context.texts.iter().chain(&context.calls) {
             self.for_known(text, |_, word| word.covered = true);
         }
@@ -357,13 +323,18 @@ impl<'t> Reader<'t> {
             .map(|(value, _)| *value)
             .collect();
         for (id, word) in (0..).zip(&mut self.words) {
-            let recency =
-                OLDEST + (1.0 - OLDEST) * (word.entry as f32 / self.entries.max(1) as f32);
-            let used =
-                1.0 + USED * (word.calls.min(3) + word.entries.saturating_sub(1).min(3)) as f32;
-            word.value *= recency * used * if wanted.contains(&id) { ASKED } else { 1.0 };
+            let age = word.entry as f32 / self.entries.max(1) as f32;
+            let recency = words_by::OLDEST + (1.0 - words_by::OLDEST) * age;
+            let mentions = word.calls.min(3) + word.entries.saturating_sub(1).min(3);
+            let used = 1.0 + words_by::USED * mentions as f32;
+            let asked = if wanted.contains(&id) {
+                words_by::ASKED
+            } else {
+                1.0
+            };
+            word.value *= recency * used * asked;
         }
-        self.weigh_lengths();
+        self.weigh_lengths(lines);
         let inside = |word: &&'t str| {
             parts_of(word)
                 .filter_map(|part| self.index.get(part).copied())
@@ -373,26 +344,27 @@ impl<'t> Reader<'t> {
         Weighed {
             lines: self.lines,
             words: self.words,
-            spelled: self.spelled,
             within,
         }
     }
 
     /// One value among many is less likely to be the one that is asked for.
-    fn weigh_lengths(&mut self) {
+    fn weigh_lengths(&mut self, lines: &[DigestLine]) {
+        let in_result =
+            |line: &DigestLine| !line.part.is_said() && !matches!(line.part, Part::Argument);
         let mut bytes: HashMap<usize, usize> = HashMap::new();
-        for line in self
-            .lines
-            .iter()
-            .filter(|line| line.kind == LineKind::Result)
-        {
-            *bytes.entry(line.entry).or_default() += line.text.len();
+        // A table of records has the results of many calls.
+        let of_call = |at: usize| lines.get(at).is_some_and(|line| line.part == Part::Call);
+        for (line, weight) in lines.iter().zip(&self.lines) {
+            if in_result(line) && line.part != Part::Call && of_call(weight.entry) {
+                *bytes.entry(weight.entry).or_default() += line.text.len() + 1;
+            }
         }
-        let (short, long) = SHORT_AND_LONG_BYTES;
-        for line in &mut self.lines {
-            if let Some(bytes) = bytes.get(&line.entry) {
-                line.length_prior =
-                    (USUAL_BYTES / (*bytes as f32).clamp(short, long)).powf(ONE_OF_MANY);
+        let (short, long) = lines_by::SHORT_AND_LONG_BYTES;
+        for weight in &mut self.lines {
+            if let Some(bytes) = bytes.get(&weight.entry) {
+                let length = (*bytes as f32).clamp(short, long);
+                weight.length_prior = (lines_by::USUAL_BYTES / length).powf(lines_by::ONE_OF_MANY);
             }
         }
     }
@@ -413,13 +385,4 @@ fn commas(row: &str) -> Vec<usize> {
 
 fn only_begins_large(word: &str) -> bool {
     word.chars().skip(1).all(char::is_lowercase)
-}
-
-fn kind_of(head: &str) -> LineKind {
-    match head.split_once(' ').map_or(head, |(first, _)| first) {
-        "user:" => LineKind::User,
-        "assistant:" => LineKind::Assistant,
-        "→" => LineKind::Call,
-        _ => LineKind::Result,
-    }
 }

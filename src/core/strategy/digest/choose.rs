@@ -1,0 +1,402 @@
+//! The choice of a digest's lines: what is never to be missed first, each within a share of the
+//! room, then whatever says most for its tokens.
+
+use std::cmp::Ordering;
+use std::collections::BinaryHeap;
+
+use super::line::{DigestLine, Part, Standing};
+use super::weigh::{Context, Weighed, weigh};
+use super::weights::{cost, line as lines_by, share, word as words_by};
+use super::write::GAP;
+use crate::core::conversation::scale;
+use crate::core::text::{Speech, tells_of_failure};
+use crate::core::tokens::Encoding;
+
+/// The longest line of a call that is a command (bytes).
+const COMMAND_BYTES: usize = 90;
+/// The longest sentence that is a plain statement (characters).
+const STATEMENT_CHARS: usize = 60;
+/// Tokens below which nothing more is looked for.
+const LEAST_LEFT: u64 = 6;
+
+/// The lines of one text that stay within about `budget` tokens. Its beginning and its end stay in
+/// any case.
+pub(super) fn choose_within(
+    lines: &[DigestLine],
+    context: &Context,
+    budget: u64,
+    encoding: Encoding,
+) -> Vec<bool> {
+    let mut choice = Choice::new(lines, context, encoding);
+    let mut left = budget;
+    for from_end in [false, true] {
+        let mut edge = scale(budget, share::EDGE);
+        for nth in 0..lines.len() {
+            let at = if from_end { lines.len() - 1 - nth } else { nth };
+            let cost = choice.tokens_of(at);
+            if cost > edge {
+                break;
+            }
+            edge -= cost;
+            left = left.saturating_sub(cost);
+            choice.take(at);
+        }
+    }
+    let failures = scale(budget, share::FAILURES);
+    let spent = failures - choice.fill(failures, |line| line.standing == Standing::Failure);
+    choice.fill(left.saturating_sub(spent), |_| true);
+    choice.taken
+}
+
+/// What a line's score has besides that of its words.
+#[derive(Clone, Copy)]
+struct Worth {
+    /// Added to that of its words.
+    own: f32,
+    /// The least value of a sentence or a line of text.
+    least: f32,
+    factor: f32,
+}
+
+impl Worth {
+    /// `age` is the number of entries behind it.
+    fn of(line: &DigestLine, age: usize) -> Self {
+        let own = match line.part {
+            Part::Call if is_command(&line.text) => lines_by::COMMAND,
+            Part::Call => lines_by::CALL,
+            Part::Record => {
+                lines_by::RECORD * line.text.matches(": ").count().min(lines_by::MOST) as f32
+            }
+            Part::Row if line.standing == Standing::Own && line.depth == 1 => {
+                lines_by::RECORD * lines_by::MOST as f32
+            }
+            _ => lines_by::OTHER,
+        };
+        let said = match (line.part, Speech::of(&line.text)) {
+            (Part::User, Speech::Demands) => lines_by::SAID * lines_by::DEMANDS,
+            (Part::User | Part::Assistant, Speech::Polite) => lines_by::SAID * lines_by::POLITE,
+            (Part::User, _) => lines_by::SAID,
+            (Part::Assistant, _) if line.standing == Standing::Edge => lines_by::SAID,
+            _ => 0.0,
+        };
+        let fresh = match line.part {
+            Part::Argument => lines_by::FRESH_ARGUMENT,
+            Part::Text => lines_by::FRESH_TEXT,
+            Part::Member | Part::Row => lines_by::FRESH_MEMBER,
+            _ => 0.0,
+        } * 0.5_f32.powf(age as f32 / lines_by::HALF_LIFE);
+        let tokens = line.text.len() as f32 / cost::BYTES_PER_TOKEN;
+        let by_part = match line.part {
+            Part::User => lines_by::USER,
+            Part::Assistant => lines_by::MODEL,
+            Part::Argument => lines_by::WRITTEN,
+            Part::Text if tells_of_failure(&line.text) => lines_by::FAILURE,
+            _ => 1.0,
+        };
+        let by_standing = match line.standing {
+            Standing::Alike => lines_by::ALIKE,
+            Standing::Stale => lines_by::STALE,
+            Standing::Repeated => 0.0,
+            _ => 1.0,
+        };
+        Worth {
+            least: (tokens + lines_by::SENTENCE) * said,
+            own: own + tokens * fresh,
+            factor: by_part * by_standing,
+        }
+    }
+}
+
+fn worths(lines: &[DigestLine]) -> Vec<Worth> {
+    let mut behind = lines.iter().filter(|line| line.depth == 0).count();
+    let worth = |line: &DigestLine| {
+        behind -= usize::from(line.depth == 0);
+        Worth::of(line, behind)
+    };
+    lines.iter().map(worth).collect()
+}
+
+/// The choice out of the lines of a full digest.
+pub(super) struct Choice<'t> {
+    lines: &'t [DigestLine],
+    of: Weighed,
+    worth: Vec<Worth>,
+    /// Tokens of each line, once they were counted.
+    tokens: Vec<Option<u64>>,
+    encoding: Encoding,
+    pub taken: Vec<bool>,
+}
+
+/// A line that waits to be taken.
+struct Candidate {
+    density: f32,
+    line: usize,
+}
+
+impl PartialEq for Candidate {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl Eq for Candidate {}
+
+impl PartialOrd for Candidate {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Candidate {
+    /// Densest first; of equals the newer.
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.density
+            .total_cmp(&other.density)
+            .then(self.line.cmp(&other.line))
+    }
+}
+
+impl<'t> Choice<'t> {
+    /// The best of `lines` that take about `budget` tokens together.
+    pub(super) fn of(
+        lines: &'t [DigestLine],
+        context: &Context,
+        budget: u64,
+        encoding: Encoding,
+    ) -> Self {
+        let mut choice = Choice::new(lines, context, encoding);
+        let model = choice.share_of_the_model();
+        let mut left = budget;
+        let mut first = |most: f64, wanted: fn(&DigestLine) -> bool| {
+            let room = scale(budget, most).min(left);
+            left -= room - choice.fill(room, wanted);
+        };
+        first(share::USER, |line| line.part == Part::User);
+        first(share::FAILURES, |line| line.standing == Standing::Failure);
+        first(model, |line| {
+            line.standing == Standing::Edge && line.text.chars().count() <= STATEMENT_CHARS
+        });
+        first(share::LONG, |line| line.standing == Standing::Edge);
+        first(share::RECORDS, is_record);
+        first(share::WITHIN, |line| line.standing == Standing::Own);
+        first(share::ASIDES, |line| line.standing == Standing::Aside);
+        choice.fill(left, |_| true);
+        choice
+    }
+
+    /// Chooses more, in at most about so many tokens. Returns whether there was any.
+    pub(super) fn extend(&mut self, budget: u64) -> bool {
+        let left = self.fill(budget, is_record);
+        self.fill(left, |_| true) < budget
+    }
+
+    fn new(lines: &'t [DigestLine], context: &Context, encoding: Encoding) -> Self {
+        Choice {
+            of: weigh(lines, context),
+            worth: worths(lines),
+            tokens: vec![None; lines.len()],
+            encoding,
+            taken: vec![false; lines.len()],
+            lines,
+        }
+    }
+
+    /// The share of the room for what the model said: in a dialogue with few calls its own share,
+    /// since the answers are what there is to keep.
+    fn share_of_the_model(&self) -> f64 {
+        let bytes = |wanted: fn(Part) -> bool| -> f64 {
+            let lines = self.lines.iter().filter(|line| wanted(line.part));
+            lines.map(|line| line.text.len() + 1).sum::<usize>() as f64
+        };
+        let all = bytes(|_| true).max(1.0);
+        if bytes(Part::is_said) > share::DIALOGUE * all {
+            bytes(|part| part == Part::Assistant) / all
+        } else {
+            share::MODEL
+        }
+    }
+
+    /// The tokens of a line with what shows its place.
+    fn tokens_of(&mut self, at: usize) -> u64 {
+        let (Some(line), Some(known)) = (self.lines.get(at), self.tokens.get_mut(at)) else {
+            return 0;
+        };
+        let encoding = self.encoding;
+        *known.get_or_insert_with(|| {
+            let marks = match line.part {
+                _ if line.joins => 0,
+                Part::User | Part::Assistant => 6,
+                Part::Call => 4,
+                Part::Argument | Part::Text => 2,
+                _ => 2,
+            };
+            encoding.count(&line.text) + marks
+        })
+    }
+
+    /// The score that taking a line would add.
+    fn gain(&self, at: usize) -> f32 {
+        let (Some(worth), Some(weight)) = (self.worth.get(at), self.of.lines.get(at)) else {
+            return 0.0;
+        };
+        let (mut value, mut topic) = (worth.own, 0.0_f32);
+        let words = weight.words.iter();
+        for word in words.filter_map(|id| self.of.words.get(*id as usize)) {
+            value += if word.covered {
+                word.value * words_by::COVERED
+            } else {
+                word.value
+            };
+            topic += word.topic;
+        }
+        let on_topic = 1.0 + topic.min(12.0) * lines_by::ON_TOPIC;
+        value.max(worth.least) * worth.factor * weight.length_prior * on_topic
+    }
+
+    /// Whether a line says something on its own, without lines below it.
+    fn says_something(&self, at: usize) -> bool {
+        let line = self.lines.get(at);
+        if line.is_some_and(|line| line.text == GAP) {
+            return false;
+        }
+        let is_section = line.is_some_and(DigestLine::is_section);
+        let depth = line.map_or(0, |line| line.depth);
+        !is_section
+            || self
+                .lines
+                .get(at + 1)
+                .is_none_or(|below| below.depth <= depth)
+    }
+
+    fn is_taken(&self, at: usize) -> bool {
+        self.taken.get(at).copied().unwrap_or(true)
+    }
+
+    /// The line and those it needs that were not taken yet.
+    fn chain(&self, at: usize) -> impl Iterator<Item = usize> + '_ {
+        std::iter::successors(Some(at), |at| self.of.lines.get(*at)?.needs)
+            .filter(|at| !self.is_taken(*at))
+    }
+
+    /// What taking a line saves or costs in marks of gaps: lines of text that follow each other
+    /// need none.
+    fn gap_cost(&self, at: usize) -> f32 {
+        let quoted = |at: usize| self.lines.get(at).is_some_and(|line| line.part.is_quoted());
+        if !quoted(at) {
+            return 0.0;
+        }
+        let above = at
+            .checked_sub(1)
+            .is_none_or(|above| !quoted(above) || self.is_taken(above));
+        let below = !quoted(at + 1) || self.is_taken(at + 1);
+        match (above, below) {
+            (true, true) => -cost::GAP,
+            (false, false) => cost::GAP,
+            _ => 0.0,
+        }
+    }
+
+    fn density(&self, at: usize) -> f32 {
+        let (mut gain, mut tokens) = (0.0, self.gap_cost(at));
+        for at in self.chain(at) {
+            gain += self.gain(at);
+            tokens += self.lines.get(at).map_or(0.0, |line| {
+                line.text.len() as f32 / cost::BYTES_PER_TOKEN + cost::LINE
+            });
+        }
+        gain / tokens.max(1.0)
+    }
+
+    /// Spends about `budget` tokens on the lines that are `wanted`, best first. Returns the tokens
+    /// that are left.
+    fn fill(&mut self, budget: u64, wanted: impl Fn(&DigestLine) -> bool) -> u64 {
+        let mut left = budget;
+        let most = scale(budget, share::LINE);
+        let mut heap: BinaryHeap<Candidate> = self
+            .lines
+            .iter()
+            .enumerate()
+            .filter(|(at, line)| !self.is_taken(*at) && self.says_something(*at) && wanted(line))
+            .map(|(line, _)| Candidate {
+                density: self.density(line),
+                line,
+            })
+            .collect();
+        while let Some(best) = heap.pop() {
+            if self.is_taken(best.line) {
+                continue;
+            }
+            let density = self.density(best.line);
+            if density <= 0.0 {
+                continue;
+            }
+            if heap
+                .peek()
+                .is_some_and(|next| next.density > density * 1.001)
+            {
+                heap.push(Candidate { density, ..best });
+                continue;
+            }
+            if left < LEAST_LEFT {
+                break;
+            }
+            let chain: Vec<usize> = self.chain(best.line).collect();
+            let tokens: u64 = chain.iter().map(|at| self.tokens_of(*at)).sum();
+            // One line of text alone does not make a digest.
+            let alone = self.lines.get(best.line).is_some_and(|line| {
+                line.part.is_quoted() && tokens > most && budget > 4 * LEAST_LEFT
+            });
+            if tokens > left || alone {
+                continue;
+            }
+            left -= tokens;
+            for at in chain {
+                self.take(at);
+            }
+            // Its neighbours now need no mark of a gap.
+            for near in [best.line.checked_sub(1), Some(best.line + 1)]
+                .into_iter()
+                .flatten()
+            {
+                let line = self.lines.get(near);
+                if line.is_some_and(|line| line.part.is_quoted() && wanted(line))
+                    && !self.is_taken(near)
+                {
+                    let density = self.density(near);
+                    heap.push(Candidate {
+                        density,
+                        line: near,
+                    });
+                }
+            }
+        }
+        left
+    }
+
+    fn take(&mut self, at: usize) {
+        if let (Some(taken), Some(weight)) = (self.taken.get_mut(at), self.of.lines.get(at)) {
+            *taken = true;
+            for id in &weight.words {
+                let inside = self.of.within.get(*id as usize).into_iter().flatten();
+                for id in std::iter::once(id).chain(inside) {
+                    if let Some(word) = self.of.words.get_mut(*id as usize) {
+                        word.covered = true;
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Whether a line has the scalars of a record.
+fn is_record(line: &DigestLine) -> bool {
+    line.part == Part::Record || (line.standing == Standing::Own && line.depth == 1)
+}
+
+/// Whether the line of a call is a short command: its first argument has several words.
+fn is_command(head: &str) -> bool {
+    let first = head
+        .split_once('(')
+        .and_then(|(_, rest)| rest.split(", ").next());
+    head.len() <= COMMAND_BYTES && first.is_some_and(|first| first.contains(' '))
+}

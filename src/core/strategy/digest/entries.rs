@@ -1,0 +1,314 @@
+//! The full form of a digest: older exchanges as short lines, before anything is left out.
+//!
+//! An entry is what a party said, or a call with its result. Newer exchanges are read first, so
+//! that the newest state of a record and the newest mention of a value are shown in full.
+
+use std::collections::HashMap;
+
+use super::line::{DigestLine, Part, Standing};
+use super::quoted::{quoted_lines, sentences_of};
+use super::record::{inline, result_lines};
+use super::records::{RecordParts, tables_of};
+use super::seen::Seen;
+use super::write::last_turn;
+use crate::core::conversation::{Block, Call, Entry, Exchange, Kind, Speaker, Text, ToolResult};
+use crate::core::edit::{Tag, is_synthetic};
+use crate::core::json::Json;
+use crate::core::text::pieces;
+
+/// An argument up to this length is in the call's own line (bytes).
+const ARGUMENT_BYTES: usize = 160;
+/// A line from this length on is told once (bytes).
+const SAID_BYTES: usize = 40;
+/// The longest name of a tool that is shown (characters).
+const NAME_CHARS: usize = 64;
+
+/// Begins the line above an argument that has lines of its own.
+const ARGUMENT: &str = "with ";
+
+/// A call as it was made, with its result.
+type Made<'m> = (&'m str, Option<&'m str>, Option<&'m str>);
+
+/// Reads exchanges into lines, newest first.
+pub(super) struct Reader<'m, 'a> {
+    messages: &'m [Entry<'a>],
+    seen: Seen,
+    /// The records that were read, newest first.
+    records: Vec<RecordParts>,
+    /// The number of the user's message at or before each message.
+    turns: Vec<u32>,
+    /// How often each call was made with the same result.
+    times: HashMap<Made<'m>, u32>,
+}
+
+impl<'m, 'a> Reader<'m, 'a> {
+    /// A reader of `exchanges`. `turns` is the number of the user's message at or before each
+    /// message.
+    pub(super) fn new(messages: &'m [Entry<'a>], exchanges: &[Exchange], turns: Vec<u32>) -> Self {
+        let mut times: HashMap<Made<'m>, u32> = HashMap::new();
+        for (call, result) in exchanges
+            .iter()
+            .flat_map(|exchange| made(messages, exchange))
+        {
+            *times.entry(key_of(call, result)).or_default() += 1;
+        }
+        Reader {
+            messages,
+            seen: Seen::default(),
+            records: Vec::new(),
+            turns,
+            times,
+        }
+    }
+
+    /// Takes note of an exchange that stays as it is.
+    pub(super) fn note(&mut self, exchange: &Exchange) {
+        self.read(exchange);
+        self.records.clear();
+    }
+
+    /// The lines of an exchange. Exchanges are to be read newest first.
+    pub(super) fn read(&mut self, exchange: &Exchange) -> Vec<DigestLine> {
+        let Some(first) = self.messages.get(exchange.first) else {
+            return Vec::new();
+        };
+        let mut calls: Vec<Vec<DigestLine>> = Vec::new();
+        // Newest first, here too.
+        for (call, result) in made(self.messages, exchange).into_iter().rev() {
+            let mut out = Vec::new();
+            self.read_call(call, result, &mut out);
+            calls.push(out);
+        }
+        let mut lines = match exchange.kind {
+            Kind::User => self.said(Part::User, Standing::Usual, first),
+            Kind::Assistant => self.said(Part::Assistant, Standing::Edge, first),
+            Kind::Calls => self.said(Part::Assistant, Standing::Aside, first),
+            Kind::Instruction | Kind::Other => Vec::new(),
+        };
+        lines.extend(calls.into_iter().rev().flatten());
+        let turn = self.turns.get(exchange.first).copied().unwrap_or_default();
+        lines.iter_mut().for_each(|line| line.turn = turn);
+        lines
+    }
+
+    /// All lines, given those of all exchanges in their order. The tables of like records come
+    /// last, as the newest.
+    pub(super) fn finish(self, mut lines: Vec<DigestLine>) -> Vec<DigestLine> {
+        let mut tables = tables_of(&self.records, &mut lines);
+        lines.append(&mut tables);
+        lines
+    }
+
+    /// What a party said, sentence by sentence; `ends` is the standing of the first and the last.
+    fn said(&mut self, part: Part, ends: Standing, entry: &Entry<'_>) -> Vec<DigestLine> {
+        let mut out = Vec::new();
+        for text in entry.texts() {
+            sentences_of(&text, part, &mut out);
+        }
+        for block in &entry.blocks {
+            let word = match block {
+                Block::Media(media) => format!("[{}]", media.kind.as_str()),
+                Block::Other(Some(kind)) => format!("[{kind}]"),
+                _ => continue,
+            };
+            out.push(DigestLine::new(part, 1, &word));
+        }
+        if let Some(first) = out.first_mut() {
+            (first.depth, first.joins) = (0, false);
+        }
+        let last = out.len().saturating_sub(1);
+        for (at, line) in out.iter_mut().enumerate() {
+            if at == 0 || at == last {
+                line.standing = ends;
+            }
+            if !self.seen.say(&line.text) {
+                line.standing = Standing::Repeated;
+            }
+        }
+        out
+    }
+
+    /// A call and its result.
+    fn read_call(
+        &mut self,
+        call: &'m Call<'a>,
+        result: Option<&'m ToolResult<'a>>,
+        out: &mut Vec<DigestLine>,
+    ) {
+        let arguments = match (call.legacy, call.arguments) {
+            (None, arguments) => arguments.map(Text::decode_or_raw),
+            (Some(_), arguments) => arguments.and_then(Text::decode),
+        };
+        let arguments = arguments.as_deref();
+        // Made again with the same result, it is told once, with a count.
+        if !self.seen.make(key_of(call, result)) {
+            return;
+        }
+        called(&call.name, arguments, out);
+        let head = out.first().map(|line| line.text.clone());
+        let stale = head.is_some_and(|head| !self.seen.call(&head));
+        let times = self.times.get(&key_of(call, result)).copied();
+        if let (Some(head), Some(times @ 2..)) = (out.first_mut(), times) {
+            head.text.push_str(&format!(" ×{times}"));
+        }
+        let asked = match arguments.and_then(Json::parse) {
+            Some(Json::Object(members)) => members,
+            _ => Vec::new(),
+        };
+        for text in result.into_iter().flat_map(ToolResult::decoded) {
+            result_lines(&text, &asked, &mut self.seen, &mut self.records, out);
+        }
+        if let Some(arguments) = arguments {
+            self.seen.note(arguments);
+        }
+        for line in out.iter_mut().filter(|line| line.part.is_quoted()) {
+            if line.text.len() >= SAID_BYTES && !self.seen.say(&line.text) {
+                line.standing = Standing::Repeated;
+            } else if stale && line.standing == Standing::Usual {
+                line.standing = Standing::Stale;
+            }
+        }
+    }
+}
+
+/// The number of the user's message at or before each message. A digest that came back from a
+/// client says how many it stands for.
+pub(super) fn turns_of(messages: &[Entry<'_>]) -> Vec<u32> {
+    let mut turn: u32 = 0;
+    let numbered = messages.iter().map(|entry| {
+        if entry.speaker == Speaker::User {
+            if !is_synthetic(entry) {
+                turn = turn.saturating_add(1);
+            } else if let Some(body) = Tag::Digest.body_of(entry) {
+                turn = turn.max(last_turn(&body));
+            }
+        }
+        turn
+    });
+    numbered.collect()
+}
+
+/// The calls of an exchange, each with its result.
+fn made<'m, 'a>(
+    messages: &'m [Entry<'a>],
+    exchange: &Exchange,
+) -> Vec<(&'m Call<'a>, Option<&'m ToolResult<'a>>)> {
+    let results: Vec<_> = exchange
+        .results(messages)
+        .map(|(_, result)| result)
+        .collect();
+    let by_id: HashMap<&str, &ToolResult<'a>> = results
+        .iter()
+        .rev()
+        .filter_map(|result| Some((result.answers.as_deref()?, *result)))
+        .collect();
+    let legacy = results.iter().find(|result| result.legacy).copied();
+    let calls = messages
+        .get(exchange.first)
+        .into_iter()
+        .flat_map(Entry::calls);
+    let with_result = |call: &'m Call<'a>| match call.legacy {
+        Some(_) => (call, legacy),
+        None => (call, by_id.get(call.id.as_ref()).copied()),
+    };
+    calls.map(with_result).collect()
+}
+
+/// What tells a call with its result from others.
+fn key_of<'m>(call: &'m Call<'_>, result: Option<&'m ToolResult<'_>>) -> Made<'m> {
+    let arguments = call.arguments.map(|text| text.raw());
+    let answer = result.and_then(|result| match result.texts.as_slice() {
+        [only] => Some(only.raw()),
+        _ => result.raw,
+    });
+    (&call.name, arguments, answer)
+}
+
+/// Appends the line of a call, and those of its long arguments.
+fn called(name: &str, arguments: Option<&str>, out: &mut Vec<DigestLine>) {
+    let mut head = shown_name(name);
+    head.push('(');
+    // Long texts: the parts of them that are not in the head line yet.
+    let mut rest: Vec<(&str, &str)> = Vec::new();
+    let json = arguments.and_then(Json::parse);
+    if let Some(Json::Object(members)) = &json {
+        named_arguments(members, &mut head, &mut rest);
+    } else {
+        let (first, after) = opening(arguments.unwrap_or_default());
+        head.push_str(first);
+        if !after.is_empty() {
+            rest.push(("", after));
+        }
+    }
+    head.push(')');
+    out.push(DigestLine::new(Part::Call, 0, &head));
+    let alone = rest.len() == 1;
+    for (key, text) in rest {
+        if !alone {
+            let section = format!("{ARGUMENT}{key}:");
+            out.push(DigestLine::new(Part::Member, 1, &section));
+        }
+        quoted_lines(text, Part::Argument, 2, out);
+    }
+}
+
+/// The name of a tool: letters, digits and what joins them.
+fn shown_name(name: &str) -> String {
+    let joins = |c: char| matches!(c, '_' | '-' | '.' | ':' | '/');
+    name.chars()
+        .take(NAME_CHARS)
+        .map(|c| {
+            if c.is_alphanumeric() || joins(c) {
+                c
+            } else {
+                '_'
+            }
+        })
+        .collect()
+}
+
+/// Appends arguments to the head line of their call, and the parts of long texts that have no place
+/// there to `rest`.
+fn named_arguments<'j>(
+    members: &'j [(String, Json)],
+    head: &mut String,
+    rest: &mut Vec<(&'j str, &'j str)>,
+) {
+    for (at, (key, value)) in members.iter().enumerate() {
+        if at > 0 {
+            head.push_str(", ");
+        }
+        head.push_str(key);
+        head.push('=');
+        match value {
+            Json::String(text) if is_long(text) => {
+                let (first, after) = opening(text);
+                head.push_str(first);
+                if !after.is_empty() {
+                    head.push('…');
+                    rest.push((key, after));
+                }
+            }
+            value => inline(value, head),
+        }
+    }
+}
+
+/// Whether an argument has lines of its own, or is a phrase, which needs no quotes.
+fn is_long(text: &str) -> bool {
+    text.len() > ARGUMENT_BYTES || text.contains(char::is_whitespace)
+}
+
+/// The beginning of a text, for its call's own line, and the rest.
+fn opening(text: &str) -> (&str, &str) {
+    let text = text.trim();
+    let (line, rest) = text.split_once('\n').unwrap_or((text, ""));
+    if line.len() <= ARGUMENT_BYTES {
+        return (line.trim_end(), rest);
+    }
+    let first = pieces(line, ARGUMENT_BYTES).next().unwrap_or_default();
+    (
+        first.trim_end(),
+        text.get(first.len()..).unwrap_or_default(),
+    )
+}

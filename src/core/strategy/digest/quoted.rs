@@ -1,0 +1,209 @@
+//! Texts as they stood: what parties said, sentence by sentence, and the lines of arguments and
+//! results.
+
+use std::collections::HashMap;
+
+use super::line::{DigestLine, Part, Standing};
+use crate::core::text::{pieces, tells_of_failure, without_noise};
+
+/// The longest line, roughly (bytes): longer ones are cut into pieces that stay or go on their own.
+pub(super) const LINE_BYTES: usize = 240;
+/// The longest sentence, roughly (bytes).
+const SENTENCE_BYTES: usize = 600;
+/// So many lines that differ in their numbers only are repetitive.
+const LEAST_ALIKE: usize = 8;
+/// The part of a text that repetitive lines make it a log.
+const LOG: f32 = 0.4;
+/// Lines behind the report of a failure that explain it.
+const EXPLAINS: usize = 5;
+
+/// Appends the sentences of what a party said. The first of a paragraph begins a line.
+pub(super) fn sentences_of(text: &str, part: Part, out: &mut Vec<DigestLine>) {
+    let text = without_noise(text);
+    for paragraph in text.lines() {
+        let mut joins = false;
+        for sentence in sentences(paragraph.trim()) {
+            for piece in pieces(sentence, SENTENCE_BYTES) {
+                let piece = piece.trim();
+                if piece.is_empty() {
+                    continue;
+                }
+                let mut line = DigestLine::new(part, 1, piece);
+                line.joins = joins;
+                out.push(line);
+                joins = true;
+            }
+        }
+    }
+}
+
+/// The sentences of a paragraph, each with the blanks behind it.
+fn sentences(text: &str) -> impl Iterator<Item = &str> {
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        if rest.is_empty() {
+            return None;
+        }
+        let mut chars = rest.char_indices().peekable();
+        let mut end = rest.len();
+        while let Some((at, c)) = chars.next() {
+            let after = at + c.len_utf8();
+            let ends = match c {
+                '.' | '!' | '?' | ';' => chars.peek().is_some_and(|(_, c)| c.is_whitespace()),
+                '。' | '！' | '？' | '；' => {
+                    chars.peek().is_some_and(|(_, c)| c.is_alphanumeric())
+                }
+                _ => false,
+            };
+            // `1.` is the number of an item, no sentence.
+            if ends && rest.get(..at).is_some_and(|before| before.len() > 3) {
+                end = after;
+                break;
+            }
+        }
+        let (sentence, behind) = rest.split_at_checked(end).unwrap_or((rest, ""));
+        rest = behind;
+        Some(sentence)
+    })
+}
+
+/// Appends the lines of a text, without terminal noise, long ones in pieces.
+pub(super) fn quoted_lines(text: &str, part: Part, depth: u8, out: &mut Vec<DigestLine>) {
+    let text = without_noise(text);
+    let from = out.len();
+    let numbered = text.lines().nth(1).is_some();
+    let mut spaced = false;
+    for long in text.lines() {
+        if long.trim().is_empty() || (numbered && is_only_numbered(long)) {
+            spaced = true;
+            continue;
+        }
+        for piece in pieces(long, LINE_BYTES) {
+            let piece = piece.trim_end();
+            if !piece.trim_start().is_empty() {
+                let mut line = DigestLine::new(part, depth, piece);
+                line.spaced = std::mem::take(&mut spaced) && out.len() > from;
+                out.push(line);
+            }
+        }
+    }
+    if let Some(lines) = out.get_mut(from..) {
+        mark_repetitive(lines);
+    }
+}
+
+/// Finds the lines that differ from many others in their numbers only; where they make up much of a
+/// text, also the reports of failures between them.
+fn mark_repetitive(lines: &mut [DigestLine]) {
+    if lines.len() < LEAST_ALIKE {
+        return;
+    }
+    let forms: Vec<String> = lines.iter().map(|line| form_of(&line.text)).collect();
+    let mut groups: HashMap<&str, (usize, usize, usize)> = HashMap::new();
+    for (at, form) in forms.iter().enumerate() {
+        let (count, _, last) = groups.entry(form).or_insert((0, at, at));
+        (*count, *last) = (*count + 1, at);
+    }
+    let is_repetitive = |at: usize| {
+        let group = forms.get(at).and_then(|form| groups.get(form.as_str()));
+        group.is_some_and(|(count, ..)| *count >= LEAST_ALIKE)
+    };
+    let repetitive: Vec<bool> = (0..lines.len()).map(is_repetitive).collect();
+    let many = repetitive.iter().filter(|alike| **alike).count();
+    let is_log = many as f32 >= LOG * lines.len() as f32;
+    // The first and the last of each kind show what they are about.
+    for (at, line) in lines.iter_mut().enumerate() {
+        let ends = forms
+            .get(at)
+            .and_then(|form| groups.get(form.as_str()))
+            .is_some_and(|(_, first, last)| *first == at || *last == at);
+        if repetitive.get(at) == Some(&true) && !ends {
+            line.standing = Standing::Alike;
+        }
+    }
+    if !is_log {
+        return;
+    }
+    let mut left = 0;
+    for (at, line) in lines.iter_mut().enumerate() {
+        if repetitive.get(at) == Some(&true) {
+            left = 0;
+            continue;
+        }
+        if tells_of_failure(&line.text) {
+            left = EXPLAINS + 1;
+        }
+        if left > 0 {
+            line.standing = Standing::Failure;
+            left -= 1;
+        }
+    }
+}
+
+/// A line with every number, and every name that has one, as `#`: lines that differ only in these
+/// have the same form. Lines without any are told by their text.
+fn form_of(line: &str) -> String {
+    let mut form = String::with_capacity(line.len());
+    let joins = |c: char| c.is_alphanumeric() || c == '_';
+    for word in line.split_inclusive(|c: char| !joins(c)) {
+        let name = word.trim_end_matches(|c: char| !joins(c));
+        if name.contains(|c: char| c.is_ascii_digit()) || is_hex(name) {
+            form.push('#');
+            form.push_str(word.get(name.len()..).unwrap_or_default());
+        } else {
+            form.push_str(word);
+        }
+    }
+    form
+}
+
+/// Whether a word may be a random name in hexadecimal digits that happens to have letters only.
+fn is_hex(word: &str) -> bool {
+    word.len() >= 5 && word.bytes().all(|b| matches!(b, b'a'..=b'f'))
+}
+
+/// Whether a line is blank but for the number that a listing gave it.
+fn is_only_numbered(line: &str) -> bool {
+    let number = line.trim();
+    line.starts_with([' ', '\t'])
+        && number
+            .bytes()
+            .all(|b| b.is_ascii_digit() || b == b':' || b == b'-' || b == b'|')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_paragraph_is_told_by_its_sentences() {
+        let all: Vec<&str> = sentences("1. Go. Do not stop! 不要海鲜。好的").collect();
+        assert_eq!(all, ["1. Go.", " Do not stop!", " 不要海鲜。", "好的"]);
+    }
+
+    #[test]
+    fn repetitive_lines_are_told_from_the_failure_between_them() {
+        let mut text: Vec<String> = (0..20)
+            .map(|n| format!("10:{n} GET /orders/{} 200 {n}ms", n * 17))
+            .collect();
+        text.insert(
+            9,
+            "ERROR failed to reserve stock\n  at Stock.java".to_owned(),
+        );
+        let mut lines = Vec::new();
+        quoted_lines(&text.join("\n"), Part::Text, 1, &mut lines);
+        let standing = |at: usize| lines[at].standing;
+        assert_eq!(
+            (standing(0), standing(21)),
+            (Standing::Usual, Standing::Usual)
+        );
+        assert_eq!(
+            (standing(3), standing(15)),
+            (Standing::Alike, Standing::Alike)
+        );
+        assert_eq!(
+            (standing(9), standing(10)),
+            (Standing::Failure, Standing::Failure)
+        );
+    }
+}

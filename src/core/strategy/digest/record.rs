@@ -1,0 +1,518 @@
+//! The lines of a tool result: of JSON its records with their keys, lists of like objects as
+//! tables; anything else line by line.
+
+use std::borrow::Cow;
+
+use super::line::{DigestLine, Part, Standing};
+use super::quoted::{LINE_BYTES, quoted_lines};
+use super::records::RecordParts;
+use super::seen::{Record, Seen, is_id};
+use crate::core::json::{Json, write_string};
+use crate::core::text::{Table, write_cell};
+
+/// A text from this length on has lines of its own (bytes).
+const TEXT_BYTES: usize = 96;
+/// An object or list up to this length is one line (bytes).
+const INLINE_BYTES: usize = 120;
+/// The longest line of scalars that a record itself has (bytes).
+const RECORD_BYTES: usize = 400;
+/// The mean length of cells from which a column of texts or lists is dropped from a table that
+/// others would keep readable (bytes).
+const WIDE_BYTES: usize = 60;
+/// The mean length of rows from which a list is told item by item (bytes).
+const ROW_BYTES: usize = 160;
+/// Members from which on an object of objects is a table.
+const LEAST_KEYED: usize = 3;
+/// Records inside of a record that are told with it.
+const MOST_OWN: usize = 6;
+/// The deepest place of a line that has others below it.
+const MOST_DEPTH: u8 = 3;
+/// The most items with lists of their own that are told one by one.
+const MOST_ITEMS: usize = 12;
+/// The name of the column with the keys of such an object.
+const KEY_COLUMN: &str = "key";
+/// Says that a newer result shows it.
+pub(super) const AS_BELOW: &str = "as below";
+/// Names of rows that are shown below are listed up to this length (bytes).
+const NAMES_BYTES: usize = 50;
+
+/// Appends the lines of a tool result to a call with these arguments. Of records that can be
+/// told by rows, the parts also go to `records`.
+pub(super) fn result_lines(
+    text: &str,
+    asked: &[(String, Json)],
+    seen: &mut Seen,
+    records: &mut Vec<RecordParts>,
+    out: &mut Vec<DigestLine>,
+) {
+    let Some(mut json) = Json::parse(text) else {
+        quoted_lines(text, Part::Text, 1, out);
+        return;
+    };
+    if is_empty(&json) {
+        let text = if matches!(json, Json::List(_)) {
+            "[]"
+        } else {
+            "{}"
+        };
+        out.push(DigestLine::new(Part::Member, 1, text));
+        return;
+    }
+    let from = out.len();
+    let parts = match seen.record(&json) {
+        Record::Superseded => {
+            // A newer result tells its state.
+            if let Some(call) = out.last_mut() {
+                call.text.push_str(" …");
+            }
+            return;
+        }
+        Record::Newest => RecordParts::of(&json),
+        Record::Unnamed => None,
+    };
+    without_echo(&mut json, asked);
+    let mut lines = Lines {
+        seen,
+        out,
+        depth: 1,
+    };
+    lines.value("", json, true);
+    if let Some(parts) = parts {
+        let at = records.len();
+        records.push(parts);
+        let of_text = |line: &DigestLine| {
+            line.part.is_quoted() || (line.is_section() && line.part != Part::Head)
+        };
+        let lines = out.iter_mut().skip(from).filter(|line| !of_text(line));
+        lines.for_each(|line| line.record = Some(at));
+    }
+}
+
+/// Takes away values that only repeat the call's arguments; from a list of objects, those that do
+/// so in all of them. A map from ids to objects that have these ids becomes the list of them.
+fn without_echo(value: &mut Json, asked: &[(String, Json)]) {
+    let echoes = |(key, value): &(String, Json)| {
+        value.is_scalar() && asked.iter().any(|(k, v)| k == key && v == value)
+    };
+    match value {
+        Json::Object(members) => {
+            members.retain(|member| !echoes(member));
+            for (_, value) in members.iter_mut() {
+                without_echo(value, asked);
+            }
+            let has_id = |(key, value): &(String, Json)| match value {
+                Json::Object(inner) => inner
+                    .iter()
+                    .any(|(_, value)| matches!(value, Json::String(text) if text == key)),
+                _ => false,
+            };
+            if !members.is_empty() && members.iter().all(has_id) {
+                let items = members.drain(..).map(|(_, value)| value).collect();
+                *value = Json::List(items);
+            }
+        }
+        Json::List(items) => {
+            let has = |item: &Json, wanted: &(String, Json)| match item {
+                Json::Object(members) => members.contains(wanted),
+                _ => false,
+            };
+            let in_all: Vec<(String, Json)> = asked
+                .iter()
+                .filter(|member| items.iter().all(|item| has(item, member)))
+                .cloned()
+                .collect();
+            items
+                .iter_mut()
+                .for_each(|item| without_echo(item, &in_all));
+        }
+        _ => {}
+    }
+}
+
+fn is_empty(value: &Json) -> bool {
+    match value {
+        Json::Object(members) => members.is_empty(),
+        Json::List(items) => items.is_empty(),
+        _ => false,
+    }
+}
+
+/// Writes JSON as lines.
+struct Lines<'s> {
+    seen: &'s mut Seen,
+    out: &'s mut Vec<DigestLine>,
+    depth: u8,
+}
+
+impl Lines<'_> {
+    fn push(&mut self, part: Part, path: &str, text: &str) {
+        let line = match path {
+            "" => DigestLine::new(part, self.depth, text),
+            _ => DigestLine::new(part, self.depth, &format!("{path}: {text}")),
+        };
+        self.out.push(line);
+    }
+
+    /// The lines of the value at `path`; `own` where it is what the result is about.
+    fn value(&mut self, path: &str, value: Json, own: bool) {
+        match value {
+            Json::Object(members) => self.object(path, members, own),
+            Json::List(items) => self.list(path, items, own),
+            Json::String(text) if text.len() > TEXT_BYTES || text.contains('\n') => {
+                let section = if path.is_empty() { "text" } else { path };
+                let section = format!("{section}:");
+                let depth = self.depth;
+                self.out
+                    .push(DigestLine::new(Part::Member, depth, &section));
+                quoted_lines(&text, Part::Text, depth + 1, self.out);
+            }
+            scalar => {
+                let mut text = String::new();
+                write_cell(&scalar, &mut text);
+                self.push(Part::Member, path, &text);
+            }
+        }
+    }
+
+    /// The scalars of an object on one line, small members on shared ones, others on their own.
+    fn object(&mut self, path: &str, members: Vec<(String, Json)>, own: bool) {
+        if let Some(rows) = keyed_rows(&members) {
+            return self.list(path, rows, false);
+        }
+        let part = if own { Part::Record } else { Part::Member };
+        let (scalars, rest): (Vec<_>, Vec<_>) =
+            members.into_iter().partition(|(_, value)| is_short(value));
+        self.joined(part, path, RECORD_BYTES, &scalars);
+        self.members(path, rest, own);
+    }
+
+    /// An item of a list: its scalars after its label, and below them, indented, all else.
+    fn item(&mut self, label: &str, item: Json, own: bool) {
+        let Json::Object(members) = item else {
+            return self.value(label, item, own);
+        };
+        if self.depth >= MOST_DEPTH {
+            return self.object(label, members, own);
+        }
+        let part = if own { Part::Record } else { Part::Member };
+        let (scalars, rest): (Vec<_>, Vec<_>) =
+            members.into_iter().partition(|(_, value)| is_short(value));
+        let from = self.out.len();
+        if scalars.is_empty() {
+            let label = DigestLine::new(Part::Member, self.depth, &format!("{label}:"));
+            self.out.push(label);
+        }
+        self.joined(part, label, RECORD_BYTES, &scalars);
+        if let Some(first) = self.out.get_mut(from) {
+            first.opens = true;
+        }
+        self.depth += 1;
+        self.members("", rest, own);
+        self.depth -= 1;
+    }
+
+    /// The members of an object that are no scalars.
+    fn members(&mut self, path: &str, rest: Vec<(String, Json)>, own: bool) {
+        let part = if own { Part::Record } else { Part::Member };
+        let (mut named, mut small, mut large) = (Vec::new(), Vec::new(), Vec::new());
+        for (key, value) in rest {
+            let known = matches!(value, Json::Object(_)) && self.seen.object(&key, &value);
+            if known {
+                small.push((key, Json::String(format!("({AS_BELOW})"))));
+            } else if inline_bytes(&value, INLINE_BYTES) <= INLINE_BYTES && !has_rows(&value) {
+                if own && has_ids(&value) {
+                    named.push((key, value));
+                } else {
+                    small.push((key, value));
+                }
+            } else {
+                large.push((key, value));
+            }
+        }
+        self.joined(part, path, RECORD_BYTES, &named);
+        self.joined(Part::Member, path, INLINE_BYTES, &small);
+        for (key, value) in large {
+            let key = shown_key(&key);
+            let path = if path.is_empty() {
+                key.into_owned()
+            } else {
+                format!("{path}.{key}")
+            };
+            // The one thing that was found is what the result is about.
+            let single = matches!(&value, Json::List(items) if items.len() == 1);
+            self.value(&path, value, own && single);
+        }
+    }
+
+    /// Members on as few lines as have room for them.
+    fn joined(&mut self, part: Part, path: &str, limit: usize, members: &[(String, Json)]) {
+        let mut line = String::new();
+        for (key, value) in members {
+            let mut member = format!("{}: ", shown_key(key));
+            inline(value, &mut member);
+            if !line.is_empty() && line.len() + member.len() > limit {
+                self.push(part, path, &std::mem::take(&mut line));
+            }
+            if !line.is_empty() {
+                line.push_str(", ");
+            }
+            line.push_str(&member);
+        }
+        if !line.is_empty() {
+            self.push(part, path, &line);
+        }
+    }
+
+    fn list(&mut self, path: &str, items: Vec<Json>, own: bool) {
+        if items.iter().all(Json::is_scalar) {
+            return self.scalars(path, &items);
+        }
+        let all = items.len();
+        let (known, items): (Vec<Json>, Vec<Json>) = items
+            .into_iter()
+            .partition(|item| matches!(item, Json::Object(_)) && self.seen.object("", item));
+        let table = Table::of_any(&items).filter(|_| items.len() > 1);
+        match table.and_then(|table| rows_of(table, all)) {
+            Some((head, rows)) => {
+                let head = match path {
+                    "" => head,
+                    _ => format!("{path}: {head}"),
+                };
+                self.out
+                    .push(DigestLine::new(Part::Head, self.depth, &head));
+                // A few records inside of one belong to it: what it can be paid with.
+                let own = !path.is_empty() && items.len() <= MOST_OWN && items.iter().all(has_ids);
+                for row in rows {
+                    let mut line = DigestLine::new(Part::Row, self.depth + 1, &row);
+                    if own {
+                        line.standing = Standing::Own;
+                    }
+                    self.out.push(line);
+                }
+            }
+            None => {
+                for (at, item) in items.into_iter().enumerate() {
+                    self.item(&format!("{path}[{at}]"), item, own && all == 1);
+                }
+            }
+        }
+        if !known.is_empty() {
+            let names: Vec<String> = known.iter().filter_map(naming).collect();
+            let list = names.join("; ");
+            let mut text = format!("… {} {AS_BELOW}", known.len());
+            if names.len() == known.len() && list.len() <= NAMES_BYTES {
+                text.push_str(&format!(": {list}"));
+            }
+            if self.out.last().is_some_and(|line| line.part == Part::Row) {
+                let depth = self.depth + 1;
+                self.out.push(DigestLine::new(Part::Row, depth, &text));
+            } else {
+                self.push(Part::Member, path, &text);
+            }
+        }
+    }
+
+    /// A list of scalars: on one line, or a long one in parts that each have the key.
+    fn scalars(&mut self, path: &str, items: &[Json]) {
+        let mut parts: Vec<String> = Vec::new();
+        for item in items {
+            let mut text = String::new();
+            inline(item, &mut text);
+            match parts.last_mut() {
+                Some(part) if part.len() + text.len() <= LINE_BYTES => {
+                    part.push_str(", ");
+                    part.push_str(&text);
+                }
+                _ => parts.push(text),
+            }
+        }
+        for part in parts {
+            self.push(Part::Member, path, &format!("[{part}]"));
+        }
+    }
+}
+
+/// Whether a value is short enough for the line of a record's own scalars.
+pub(super) fn is_short(value: &Json) -> bool {
+    match value {
+        Json::String(text) => text.len() <= TEXT_BYTES && !text.contains('\n'),
+        value => value.is_scalar(),
+    }
+}
+
+/// The objects in an object that has nothing else, each with its key.
+fn keyed_rows(members: &[(String, Json)]) -> Option<Vec<Json>> {
+    let is_row = |(_, value): &(String, Json)| matches!(value, Json::Object(row) if row.len() > 1);
+    if members.len() < LEAST_KEYED || !members.iter().all(is_row) {
+        return None;
+    }
+    let with_key = |(key, value): &(String, Json)| match value {
+        Json::Object(row) => {
+            let key = (KEY_COLUMN.to_owned(), Json::String(key.clone()));
+            Json::Object(std::iter::once(key).chain(row.iter().cloned()).collect())
+        }
+        other => other.clone(),
+    };
+    Some(members.iter().map(with_key).collect())
+}
+
+/// The head of a table of `all` rows, and those that are shown. `None` where its rows are too long
+/// to be read side by side.
+fn rows_of(mut table: Table<'_>, all: usize) -> Option<(String, Vec<String>)> {
+    let columns = table.width();
+    let is_wide = |column: &[Option<&Json>]| {
+        let bytes: usize = column
+            .iter()
+            .flatten()
+            .map(|value| inline_bytes(value, LINE_BYTES))
+            .sum();
+        bytes > WIDE_BYTES * column.len()
+    };
+    // What lists and objects say is told item by item, unless there are many.
+    let is_nested = |column: &[Option<&Json>]| {
+        is_wide(column) && column.iter().flatten().any(|value| !value.is_scalar())
+    };
+    if all <= MOST_ITEMS && table.has_column(is_nested) {
+        return None;
+    }
+    table.drop_columns(is_wide);
+    let kept = table.width();
+    if kept < 2 {
+        return None;
+    }
+    let rows: Vec<String> = table.rows().collect();
+    let bytes: usize = rows.iter().map(String::len).sum();
+    if bytes > ROW_BYTES * rows.len() {
+        return None;
+    }
+    let note = if kept < columns {
+        format!("({kept} of {columns} columns) ")
+    } else {
+        String::new()
+    };
+    Some((format!("{note}[{all}]{}", table.columns_head()), rows))
+}
+
+/// What an object is called: the first of its texts.
+fn naming(item: &Json) -> Option<String> {
+    let Json::Object(members) = item else {
+        return None;
+    };
+    members.iter().find_map(|(_, value)| match value {
+        Json::String(text) if !text.is_empty() => Some(text.clone()),
+        _ => None,
+    })
+}
+
+/// Whether a word names a party of a conversation.
+pub(super) fn is_party(word: &str) -> bool {
+    const PARTIES: [&str; 9] = [
+        "user",
+        "assistant",
+        "system",
+        "developer",
+        "human",
+        "tool",
+        "function",
+        "model",
+        "ai",
+    ];
+    PARTIES.iter().any(|party| word.eq_ignore_ascii_case(party))
+}
+
+/// A key as it is written before a colon: in quotes where it could be taken for more than a key.
+fn shown_key(key: &str) -> Cow<'_, str> {
+    let is_plain = |c: char| c.is_alphanumeric() || "_-. /#@$".contains(c);
+    if !key.is_empty()
+        && key.chars().all(is_plain)
+        && key.trim().len() == key.len()
+        && !is_party(key)
+    {
+        return Cow::Borrowed(key);
+    }
+    let mut quoted = String::new();
+    write_string(key, &mut quoted);
+    Cow::Owned(quoted)
+}
+
+/// A value on one line, with as few marks as stay readable.
+pub(super) fn inline(value: &Json, out: &mut String) {
+    let separated = |at: usize, out: &mut String| {
+        if at > 0 {
+            out.push_str(", ");
+        }
+    };
+    match value {
+        Json::List(items) if let Some(table) = Table::of(items) => {
+            out.push('[');
+            out.push_str(table.columns_head().trim_end());
+            for (at, row) in table.rows().enumerate() {
+                out.push_str(if at > 0 { "; " } else { " " });
+                out.push_str(&row);
+            }
+            out.push(']');
+        }
+        Json::List(items) => {
+            out.push('[');
+            for (at, item) in items.iter().enumerate() {
+                separated(at, out);
+                inline(item, out);
+            }
+            out.push(']');
+        }
+        Json::Object(members) => {
+            out.push('{');
+            for (at, (key, value)) in members.iter().enumerate() {
+                separated(at, out);
+                out.push_str(&shown_key(key));
+                out.push_str(": ");
+                inline(value, out);
+            }
+            out.push('}');
+        }
+        scalar => write_cell(scalar, out),
+    }
+}
+
+/// A lower bound of the bytes that [`inline`] takes. Counting stops at `limit`.
+pub(super) fn inline_bytes(value: &Json, limit: usize) -> usize {
+    let mut sum = 2;
+    match value {
+        Json::String(text) => text.len(),
+        Json::Number(text) => text.len(),
+        Json::Null | Json::Bool(_) => 4,
+        Json::List(items) => {
+            for item in items {
+                sum += 2 + inline_bytes(item, limit);
+                if sum > limit {
+                    break;
+                }
+            }
+            sum
+        }
+        Json::Object(members) => {
+            for (key, value) in members {
+                sum += 4 + key.len() + inline_bytes(value, limit);
+                if sum > limit {
+                    break;
+                }
+            }
+            sum
+        }
+    }
+}
+
+/// Whether it is a record, or a list of records, by itself.
+fn has_ids(value: &Json) -> bool {
+    match value {
+        Json::Object(members) => members.iter().any(|(key, _)| is_id(key)),
+        Json::List(items) => !items.is_empty() && items.iter().all(has_ids),
+        _ => false,
+    }
+}
+
+/// Whether a list may be a table: its rows are objects of more than one member.
+fn has_rows(value: &Json) -> bool {
+    let is_row = |item: &Json| matches!(item, Json::Object(members) if members.len() > 1);
+    matches!(value, Json::List(items) if items.len() > 1 && items.iter().all(is_row))
+}

@@ -1,0 +1,96 @@
+//! The weights of a digest, all in one place, each with its purpose. They were chosen on the
+//! conversations in odd lines of the recorded traces and confirmed on the even ones (`tests/README.md`);
+//! none is about one file.
+
+/// Shares of the room that are spent before everything competes for the rest.
+pub(super) mod share {
+    /// The most for what the user said: it is short as a rule, and cannot be looked up again.
+    pub(in super::super) const USER: f64 = 0.4;
+    /// For reports of failures among repetitive output, and the lines that explain them.
+    pub(in super::super) const FAILURES: f64 = 0.15;
+    /// For the scalars that records themselves have: decisions turn on them.
+    pub(in super::super) const RECORDS: f64 = 0.6;
+    /// For the few records inside of one.
+    pub(in super::super) const WITHIN: f64 = 0.2;
+    /// For the first and last sentences of what the model said, and of what it said beside calls.
+    pub(in super::super) const MODEL: f64 = 0.2;
+    /// Of them, for long ones.
+    pub(in super::super) const LONG: f64 = 0.04;
+    pub(in super::super) const ASIDES: f64 = 0.12;
+    /// Where the parties said more than this part of all, the model gets its own share instead.
+    pub(in super::super) const DIALOGUE: f64 = 0.6;
+    /// For each end of a single text that is shortened.
+    pub(in super::super) const EDGE: f64 = 0.2;
+    /// The most that a single line of text may take before there are others.
+    pub(in super::super) const LINE: f64 = 0.33;
+}
+
+/// Scores of words, as factors of the score of their form.
+pub(super) mod word {
+    /// A word of the oldest entry, compared to one of the newest.
+    pub(in super::super) const OLDEST: f32 = 0.4;
+    /// Growth by each further mention, and by each further call that has it.
+    pub(in super::super) const USED: f32 = 0.3;
+    /// A value under a key whose values calls take.
+    pub(in super::super) const ASKED: f32 = 4.0;
+    /// The score of a key: its value counts.
+    pub(in super::super) const KEY: f32 = 0.1;
+    /// The highest score of a line's first word with a capital, which is grammar.
+    pub(in super::super) const FIRST: f32 = 0.25;
+    /// What is left of it once a line that stays has the word.
+    pub(in super::super) const COVERED: f32 = 0.03;
+}
+
+/// Scores of lines.
+pub(super) mod line {
+    /// A call besides its words: it shows what was done.
+    pub(in super::super) const CALL: f32 = 0.4;
+    /// A short command: it is likely to be run again as it is.
+    pub(in super::super) const COMMAND: f32 = 2.0;
+    /// Each scalar of a record besides its words, up to so many.
+    pub(in super::super) const RECORD: f32 = 1.0;
+    pub(in super::super) const MOST: usize = 6;
+    /// Any other line besides its words.
+    pub(in super::super) const OTHER: f32 = 0.02;
+    /// A sentence, per token: plain ones, those that demand or refuse, and those that only greet or
+    /// thank.
+    pub(in super::super) const SAID: f32 = 0.35;
+    /// Tokens that are added to those of a sentence: short ones say as much.
+    pub(in super::super) const SENTENCE: f32 = 6.0;
+    pub(in super::super) const DEMANDS: f32 = 3.0;
+    pub(in super::super) const POLITE: f32 = 0.1;
+    /// A line of a long argument and of a text, per token, in the newest entry; half of it so many
+    /// entries before. What was written and read last is worked on.
+    pub(in super::super) const FRESH_ARGUMENT: f32 = 0.3;
+    pub(in super::super) const FRESH_TEXT: f32 = 0.2;
+    pub(in super::super) const FRESH_MEMBER: f32 = 0.3;
+    pub(in super::super) const HALF_LIFE: f32 = 8.0;
+    /// Factors by who said it.
+    pub(in super::super) const USER: f32 = 1.5;
+    pub(in super::super) const MODEL: f32 = 0.4;
+    /// A report of a failure.
+    pub(in super::super) const FAILURE: f32 = 1.3;
+    /// A line that the model wrote itself, in a script or a file: it is likely to write it again.
+    pub(in super::super) const WRITTEN: f32 = 1.3;
+    /// One of many that differ in numbers only.
+    pub(in super::super) const ALIKE: f32 = 0.2;
+    /// What a newer argument or result replaces.
+    pub(in super::super) const STALE: f32 = 0.4;
+    /// Growth with the part of its words that the newest messages have.
+    pub(in super::super) const ON_TOPIC: f32 = 0.08;
+    /// The length of a result that changes the scores of its lines neither way, the lengths between
+    /// which it makes a difference (bytes), and the power to which it is raised.
+    pub(in super::super) const USUAL_BYTES: f32 = 400.0;
+    pub(in super::super) const SHORT_AND_LONG_BYTES: (f32, f32) = (40.0, 20_000.0);
+    pub(in super::super) const ONE_OF_MANY: f32 = 0.3;
+}
+
+/// Costs of lines, tokens.
+pub(super) mod cost {
+    /// Bytes of a token, about.
+    pub(in super::super) const BYTES_PER_TOKEN: f32 = 3.5;
+    /// A line besides its text: its blanks, its mark, its end.
+    pub(in super::super) const LINE: f32 = 2.0;
+    /// The mark of a gap before a line of text: lines that follow each other need none.
+    pub(in super::super) const GAP: f32 = 2.0;
+}

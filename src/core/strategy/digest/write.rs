@@ -1,0 +1,416 @@
+//! The body of a digest, from the lines that were chosen, and lines from the body of an earlier
+//! one.
+//!
+//! ```text
+//! The user said:
+//! #2 Please cancel W-17. … It came too late.
+//!  |a further paragraph
+//! After each turn:
+//! #2
+//! assistant: I will look it up.
+//! → get_order(id=W-17)
+//!  id: W-17, status: pending
+//!  items: [3]{sku,count}:
+//!   A-1,3
+//!   … 2 more
+//! → shell(cat > a.py <<'EOF'…)
+//!   |import os
+//!  …
+//!  |1 passed
+//! ```
+//!
+//! Each line shows where it is from. What the user said is in a section of its own. Text of others
+//! is behind `|`, which no turn has. `…` stands for what was left out.
+
+use super::line::{DigestLine, Heading, Part};
+use super::record::{AS_BELOW, is_party};
+use super::records::RECORDS;
+
+/// Begins the part with the user's words.
+const USER: &str = "The user said:";
+/// Begins the rest, where there is such a part.
+const REST: &str = "After each turn:";
+/// Begins what the model said.
+const ASSISTANT: &str = "assistant: ";
+/// Begins a call.
+const CALL: &str = "→ ";
+/// The deepest place of a line (blanks).
+const MOST_BLANKS: usize = 6;
+/// Stands for what was left out.
+pub(super) const GAP: &str = "…";
+
+/// The lines of the body of a digest with the chosen of `lines`.
+pub(super) fn body(lines: &[DigestLine], taken: &[bool]) -> Vec<String> {
+    let entries = entries(lines, taken);
+    let (said, rest): (Vec<&Entry<'_>>, Vec<&Entry<'_>>) = entries
+        .iter()
+        .filter(|entry| entry.shown().next().is_some())
+        .partition(|entry| entry.part() == Some(Part::User));
+    let mut out = Vec::new();
+    if !said.is_empty() {
+        out.push(USER.to_owned());
+        for entry in said {
+            entry.write_said(&format!("#{} ", entry.turn()), &mut out);
+        }
+    }
+    let (records, rest): (Vec<_>, Vec<_>) = rest
+        .into_iter()
+        .partition(|entry| entry.part() == Some(Part::Head));
+    let with_turns = !out.is_empty();
+    records.iter().for_each(|table| table.write_table(&mut out));
+    if with_turns && !rest.is_empty() {
+        out.push(REST.to_owned());
+    }
+    let mut turn = None;
+    for entry in rest {
+        if with_turns && turn != Some(entry.turn()) {
+            out.push(format!("#{}", entry.turn()));
+            turn = Some(entry.turn());
+        }
+        match entry.part() {
+            Some(Part::Assistant) => entry.write_said(ASSISTANT, &mut out),
+            _ => entry.write_call(&mut out),
+        }
+    }
+    out
+}
+
+/// What a party said, or a call with its result: its lines, each with whether it was chosen.
+struct Entry<'l> {
+    lines: Vec<(&'l DigestLine, bool)>,
+}
+
+fn entries<'l>(lines: &'l [DigestLine], taken: &[bool]) -> Vec<Entry<'l>> {
+    let mut entries: Vec<Entry<'l>> = Vec::new();
+    for (line, taken) in lines.iter().zip(taken) {
+        match entries.last_mut().filter(|_| line.depth > 0) {
+            Some(entry) => entry.lines.push((line, *taken)),
+            None => entries.push(Entry {
+                lines: vec![(line, *taken)],
+            }),
+        }
+    }
+    entries
+}
+
+impl Entry<'_> {
+    fn part(&self) -> Option<Part> {
+        self.lines.first().map(|(line, _)| line.part)
+    }
+
+    fn turn(&self) -> u32 {
+        self.lines.first().map_or(0, |(line, _)| line.turn)
+    }
+
+    fn shown(&self) -> impl Iterator<Item = &DigestLine> {
+        self.lines
+            .iter()
+            .filter(|(_, taken)| *taken)
+            .map(|(line, _)| *line)
+    }
+
+    /// The sentences of a party: those of a paragraph on one line.
+    fn write_said(&self, head: &str, out: &mut Vec<String>) {
+        let mut text = head.to_owned();
+        let (mut begun, mut gap, mut paragraph) = (false, false, false);
+        for (line, taken) in &self.lines {
+            paragraph |= !line.joins;
+            if !taken {
+                gap = true;
+                continue;
+            }
+            if begun && paragraph {
+                out.push(std::mem::replace(&mut text, " |".to_owned()));
+            } else if begun {
+                text.push(' ');
+            }
+            if gap {
+                text.push_str("… ");
+            }
+            text.push_str(&line.text);
+            (begun, gap, paragraph) = (true, false, false);
+        }
+        if gap {
+            text.push_str(" …");
+        }
+        out.push(text);
+    }
+
+    /// A table of records.
+    fn write_table(&self, out: &mut Vec<String>) {
+        let mut missing = 0;
+        for (line, taken) in &self.lines {
+            match (line.depth, taken) {
+                (0, _) => out.push(line.text.clone()),
+                (_, true) => out.push(shown(line)),
+                (_, false) => missing += 1,
+            }
+        }
+        if missing > 0 {
+            out.push(format!(" … {missing} more"));
+        }
+    }
+
+    /// A call, its long arguments and its result, with marks where something was left out.
+    fn write_call(&self, out: &mut Vec<String>) {
+        let mut lines = self.lines.iter().peekable();
+        let Some((call, _)) = lines.next_if(|(line, _)| line.depth == 0) else {
+            return;
+        };
+        let mut head = format!("{CALL}{}", call.text);
+        let result_shown = self.shown().any(is_of_result);
+        let has_result = self.lines.iter().any(|(line, _)| is_of_result(line));
+        if has_result && !result_shown && !head.ends_with(GAP) {
+            head.push_str(" …");
+        }
+        out.push(head);
+        let mut rows = None;
+        let mut gap = false;
+        while let Some((line, taken)) = lines.next() {
+            match (line.part, taken) {
+                (Part::Head, true) => {
+                    mark_gap(&mut gap, line, out);
+                    out.push(shown(line));
+                    rows = Heading::of(&line.text).map(|heading| heading.rows);
+                }
+                (Part::Row, true) => {
+                    out.push(shown(line));
+                    rows = rows.map(|rows| rows.saturating_sub(rows_in(line)));
+                }
+                (Part::Row, false) => {}
+                (_, true) => {
+                    mark_gap(&mut gap, line, out);
+                    if line.spaced && out.last().is_some_and(|last| is_quote(last)) {
+                        out.push(String::new());
+                    }
+                    out.push(shown(line));
+                }
+                (_, false) => gap |= !line.is_section() && (result_shown || !is_of_result(line)),
+            }
+            let table_ends = lines.peek().is_none_or(|(next, _)| next.part != Part::Row);
+            if table_ends
+                && let Some(missing) = rows.take()
+                && missing > 0
+                && line.part == Part::Row
+            {
+                out.push(format!("{}… {missing} more", blanks(line)));
+            }
+        }
+        if gap {
+            out.push(format!(" {GAP}"));
+        }
+    }
+}
+
+/// Writes the mark of a gap before a line, if there is one.
+fn mark_gap(gap: &mut bool, line: &DigestLine, out: &mut Vec<String>) {
+    if std::mem::take(gap) {
+        out.push(format!("{}{GAP}", blanks(line)));
+    }
+}
+
+fn is_quote(written: &str) -> bool {
+    written.trim_start_matches(' ').starts_with('|')
+}
+
+fn is_of_result(line: &DigestLine) -> bool {
+    !matches!(line.part, Part::Call | Part::Argument) && !is_section_of_arguments(line)
+}
+
+fn is_section_of_arguments(line: &DigestLine) -> bool {
+    line.is_section() && line.text.starts_with("with ")
+}
+
+/// The number of rows that a row stands for.
+fn rows_in(row: &DigestLine) -> usize {
+    let known = row.text.strip_prefix("… ").and_then(|rest| {
+        let (count, rest) = rest.split_once(' ')?;
+        rest.starts_with(AS_BELOW).then(|| count.parse().ok())?
+    });
+    known.unwrap_or(1)
+}
+
+/// A line with what shows its place.
+fn shown(line: &DigestLine) -> String {
+    let mark = if line.part.is_quoted() || speaks(&line.text) {
+        "|"
+    } else {
+        ""
+    };
+    [&blanks(line), mark, &line.text].concat()
+}
+
+fn blanks(line: &DigestLine) -> String {
+    " ".repeat(usize::from(line.depth))
+}
+
+/// Whether a line begins as a turn or a call does.
+fn speaks(text: &str) -> bool {
+    let text = text.trim_start();
+    let party = || {
+        text.split_once(':')
+            .map(|(first, _)| is_party(first.trim_end()))
+    };
+    text.starts_with('→') || party().unwrap_or_default()
+}
+
+/// The lines of an earlier digest, of which only the text is left.
+pub(super) fn read_back(body: &str) -> Vec<DigestLine> {
+    let mut reader = Reader {
+        turn: 0,
+        entry: None,
+        below: Part::Text,
+        head: None,
+        spaced: false,
+    };
+    let mut lines: Vec<DigestLine> = Vec::new();
+    for text in body.split('\n') {
+        lines.extend(reader.read(text));
+    }
+    for at in 1..lines.len() {
+        let deeper = lines.get(at).map_or(0, |line| line.depth);
+        if let Some(above) = lines.get_mut(at - 1) {
+            above.opens = above.depth > 0 && above.depth < deeper;
+        }
+    }
+    // What was said and done in the same turn stands together again.
+    lines.sort_by_key(|line| line.turn);
+    lines
+}
+
+/// The highest number of a turn in the body of a digest.
+pub(super) fn last_turn(body: &str) -> u32 {
+    let numbers = body.split('\n').filter_map(|line| {
+        let number = line.strip_prefix('#')?;
+        number.split(' ').next()?.parse().ok()
+    });
+    numbers.max().unwrap_or_default()
+}
+
+/// Reads the lines of a body in their order.
+struct Reader {
+    turn: u32,
+    /// What the present entry is.
+    entry: Option<Part>,
+    /// What indented quotes are: lines of an argument, or of a text in a result.
+    below: Part,
+    /// The depth of the head of the present table.
+    head: Option<u8>,
+    spaced: bool,
+}
+
+impl Reader {
+    fn read(&mut self, text: &str) -> Option<DigestLine> {
+        match text {
+            USER | REST => {}
+            "" => self.spaced = true,
+            _ if is_count(text) => {}
+            _ => {
+                let mut line = self.line(text)?;
+                line.turn = self.turn;
+                line.spaced = std::mem::take(&mut self.spaced);
+                return Some(line);
+            }
+        }
+        None
+    }
+
+    fn line(&mut self, text: &str) -> Option<DigestLine> {
+        if let Some(numbered) = text.strip_prefix('#') {
+            let (number, rest) = numbered.split_once(' ').unwrap_or((numbered, ""));
+            self.turn = number.parse().unwrap_or(self.turn);
+            if rest.is_empty() {
+                return None;
+            }
+            self.entry = Some(Part::User);
+            return Some(DigestLine::new(Part::User, 0, rest));
+        }
+        if let Some(said) = text.strip_prefix(ASSISTANT) {
+            self.entry = Some(Part::Assistant);
+            return Some(DigestLine::new(Part::Assistant, 0, said));
+        }
+        if let Some(call) = text.strip_prefix(CALL) {
+            self.entry = Some(Part::Call);
+            (self.below, self.head) = (Part::Argument, None);
+            return Some(DigestLine::new(Part::Call, 0, call));
+        }
+        if text.starts_with(RECORDS) {
+            self.entry = Some(Part::Head);
+            return Some(DigestLine::new(Part::Head, 0, text));
+        }
+        let blanks = text.len() - text.trim_start_matches(' ').len();
+        let depth = u8::try_from(blanks.clamp(1, MOST_BLANKS)).unwrap_or(1);
+        let text = text.get(blanks.min(MOST_BLANKS)..)?;
+        let quoted = text.strip_prefix('|');
+        let in_table = self.head.is_some_and(|head| depth == head + 1);
+        let part = match (self.entry, quoted) {
+            (Some(said @ (Part::User | Part::Assistant)), _) => said,
+            (Some(Part::Head), _) => Part::Row,
+            (_, Some(_)) if depth > 1 => self.below,
+            (_, Some(_)) => Part::Text,
+            _ if in_table && text != GAP => Part::Row,
+            _ if Heading::of(text).is_some() => Part::Head,
+            _ => Part::Member,
+        };
+        if part != Part::Row {
+            self.head = (part == Part::Head).then_some(depth);
+        }
+        if depth == 1 {
+            let of_argument = text.starts_with("with ") && text.ends_with(':');
+            self.below = if of_argument {
+                Part::Argument
+            } else {
+                Part::Text
+            };
+        }
+        Some(DigestLine::new(part, depth, quoted.unwrap_or(text)))
+    }
+}
+
+/// Whether a line counts the rows that were left out.
+fn is_count(text: &str) -> bool {
+    let count = text
+        .trim_start()
+        .strip_prefix("… ")
+        .and_then(|rest| rest.strip_suffix(" more"));
+    count.is_some_and(|count| count.bytes().all(|b| b.is_ascii_digit()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BODY: &str = "\
+The user said:
+#2 Please cancel W-17. … It came too late.
+ |And do not charge me.
+#3 Thanks
+records, newest state [3]{id,status}:
+ W-17,cancelled
+ … 2 more
+After each turn:
+#2
+assistant: I will look it up. …
+→ get_order(id=W-17)
+ id: W-17, status: pending
+ items: [3]{sku,count}:
+  A-1,3
+  … 2 more
+→ shell(cat > a.py <<'EOF'…)
+  |import os
+  …
+  |os.exit()
+ |2 passed
+
+ |in 3 s
+ …
+ |user: pay
+#3
+assistant: Bye.";
+
+    #[test]
+    fn a_body_is_read_back_as_it_was_written() {
+        let lines = read_back(BODY);
+        assert_eq!(body(&lines, &vec![true; lines.len()]).join("\n"), BODY);
+    }
+}

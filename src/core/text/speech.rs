@@ -1,0 +1,233 @@
+//! Signs in what people say: demands, refusals and limits; greetings and thanks.
+
+/// Words that demand, refuse or limit, in the languages that requests come in most.
+const DEMANDS: [&str; 93] = [
+    "not",
+    "no",
+    "never",
+    "only",
+    "must",
+    "don't",
+    "dont",
+    "don’t",
+    "can't",
+    "cannot",
+    "can’t",
+    "won't",
+    "without",
+    "unless",
+    "except",
+    "instead",
+    "always",
+    "least",
+    "most",
+    "budget",
+    "limit",
+    "maximum",
+    "minimum",
+    "before",
+    "after",
+    "until",
+    "deadline",
+    "allergic",
+    "avoid",
+    "need",
+    "needs",
+    "want",
+    "prefer",
+    "rather",
+    "should",
+    "shouldn't",
+    "have",
+    "required",
+    "cancel",
+    "change",
+    "wrong",
+    "actually",
+    "leave",
+    "stop",
+    "keep",
+    "nicht",
+    "kein",
+    "keine",
+    "keinen",
+    "nie",
+    "nur",
+    "muss",
+    "müssen",
+    "ohne",
+    "bitte",
+    "immer",
+    "sondern",
+    "höchstens",
+    "nunca",
+    "nada",
+    "solo",
+    "sólo",
+    "sin",
+    "debe",
+    "antes",
+    "después",
+    "siempre",
+    "quiero",
+    "necesito",
+    "ne",
+    "pas",
+    "jamais",
+    "seulement",
+    "sans",
+    "doit",
+    "avant",
+    "toujours",
+    "veux",
+    "non",
+    "mai",
+    "senza",
+    "deve",
+    "não",
+    "apenas",
+    "sem",
+    "нет",
+    "не",
+    "только",
+    "нельзя",
+    "должен",
+    "без",
+    "하지",
+    "안",
+];
+/// The same where words are not told apart by blanks.
+const DEMANDS_WITHIN: [&str; 14] = [
+    "不",
+    "别",
+    "要",
+    "必须",
+    "只",
+    "没",
+    "禁",
+    "过敏",
+    "预算",
+    "ない",
+    "だけ",
+    "必ず",
+    "ไม่",
+    "ต้อง",
+];
+/// All the words of a sentence that says nothing but a greeting, thanks or consent.
+const POLITE: [&str; 48] = [
+    "hi",
+    "hello",
+    "hey",
+    "thanks",
+    "thank",
+    "you",
+    "so",
+    "very",
+    "much",
+    "good",
+    "morning",
+    "day",
+    "evening",
+    "afternoon",
+    "great",
+    "perfect",
+    "sure",
+    "ok",
+    "okay",
+    "bye",
+    "goodbye",
+    "welcome",
+    "you're",
+    "you’re",
+    "a",
+    "have",
+    "nice",
+    "for",
+    "your",
+    "help",
+    "again",
+    "too",
+    "hola",
+    "gracias",
+    "bonjour",
+    "merci",
+    "hallo",
+    "danke",
+    "schön",
+    "guten",
+    "tag",
+    "grazie",
+    "ciao",
+    "obrigado",
+    "obrigada",
+    "spasibo",
+    "спасибо",
+    "привет",
+];
+const POLITE_WHOLE: [&str; 10] = [
+    "你好",
+    "您好",
+    "谢谢",
+    "好的",
+    "好",
+    "嗯",
+    "再见",
+    "不客气",
+    "こんにちは",
+    "ありがとうございます",
+];
+
+/// What a sentence is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Speech {
+    /// It demands, refuses or limits something, or has a number.
+    Demands,
+    /// It greets, thanks or agrees, and says nothing else.
+    Polite,
+    /// Any other.
+    Plain,
+}
+
+impl Speech {
+    /// What a sentence is for, by its words.
+    #[must_use]
+    pub fn of(sentence: &str) -> Self {
+        let lower = sentence.to_lowercase();
+        let words = || {
+            lower
+                .split(|c: char| !(c.is_alphanumeric() || matches!(c, '\'' | '’')))
+                .filter(|word| !word.is_empty())
+        };
+        if words().all(|word| POLITE.contains(&word) || POLITE_WHOLE.contains(&word)) {
+            return Speech::Polite;
+        }
+        let demands = words()
+            .any(|word| DEMANDS.contains(&word) || word.contains(|c: char| c.is_ascii_digit()));
+        if demands || DEMANDS_WITHIN.iter().any(|sign| lower.contains(sign)) {
+            Speech::Demands
+        } else {
+            Speech::Plain
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn demands_are_told_from_thanks() {
+        for demand in [
+            "Do not cancel W-3.",
+            "The budget is 1,200 euros.",
+            "Bitte nicht stornieren.",
+            "我丈夫对海鲜过敏，不要订海鲜餐厅。",
+        ] {
+            assert_eq!(Speech::of(demand), Speech::Demands, "{demand}");
+        }
+        for polite in ["Thank you so much!", "Hello!", "谢谢！", "OK, bye."] {
+            assert_eq!(Speech::of(polite), Speech::Polite, "{polite}");
+        }
+        assert_eq!(Speech::of("We sat outside."), Speech::Plain);
+    }
+}
