@@ -4,7 +4,7 @@ use baler::core::policy::Policy;
 use serde_json::{Value, json};
 
 use crate::invariants::{Core, policy_of};
-use crate::support::{agent, message, messages_of, request, words};
+use crate::support::{message, messages_of, request, words};
 
 use super::{detail, forced, job, tagged, text};
 
@@ -85,7 +85,12 @@ fn a_digest_keeps_the_users_words() {
         [message("user", said), message("assistant", "I will.")],
     );
     let digest = tagged(&forced(&all, &digesting()).messages, "conversation_digest");
-    let (before, after) = digest.split_once(&format!("\nuser: {said}\n")).unwrap();
+    let (words, rest) = digest.split_once("\nAfter each turn:\n").unwrap();
+    assert!(
+        words.ends_with(&format!("\nThe user said:\n#2 {said}")),
+        "whole, and apart from what tools said: {digest}"
+    );
+    let (before, after) = rest.split_once("\n#2\n").unwrap();
     assert!(
         before.contains("ORD-1003") && after.contains("ORD-1004"),
         "where they were said: {digest}"
@@ -173,12 +178,8 @@ fn the_next_compaction_extends_the_digest_and_rewrites_no_line_of_it() {
             let is_call = |line: &String| line.starts_with("→ get_order");
             let newest = known.iter().rfind(|line| is_call(line)).unwrap();
             let number = |line: &str| {
-                line.split("ORD-")
-                    .nth(1)
-                    .unwrap()
-                    .trim_end_matches(')')
-                    .parse::<usize>()
-                    .unwrap()
+                let (number, _) = line.split("ORD-").nth(1).unwrap().split_once(')').unwrap();
+                number.parse::<usize>().unwrap()
             };
             let aged: Vec<String> = digest
                 .lines()
@@ -189,8 +190,12 @@ fn the_next_compaction_extends_the_digest_and_rewrites_no_line_of_it() {
                 aged.iter().filter(|line| is_call(line)).count() > 5,
                 "some of the earlier digest is still there: {digest}"
             );
-            for line in aged {
-                assert!(known.contains(&line), "{line:?} in {old}");
+            // But for the marks of what was left out since.
+            for line in aged.iter().map(|line| line.trim_end_matches(" …")) {
+                let is_known = known
+                    .iter()
+                    .any(|known| known.trim_end_matches(" …") == line);
+                assert!(line.trim().is_empty() || is_known, "{line:?} in {old}");
             }
             // What was newly digested stands behind it.
             assert!(
@@ -270,10 +275,17 @@ fn a_digest_fills_what_the_target_leaves() {
             .collect::<Vec<_>>()
     };
     let tables: Vec<String> = (0..80).map(|n| json!(rows(n)).to_string()).collect();
+    let prose: Vec<String> = (0..80)
+        .map(|n| {
+            // No text is said twice: what is, is told once.
+            let terms: Vec<String> = (0..90).map(|at| format!("term{}", n * 90 + at)).collect();
+            terms.join(" ")
+        })
+        .collect();
     let runs = [
         ("logs", steps(&logs)),
         ("tables", steps(&tables)),
-        ("words", agent(100, 120)),
+        ("words", steps(&prose)),
     ];
     for (name, all) in runs {
         let policy = policy_of(
@@ -398,7 +410,7 @@ fn a_digest_under_pressure_leaves_out_lines_and_not_what_a_result_is_about() {
 }
 
 #[test]
-fn a_digest_does_not_repeat_what_the_call_says_nor_the_columns_of_the_table_above() {
+fn a_digest_does_not_repeat_what_the_call_says_and_every_table_names_its_columns() {
     let flights = |from: &str| {
         let rows = (0..6).map(
             |n| json!({"number": format!("{from}-{n}77"), "from": from, "seats": 100 + n * 37}),
@@ -417,13 +429,8 @@ fn a_digest_does_not_repeat_what_the_call_says_nor_the_columns_of_the_table_abov
     let digest = pressed(&steps);
     let heads: Vec<&str> = digest.lines().filter(|line| line.contains("[6]")).collect();
     assert!(heads.len() >= 2, "{digest}");
-    assert!(heads[0].ends_with("{number,seats}:"), "{digest}");
-    assert!(
-        heads[1..]
-            .iter()
-            .all(|head| head.ends_with("flights: [6]{}:")),
-        "{digest}"
-    );
+    let named = |head: &&str| head.ends_with("flights: [6]{number,seats}:");
+    assert!(heads.iter().all(named), "{digest}");
     // Nothing is told as empty that was not: what came back empty is told as that.
     assert!(
         pressed(&[
@@ -455,17 +462,14 @@ fn a_command_is_told_as_it_was_given() {
         .collect();
     let digest = pressed(&steps);
     assert!(
-        digest.contains("→ sh(grep -n \"class OrderStore\" src/*.py | head -3)\n"),
+        digest.contains("→ sh(cmd=grep -n \"class OrderStore\" src/*.py | head -3)\n"),
         "{digest}"
     );
     assert!(
-        digest.contains("→ sh(cat > fix_orders.py <<'EOF'…)\n"),
+        digest.contains("→ sh(cmd=cat > fix_orders.py <<'EOF'…)"),
         "{digest}"
     );
-    assert!(
-        digest.contains("  import order_store\n") || digest.contains(" order_store"),
-        "{digest}"
-    );
+    assert!(digest.contains("  |import order_store\n"), "{digest}");
 }
 
 #[test]

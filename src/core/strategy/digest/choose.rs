@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
 use super::line::{DigestLine, Part, Standing};
-use super::weigh::{Context, Weighed, weigh};
+use super::weigh::{Context, Weighed, Word, weigh};
 use super::weights::{cost, line as lines_by, share, word as words_by};
 use super::write::GAP;
 use crate::core::conversation::scale;
@@ -72,11 +72,14 @@ impl Worth {
             }
             _ => lines_by::OTHER,
         };
-        let said = match (line.part, Speech::of(&line.text)) {
-            (Part::User, Speech::Demands) => lines_by::SAID * lines_by::DEMANDS,
-            (Part::User | Part::Assistant, Speech::Polite) => lines_by::SAID * lines_by::POLITE,
-            (Part::User, _) => lines_by::SAID,
-            (Part::Assistant, _) if line.standing == Standing::Edge => lines_by::SAID,
+        let by_speech = || match Speech::of(&line.text) {
+            Speech::Demands if line.part == Part::User => lines_by::DEMANDS,
+            Speech::Polite => lines_by::POLITE,
+            _ => 1.0,
+        };
+        let said = match line.part {
+            Part::User => lines_by::SAID * by_speech(),
+            Part::Assistant if line.standing == Standing::Edge => lines_by::SAID * by_speech(),
             _ => 0.0,
         };
         let fresh = match line.part {
@@ -120,6 +123,8 @@ fn worths(lines: &[DigestLine]) -> Vec<Worth> {
 pub(super) struct Choice<'t> {
     lines: &'t [DigestLine],
     of: Weighed,
+    /// The words as they were before any line was taken.
+    fresh: Vec<Word>,
     worth: Vec<Worth>,
     /// Tokens of each line, once they were counted.
     tokens: Vec<Option<u64>>,
@@ -165,11 +170,23 @@ impl<'t> Choice<'t> {
         encoding: Encoding,
     ) -> Self {
         let mut choice = Choice::new(lines, context, encoding);
-        let model = choice.share_of_the_model();
+        choice.spend(budget);
+        choice
+    }
+
+    /// Chooses anew, for another budget.
+    pub(super) fn restart(&mut self, budget: u64) {
+        self.taken.fill(false);
+        self.of.words.clone_from(&self.fresh);
+        self.spend(budget);
+    }
+
+    fn spend(&mut self, budget: u64) {
+        let model = self.share_of_the_model();
         let mut left = budget;
         let mut first = |most: f64, wanted: fn(&DigestLine) -> bool| {
             let room = scale(budget, most).min(left);
-            left -= room - choice.fill(room, wanted);
+            left -= room - self.fill(room, wanted);
         };
         first(share::USER, |line| line.part == Part::User);
         first(share::FAILURES, |line| line.standing == Standing::Failure);
@@ -180,8 +197,7 @@ impl<'t> Choice<'t> {
         first(share::RECORDS, is_record);
         first(share::WITHIN, |line| line.standing == Standing::Own);
         first(share::ASIDES, |line| line.standing == Standing::Aside);
-        choice.fill(left, |_| true);
-        choice
+        self.fill(left, |_| true);
     }
 
     /// Chooses more, in at most about so many tokens. Returns whether there was any.
@@ -191,8 +207,10 @@ impl<'t> Choice<'t> {
     }
 
     fn new(lines: &'t [DigestLine], context: &Context, encoding: Encoding) -> Self {
+        let of = weigh(lines, context);
         Choice {
-            of: weigh(lines, context),
+            fresh: of.words.clone(),
+            of,
             worth: worths(lines),
             tokens: vec![None; lines.len()],
             encoding,
@@ -307,13 +325,9 @@ impl<'t> Choice<'t> {
         gain / tokens.max(1.0)
     }
 
-    /// Spends about `budget` tokens on the lines that are `wanted`, best first. Returns the tokens
-    /// that are left.
-    fn fill(&mut self, budget: u64, wanted: impl Fn(&DigestLine) -> bool) -> u64 {
-        let mut left = budget;
-        let most = scale(budget, share::LINE);
-        let mut heap: BinaryHeap<Candidate> = self
-            .lines
+    /// The lines that are `wanted` and may be taken.
+    fn candidates(&self, wanted: impl Fn(&DigestLine) -> bool) -> BinaryHeap<Candidate> {
+        self.lines
             .iter()
             .enumerate()
             .filter(|(at, line)| !self.is_taken(*at) && self.says_something(*at) && wanted(line))
@@ -321,7 +335,15 @@ impl<'t> Choice<'t> {
                 density: self.density(line),
                 line,
             })
-            .collect();
+            .collect()
+    }
+
+    /// Spends about `budget` tokens on the lines that are `wanted`, best first. Returns the tokens
+    /// that are left.
+    fn fill(&mut self, budget: u64, wanted: impl Fn(&DigestLine) -> bool) -> u64 {
+        let mut left = budget;
+        let most = scale(budget, share::LINE);
+        let mut heap = self.candidates(&wanted);
         while let Some(best) = heap.pop() {
             if self.is_taken(best.line) {
                 continue;

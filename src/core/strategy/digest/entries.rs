@@ -3,14 +3,15 @@
 //! An entry is what a party said, or a call with its result. Newer exchanges are read first, so
 //! that the newest state of a record and the newest mention of a value are shown in full.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
+use super::json_form::inline;
 use super::line::{DigestLine, Part, Standing};
 use super::quoted::{quoted_lines, sentences_of};
-use super::record::{inline, result_lines};
+use super::record::result_lines;
 use super::records::{RecordParts, tables_of};
 use super::seen::Seen;
-use super::write::last_turn;
+use super::write::{last_turn, read_back};
 use crate::core::conversation::{Block, Call, Entry, Exchange, Kind, Speaker, Text, ToolResult};
 use crate::core::edit::{Tag, is_synthetic};
 use crate::core::json::Json;
@@ -39,6 +40,8 @@ pub(super) struct Reader<'m, 'a> {
     turns: Vec<u32>,
     /// How often each call was made with the same result.
     times: HashMap<Made<'m>, u32>,
+    /// The calls with their results that were read.
+    told: HashSet<Made<'m>>,
 }
 
 impl<'m, 'a> Reader<'m, 'a> {
@@ -58,6 +61,7 @@ impl<'m, 'a> Reader<'m, 'a> {
             records: Vec::new(),
             turns,
             times,
+            told: HashSet::new(),
         }
     }
 
@@ -88,6 +92,16 @@ impl<'m, 'a> Reader<'m, 'a> {
         lines.extend(calls.into_iter().rev().flatten());
         let turn = self.turns.get(exchange.first).copied().unwrap_or_default();
         lines.iter_mut().for_each(|line| line.turn = turn);
+        lines
+    }
+
+    /// The lines of an earlier digest, without the records of which newer ones are known.
+    pub(super) fn read_back(&self, body: &str) -> Vec<DigestLine> {
+        let mut lines = read_back(body);
+        lines.retain(|line| {
+            let id = line.text.split(',').next().unwrap_or_default();
+            line.standing != Standing::Own || !self.seen.has_record(id)
+        });
         lines
     }
 
@@ -141,7 +155,7 @@ impl<'m, 'a> Reader<'m, 'a> {
         };
         let arguments = arguments.as_deref();
         // Made again with the same result, it is told once, with a count.
-        if !self.seen.make(key_of(call, result)) {
+        if !self.told.insert(key_of(call, result)) {
             return;
         }
         called(&call.name, arguments, out);

@@ -1,11 +1,12 @@
 //! `digest`: older exchanges become an extract of what a model needs to go on.
 //!
-//! It is made from the originals, which clients send with every request, each time anew: what was
-//! left out for lack of room comes back when there is room again. Where only the text of an
-//! earlier digest is left, its lines are read back.
+//! The next compaction extends a digest: its lines are read back, followed by those of the newly
+//! aged exchanges. Where there is more room than the earlier one had, it is made anew from the
+//! originals, which clients send with every request.
 
 mod choose;
 mod entries;
+mod json_form;
 mod line;
 mod quoted;
 mod record;
@@ -26,12 +27,12 @@ use self::line::{DigestLine, Part};
 use self::record::result_lines;
 use self::seen::Seen;
 pub(super) use self::weigh::Context;
-use self::write::{body, read_back};
+use self::write::body;
 use super::need::Stopped;
 use super::options::{Options, Run};
 use super::report::Done;
 use super::scope::Scope;
-use crate::core::conversation::{Author, Exchange};
+use crate::core::conversation::{Author, Exchange, Kind};
 use crate::core::edit::{Draft, Edit, Replacement, Tag, Target, Zone, is_synthetic};
 use crate::core::tokens::Encoding;
 
@@ -63,6 +64,10 @@ const LEAST_LINES: usize = 8;
 const LEAST_MEMBERS: usize = 3;
 /// Tokens of the target that may stay unused.
 const SLACK_TOKENS: u64 = 4;
+/// From so many times the tokens of an earlier digest on, there is more room than it had.
+const MORE_ROOM: u64 = 2;
+/// Tokens of originals that are read for each token of the budget.
+const TOKENS_READ: u64 = 16;
 /// Attempts to meet the target.
 const TRIES: usize = 8;
 
@@ -77,21 +82,17 @@ pub(super) fn apply(scope: &Scope, draft: &mut Draft<'_>, target: Target) -> Don
         return Done::default();
     }
 
-    let condensed: Vec<Exchange> = draft
-        .conversation()
-        .exchanges
-        .iter()
-        .filter(|exchange| span.contains(exchange) || old.contains(exchange))
-        .copied()
-        .collect();
-    let sources = if originals_are_there(draft) {
-        let gone = |exchange: &&Exchange| condensed.contains(exchange) || draft.is_gone(exchange);
-        let exchanges = draft.conversation().exchanges.iter();
-        exchanges.filter(gone).copied().collect()
-    } else {
+    let mut condensed = [old.as_slice(), &span].concat();
+    condensed.sort_by_key(|exchange| exchange.first);
+    // An earlier digest that is about as large as there is room for now is extended; with more
+    // room, what it left out for lack of it comes back from the originals.
+    let extended = !originals_are_there(draft) || budget < MORE_ROOM * draft.tokens_of(&old);
+    let sources = if extended {
         condensed.clone()
+    } else {
+        originals(draft, &condensed, budget)
     };
-    let lines = lines_of(draft, &sources);
+    let lines = lines_of(draft, &sources, extended);
     let mark = span
         .iter()
         .rev()
@@ -107,6 +108,38 @@ pub(super) fn apply(scope: &Scope, draft: &mut Draft<'_>, target: Target) -> Don
         replaced: 0,
         details: vec![("lines", lines.len() as u64), ("lines_shown", shown as u64)],
     }
+}
+
+/// The exchanges that went into digests, and `condensed`: of older ones than `budget` could tell
+/// much of only what the user said.
+fn originals(draft: &Draft<'_>, condensed: &[Exchange], budget: u64) -> Vec<Exchange> {
+    let conversation = draft.conversation();
+    let most = budget.saturating_mul(TOKENS_READ);
+    let mut tokens: u64 = 0;
+    let mut sources: Vec<Exchange> = Vec::new();
+    for exchange in conversation.exchanges.iter().rev() {
+        if !draft.is_gone(exchange) && !is_in(condensed, exchange) {
+            continue;
+        }
+        let measures = conversation.measures.get(exchange.first..exchange.end);
+        tokens += measures
+            .into_iter()
+            .flatten()
+            .map(|m| m.tokens)
+            .sum::<u64>();
+        if tokens <= most || exchange.kind == Kind::User {
+            sources.push(*exchange);
+        }
+    }
+    sources.reverse();
+    sources
+}
+
+/// Whether an exchange is one of others, which are in their order.
+fn is_in(exchanges: &[Exchange], exchange: &Exchange) -> bool {
+    exchanges
+        .binary_search_by_key(&exchange.first, |other| other.first)
+        .is_ok()
 }
 
 /// Whether all that was condensed went into digests: then their originals are among the messages.
@@ -131,7 +164,7 @@ fn budget_of(rest: u64, target: Target) -> u64 {
 
 /// The lines of exchanges, in their order. What the tail says, and what newer ones of them say, is
 /// told by reference.
-fn lines_of(draft: &Draft<'_>, exchanges: &[Exchange]) -> Vec<DigestLine> {
+fn lines_of(draft: &Draft<'_>, exchanges: &[Exchange], extended: bool) -> Vec<DigestLine> {
     let messages = draft.conversation().messages;
     let turns = turns_of(messages);
     let mut reader = Reader::new(messages, exchanges, turns);
@@ -142,7 +175,9 @@ fn lines_of(draft: &Draft<'_>, exchanges: &[Exchange]) -> Vec<DigestLine> {
         .iter()
         .rev()
         .map(|exchange| match messages.get(exchange.first) {
-            _ if let Some(body) = earlier_body(draft, exchange) => read_back(&body),
+            _ if let Some(body) = earlier_body(draft, exchange, extended) => {
+                reader.read_back(&body)
+            }
             Some(entry) if is_synthetic(entry) => Vec::new(),
             _ => reader.read(exchange),
         })
@@ -152,13 +187,12 @@ fn lines_of(draft: &Draft<'_>, exchanges: &[Exchange]) -> Vec<DigestLine> {
 }
 
 /// The body of a digest that stands for an exchange, where that is all there is of it.
-fn earlier_body(draft: &Draft<'_>, exchange: &Exchange) -> Option<String> {
+fn earlier_body(draft: &Draft<'_>, exchange: &Exchange, extended: bool) -> Option<String> {
     let original = draft.conversation().messages.get(exchange.first)?;
     if is_synthetic(original) {
         return Tag::Digest.body_of(original);
     }
-    let from_originals = originals_are_there(draft);
-    (!from_originals)
+    extended
         .then(|| draft.body_of(Tag::Digest, exchange.first))
         .flatten()
 }
@@ -175,7 +209,7 @@ pub(super) fn extract_besides(
     if budget < LEAST_TOKENS {
         return String::new();
     }
-    let lines = lines_of(draft, exchanges);
+    let lines = lines_of(draft, exchanges, false);
     let mut context = context_besides(draft, condensed);
     context
         .texts
@@ -215,7 +249,7 @@ fn filled(
         } else {
             // Headings and marks are not among the costs of lines.
             room = room.checked_sub((tokens - budget).max(room / 16 + 1))?;
-            choice = Choice::of(lines, context, room, encoding);
+            choice.restart(room);
         }
     }
     best
@@ -227,7 +261,7 @@ pub(super) fn context_besides(draft: &Draft<'_>, condensed: &[Exchange]) -> Cont
     let stay: Vec<Exchange> = draft
         .remaining()
         .map(|(exchange, _)| exchange)
-        .filter(|exchange| !condensed.contains(exchange))
+        .filter(|exchange| !is_in(condensed, exchange))
         .collect();
     for (age, exchange) in stay.iter().rev().enumerate() {
         for entry in (exchange.first..exchange.end).flat_map(|at| draft.entries(at)) {

@@ -1,17 +1,16 @@
 //! The lines of a tool result: of JSON its records with their keys, lists of like objects as
 //! tables; anything else line by line.
 
-use std::borrow::Cow;
-
+use super::json_form::{
+    has_ids, has_rows, inline, inline_bytes, is_long_text, is_short, naming, shown_key,
+};
 use super::line::{DigestLine, Part, Standing};
 use super::quoted::{LINE_BYTES, quoted_lines};
 use super::records::RecordParts;
-use super::seen::{Record, Seen, is_id};
-use crate::core::json::{Json, write_string};
+use super::seen::{Record, Seen};
+use crate::core::json::Json;
 use crate::core::text::{Table, write_cell};
 
-/// A text from this length on has lines of its own (bytes).
-const TEXT_BYTES: usize = 96;
 /// An object or list up to this length is one line (bytes).
 const INLINE_BYTES: usize = 120;
 /// The longest line of scalars that a record itself has (bytes).
@@ -158,7 +157,7 @@ impl Lines<'_> {
         match value {
             Json::Object(members) => self.object(path, members, own),
             Json::List(items) => self.list(path, items, own),
-            Json::String(text) if text.len() > TEXT_BYTES || text.contains('\n') => {
+            Json::String(text) if is_long_text(&text) => {
                 let section = if path.is_empty() { "text" } else { path };
                 let section = format!("{section}:");
                 let depth = self.depth;
@@ -332,14 +331,6 @@ impl Lines<'_> {
     }
 }
 
-/// Whether a value is short enough for the line of a record's own scalars.
-pub(super) fn is_short(value: &Json) -> bool {
-    match value {
-        Json::String(text) => text.len() <= TEXT_BYTES && !text.contains('\n'),
-        value => value.is_scalar(),
-    }
-}
-
 /// The objects in an object that has nothing else, each with its key.
 fn keyed_rows(members: &[(String, Json)]) -> Option<Vec<Json>> {
     let is_row = |(_, value): &(String, Json)| matches!(value, Json::Object(row) if row.len() > 1);
@@ -391,128 +382,4 @@ fn rows_of(mut table: Table<'_>, all: usize) -> Option<(String, Vec<String>)> {
         String::new()
     };
     Some((format!("{note}[{all}]{}", table.columns_head()), rows))
-}
-
-/// What an object is called: the first of its texts.
-fn naming(item: &Json) -> Option<String> {
-    let Json::Object(members) = item else {
-        return None;
-    };
-    members.iter().find_map(|(_, value)| match value {
-        Json::String(text) if !text.is_empty() => Some(text.clone()),
-        _ => None,
-    })
-}
-
-/// Whether a word names a party of a conversation.
-pub(super) fn is_party(word: &str) -> bool {
-    const PARTIES: [&str; 9] = [
-        "user",
-        "assistant",
-        "system",
-        "developer",
-        "human",
-        "tool",
-        "function",
-        "model",
-        "ai",
-    ];
-    PARTIES.iter().any(|party| word.eq_ignore_ascii_case(party))
-}
-
-/// A key as it is written before a colon: in quotes where it could be taken for more than a key.
-fn shown_key(key: &str) -> Cow<'_, str> {
-    let is_plain = |c: char| c.is_alphanumeric() || "_-. /#@$".contains(c);
-    if !key.is_empty()
-        && key.chars().all(is_plain)
-        && key.trim().len() == key.len()
-        && !is_party(key)
-    {
-        return Cow::Borrowed(key);
-    }
-    let mut quoted = String::new();
-    write_string(key, &mut quoted);
-    Cow::Owned(quoted)
-}
-
-/// A value on one line, with as few marks as stay readable.
-pub(super) fn inline(value: &Json, out: &mut String) {
-    let separated = |at: usize, out: &mut String| {
-        if at > 0 {
-            out.push_str(", ");
-        }
-    };
-    match value {
-        Json::List(items) if let Some(table) = Table::of(items) => {
-            out.push('[');
-            out.push_str(table.columns_head().trim_end());
-            for (at, row) in table.rows().enumerate() {
-                out.push_str(if at > 0 { "; " } else { " " });
-                out.push_str(&row);
-            }
-            out.push(']');
-        }
-        Json::List(items) => {
-            out.push('[');
-            for (at, item) in items.iter().enumerate() {
-                separated(at, out);
-                inline(item, out);
-            }
-            out.push(']');
-        }
-        Json::Object(members) => {
-            out.push('{');
-            for (at, (key, value)) in members.iter().enumerate() {
-                separated(at, out);
-                out.push_str(&shown_key(key));
-                out.push_str(": ");
-                inline(value, out);
-            }
-            out.push('}');
-        }
-        scalar => write_cell(scalar, out),
-    }
-}
-
-/// A lower bound of the bytes that [`inline`] takes. Counting stops at `limit`.
-pub(super) fn inline_bytes(value: &Json, limit: usize) -> usize {
-    let mut sum = 2;
-    match value {
-        Json::String(text) => text.len(),
-        Json::Number(text) => text.len(),
-        Json::Null | Json::Bool(_) => 4,
-        Json::List(items) => {
-            for item in items {
-                sum += 2 + inline_bytes(item, limit);
-                if sum > limit {
-                    break;
-                }
-            }
-            sum
-        }
-        Json::Object(members) => {
-            for (key, value) in members {
-                sum += 4 + key.len() + inline_bytes(value, limit);
-                if sum > limit {
-                    break;
-                }
-            }
-            sum
-        }
-    }
-}
-
-/// Whether it is a record, or a list of records, by itself.
-fn has_ids(value: &Json) -> bool {
-    match value {
-        Json::Object(members) => members.iter().any(|(key, _)| is_id(key)),
-        Json::List(items) => !items.is_empty() && items.iter().all(has_ids),
-        _ => false,
-    }
-}
-
-/// Whether a list may be a table: its rows are objects of more than one member.
-fn has_rows(value: &Json) -> bool {
-    let is_row = |item: &Json| matches!(item, Json::Object(members) if members.len() > 1);
-    matches!(value, Json::List(items) if items.len() > 1 && items.iter().all(is_row))
 }

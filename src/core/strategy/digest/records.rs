@@ -4,9 +4,8 @@
 
 use std::collections::HashSet;
 
+use super::json_form::{inline_bytes, is_id, is_short};
 use super::line::{DigestLine, Part, Standing};
-use super::record::{inline_bytes, is_short};
-use super::seen::is_id;
 use crate::core::json::Json;
 use crate::core::text::Table;
 

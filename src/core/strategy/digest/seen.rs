@@ -2,10 +2,12 @@
 //! by a reference.
 
 use std::collections::{HashMap, HashSet};
-use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 
+use super::json_form::is_id;
+
 use crate::core::json::Json;
+use crate::core::text::write_cell;
 
 /// An object from this length on is told once (bytes of its JSON).
 const LEAST_BYTES: usize = 40;
@@ -20,46 +22,39 @@ pub(super) enum Record {
     Unnamed,
 }
 
+/// A key that identifies, and its value.
+type Id = (String, String);
+
 /// A record: its ids and all its keys.
 #[derive(Debug)]
 struct Named {
-    ids: HashSet<u64>,
+    ids: HashSet<Id>,
     keys: HashSet<String>,
 }
 
 /// What was seen in newer messages.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
-    /// One secret for all hashes: nobody can make two texts that are taken for one.
-    hashes: RandomState,
     /// Objects, each with its key.
-    objects: HashSet<u64>,
+    objects: HashSet<(String, String)>,
     /// Records, by each of their ids.
-    records: HashMap<u64, Vec<Arc<Named>>>,
-    sentences: HashSet<u64>,
-    /// Calls with their results.
-    made: HashSet<u64>,
+    records: HashMap<Id, Vec<Arc<Named>>>,
+    /// The values of their first ids, as rows begin with them.
+    ids: HashSet<String>,
+    sentences: HashSet<String>,
     /// Heads of calls.
-    calls: HashSet<u64>,
+    calls: HashSet<String>,
 }
 
 impl Seen {
     /// Whether a sentence is said for the last time.
     pub(super) fn say(&mut self, sentence: &str) -> bool {
-        let hash = self.hashes.hash_one(sentence);
-        self.sentences.insert(hash)
-    }
-
-    /// Whether a call is made with this result for the last time.
-    pub(super) fn make(&mut self, made: (&str, Option<&str>, Option<&str>)) -> bool {
-        let hash = self.hashes.hash_one(made);
-        self.made.insert(hash)
+        !self.sentences.contains(sentence) && self.sentences.insert(sentence.to_owned())
     }
 
     /// Whether a call with this head is made for the last time.
     pub(super) fn call(&mut self, head: &str) -> bool {
-        let hash = self.hashes.hash_one(head);
-        self.calls.insert(hash)
+        !self.calls.contains(head) && self.calls.insert(head.to_owned())
     }
 
     /// Takes note of a text that stays as it is.
@@ -75,13 +70,13 @@ impl Seen {
         let Json::Object(members) = value else {
             return Record::Unnamed;
         };
-        let ids: HashSet<u64> = members
+        let ids: HashSet<Id> = members
             .iter()
             .filter(|(key, value)| is_id(key) && value.is_scalar())
-            .map(|(key, value)| self.hashes.hash_one((key, value.to_string())))
+            .map(|(key, value)| (key.clone(), value.to_string()))
             .collect();
         // The id that fewest records share.
-        let shared = |id: &&u64| self.records.get(id).map_or(0, Vec::len);
+        let shared = |id: &&Id| self.records.get(*id).map_or(0, Vec::len);
         let Some(rarest) = ids.iter().min_by_key(shared) else {
             return Record::Unnamed;
         };
@@ -91,12 +86,25 @@ impl Seen {
         if newer.into_iter().any(known) {
             return Record::Superseded;
         }
+        for (_, value) in members
+            .iter()
+            .filter(|(key, value)| is_id(key) && value.is_scalar())
+        {
+            let mut id = String::new();
+            write_cell(value, &mut id);
+            self.ids.insert(id);
+        }
         let named = Arc::new(Named { ids, keys });
         for id in &named.ids {
-            let records = self.records.entry(*id).or_default();
+            let records = self.records.entry(id.clone()).or_default();
             records.push(Arc::clone(&named));
         }
         Record::Newest
+    }
+
+    /// Whether a newer result shows the record of a row that begins with `id`.
+    pub(super) fn has_record(&self, id: &str) -> bool {
+        self.ids.contains(id)
     }
 
     /// Takes note of the objects inside a value.
@@ -123,18 +131,8 @@ impl Seen {
     /// Whether a newer result has this object under this key; takes note of it.
     pub(super) fn object(&mut self, key: &str, value: &Json) -> bool {
         let text = value.to_string();
-        text.len() >= LEAST_BYTES && !self.objects.insert(self.hashes.hash_one((key, text)))
+        text.len() >= LEAST_BYTES && !self.objects.insert((key.to_owned(), text))
     }
-}
-
-/// Whether a member identifies the record that has it, by its key.
-pub(super) fn is_id(key: &str) -> bool {
-    let lower = key.to_lowercase();
-    let last = lower.rsplit(['_', '-', ' ']).next().unwrap_or_default();
-    matches!(last, "id" | "number" | "code" | "ref" | "key" | "uuid")
-        || key.ends_with("Id")
-        || key.ends_with("ID")
-        || key.ends_with("编号")
 }
 
 #[cfg(test)]

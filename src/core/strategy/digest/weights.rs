@@ -1,6 +1,5 @@
 //! The weights of a digest, all in one place, each with its purpose. They were chosen on the
-//! conversations in odd lines of the recorded traces and confirmed on the even ones (`tests/README.md`);
-//! none is about one file.
+//! conversations in odd lines of the recorded traces; none is about one file.
 
 /// Shares of the room that are spent before everything competes for the rest.
 pub(super) mod share {

@@ -22,8 +22,9 @@
 //! Each line shows where it is from. What the user said is in a section of its own. Text of others
 //! is behind `|`, which no turn has. `…` stands for what was left out.
 
-use super::line::{DigestLine, Heading, Part};
-use super::record::{AS_BELOW, is_party};
+use super::json_form::is_party;
+use super::line::{DigestLine, Heading, Part, Standing};
+use super::record::AS_BELOW;
 use super::records::RECORDS;
 
 /// Begins the part with the user's words.
@@ -140,10 +141,12 @@ impl Entry<'_> {
     fn write_table(&self, out: &mut Vec<String>) {
         let mut missing = 0;
         for (line, taken) in &self.lines {
-            match (line.depth, taken) {
-                (0, _) => out.push(line.text.clone()),
-                (_, true) => out.push(shown(line)),
-                (_, false) => missing += 1,
+            if line.depth == 0 {
+                out.push(line.text.clone());
+                missing = Heading::of(&line.text).map_or(0, |heading| heading.rows);
+            } else if *taken {
+                out.push(shown(line));
+                missing = missing.saturating_sub(1);
             }
         }
         if missing > 0 {
@@ -327,7 +330,9 @@ impl Reader {
         }
         if let Some(said) = text.strip_prefix(ASSISTANT) {
             self.entry = Some(Part::Assistant);
-            return Some(DigestLine::new(Part::Assistant, 0, said));
+            let mut line = DigestLine::new(Part::Assistant, 0, said);
+            line.standing = Standing::Edge;
+            return Some(line);
         }
         if let Some(call) = text.strip_prefix(CALL) {
             self.entry = Some(Part::Call);
@@ -363,7 +368,11 @@ impl Reader {
                 Part::Text
             };
         }
-        Some(DigestLine::new(part, depth, quoted.unwrap_or(text)))
+        let mut line = DigestLine::new(part, depth, quoted.unwrap_or(text));
+        if self.entry == Some(Part::Head) {
+            line.standing = Standing::Own;
+        }
+        Some(line)
     }
 }
 

@@ -1,0 +1,156 @@
+//! JSON values in few words: how keys and values are written on a line, and what they are.
+
+use std::borrow::Cow;
+
+use crate::core::json::{Json, write_string};
+use crate::core::text::{Table, write_cell};
+
+/// A text from this length on has lines of its own (bytes).
+const TEXT_BYTES: usize = 96;
+
+/// Whether a text has lines of its own.
+pub(super) fn is_long_text(text: &str) -> bool {
+    text.len() > TEXT_BYTES || text.contains('\n')
+}
+
+/// Whether a value is short enough for the line of a record's own scalars.
+pub(super) fn is_short(value: &Json) -> bool {
+    match value {
+        Json::String(text) => !is_long_text(text),
+        value => value.is_scalar(),
+    }
+}
+
+/// What an object is called: the first of its texts.
+pub(super) fn naming(item: &Json) -> Option<String> {
+    let Json::Object(members) = item else {
+        return None;
+    };
+    members.iter().find_map(|(_, value)| match value {
+        Json::String(text) if !text.is_empty() => Some(text.clone()),
+        _ => None,
+    })
+}
+
+/// Whether a word names a party of a conversation.
+pub(super) fn is_party(word: &str) -> bool {
+    const PARTIES: [&str; 9] = [
+        "user",
+        "assistant",
+        "system",
+        "developer",
+        "human",
+        "tool",
+        "function",
+        "model",
+        "ai",
+    ];
+    PARTIES.iter().any(|party| word.eq_ignore_ascii_case(party))
+}
+
+/// A key as it is written before a colon: in quotes where it could be taken for more than a key.
+pub(super) fn shown_key(key: &str) -> Cow<'_, str> {
+    let is_plain = |c: char| c.is_alphanumeric() || "_-. /#@$".contains(c);
+    if !key.is_empty()
+        && key.chars().all(is_plain)
+        && key.trim().len() == key.len()
+        && !is_party(key)
+    {
+        return Cow::Borrowed(key);
+    }
+    let mut quoted = String::new();
+    write_string(key, &mut quoted);
+    Cow::Owned(quoted)
+}
+
+/// A value on one line, with as few marks as stay readable.
+pub(super) fn inline(value: &Json, out: &mut String) {
+    let separated = |at: usize, out: &mut String| {
+        if at > 0 {
+            out.push_str(", ");
+        }
+    };
+    match value {
+        Json::List(items) if let Some(table) = Table::of(items) => {
+            out.push('[');
+            out.push_str(table.columns_head().trim_end());
+            for (at, row) in table.rows().enumerate() {
+                out.push_str(if at > 0 { "; " } else { " " });
+                out.push_str(&row);
+            }
+            out.push(']');
+        }
+        Json::List(items) => {
+            out.push('[');
+            for (at, item) in items.iter().enumerate() {
+                separated(at, out);
+                inline(item, out);
+            }
+            out.push(']');
+        }
+        Json::Object(members) => {
+            out.push('{');
+            for (at, (key, value)) in members.iter().enumerate() {
+                separated(at, out);
+                out.push_str(&shown_key(key));
+                out.push_str(": ");
+                inline(value, out);
+            }
+            out.push('}');
+        }
+        scalar => write_cell(scalar, out),
+    }
+}
+
+/// A lower bound of the bytes that [`inline`] takes. Counting stops at `limit`.
+pub(super) fn inline_bytes(value: &Json, limit: usize) -> usize {
+    let mut sum = 2;
+    match value {
+        Json::String(text) => text.len(),
+        Json::Number(text) => text.len(),
+        Json::Null | Json::Bool(_) => 4,
+        Json::List(items) => {
+            for item in items {
+                sum += 2 + inline_bytes(item, limit);
+                if sum > limit {
+                    break;
+                }
+            }
+            sum
+        }
+        Json::Object(members) => {
+            for (key, value) in members {
+                sum += 4 + key.len() + inline_bytes(value, limit);
+                if sum > limit {
+                    break;
+                }
+            }
+            sum
+        }
+    }
+}
+
+/// Whether it is a record, or a list of records, by itself.
+pub(super) fn has_ids(value: &Json) -> bool {
+    match value {
+        Json::Object(members) => members.iter().any(|(key, _)| is_id(key)),
+        Json::List(items) => !items.is_empty() && items.iter().all(has_ids),
+        _ => false,
+    }
+}
+
+/// Whether a list may be a table: its rows are objects of more than one member.
+pub(super) fn has_rows(value: &Json) -> bool {
+    let is_row = |item: &Json| matches!(item, Json::Object(members) if members.len() > 1);
+    matches!(value, Json::List(items) if items.len() > 1 && items.iter().all(is_row))
+}
+
+/// Whether a member identifies the record that has it, by its key.
+pub(super) fn is_id(key: &str) -> bool {
+    let lower = key.to_lowercase();
+    let last = lower.rsplit(['_', '-', ' ']).next().unwrap_or_default();
+    matches!(last, "id" | "number" | "code" | "ref" | "key" | "uuid")
+        || key.ends_with("Id")
+        || key.ends_with("ID")
+        || key.ends_with("编号")
+}
