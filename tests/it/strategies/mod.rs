@@ -6,6 +6,7 @@ mod coalesce;
 mod collapse_errors;
 mod dedupe;
 mod digest;
+mod digest_form;
 mod long_turn;
 mod minify;
 mod oversize;

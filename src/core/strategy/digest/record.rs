@@ -63,6 +63,7 @@ pub(super) fn result_lines(
             // A newer result tells its state.
             if let Some(call) = out.last_mut() {
                 call.text.push_str(" …");
+                call.standing = Standing::Repeated;
             }
             return;
         }

@@ -67,6 +67,12 @@ impl RecordParts {
         (parts.own.len() >= LEAST_SCALARS).then_some(parts)
     }
 
+    /// These members as a row that begins with the record's id.
+    fn with_id<'m>(&'m self, members: impl Iterator<Item = &'m Member>) -> Json {
+        let rest = members.filter(|member| **member != self.id);
+        Json::Object(std::iter::once(&self.id).chain(rest).cloned().collect())
+    }
+
     fn keys(&self) -> HashSet<&str> {
         let lists = self.lists.iter().map(|(key, _)| key.as_str());
         self.own
@@ -91,7 +97,7 @@ pub(super) fn tables_of(records: &[RecordParts], lines: &mut Vec<DigestLine>) ->
         let of_kind: Vec<&RecordParts> = members.iter().filter_map(|at| records.get(*at)).collect();
         let own = of_kind
             .iter()
-            .map(|record| Json::Object(record.own.clone()));
+            .map(|record| record.with_id(record.own.iter()));
         let own: Vec<Json> = own.collect();
         if !push_table("newest state", &own, Standing::Own, &mut out) {
             continue;
@@ -146,11 +152,7 @@ fn rows_of(record: &RecordParts, key: &str) -> Vec<Json> {
     let lists = record.lists.iter().filter(|(name, _)| name == key);
     let items = lists.flat_map(|(_, items)| items);
     let with_id = items.filter_map(|item| match item {
-        Json::Object(members) => {
-            let rest = members.iter().filter(|member| **member != record.id);
-            let row = std::iter::once(&record.id).chain(rest).cloned();
-            Some(Json::Object(row.collect()))
-        }
+        Json::Object(members) => Some(record.with_id(members.iter())),
         _ => None,
     });
     with_id.collect()
