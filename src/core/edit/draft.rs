@@ -215,6 +215,11 @@ impl Draft<'_> {
         (exchange.first..exchange.end).for_each(|at| self.set(at, Edit::Drop));
     }
 
+    /// Brings a message back as the client sent it.
+    pub fn restore(&mut self, at: usize) {
+        self.set(at, Edit::Keep);
+    }
+
     /// Puts `new` where a dropped message was; without any, it stays dropped.
     pub fn stand(&mut self, at: usize, new: Vec<Replacement>) {
         let edit = if new.is_empty() {

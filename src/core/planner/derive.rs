@@ -222,6 +222,7 @@ impl Walk<'_, '_, '_> {
             return Ok(());
         };
         if self.size.tokens < self.retry_at && self.size.tokens <= self.budget.prompt {
+            self.derived.deferred = Some(Deferred::BelowMinGain);
             return Ok(());
         }
         let Ok(conversation) = self.session.conversation(self.planner.family) else {

@@ -2,6 +2,8 @@
 //! messages of one side next to each other, or an answer first, a short filler message goes in
 //! between. Head and tail stay byte for byte.
 
+use std::ops::Range;
+
 use crate::core::conversation::{Author, Speaker};
 use crate::core::edit::{Draft, Edit, FILLER, Replacement};
 
@@ -54,7 +56,8 @@ fn between(before: Option<Speaker>, after: Speaker) -> Option<Author> {
 }
 
 /// Puts a filler before the messages at `at`: in their own place when they are synthetic, else in
-/// the place of a removed message. Neighbours that the client put there itself stay as they are.
+/// the place of a removed message. Where the removed messages are no larger than the filler, they
+/// come back instead. Neighbours that the client put there itself stay as they are.
 fn insert(draft: &mut Draft<'_>, from: usize, at: usize, author: Author) {
     let Some(new) = draft.written(author, FILLER, None) else {
         return;
@@ -65,7 +68,34 @@ fn insert(draft: &mut Draft<'_>, from: usize, at: usize, author: Author) {
     } else if let Some(Edit::Stand(own)) = from.checked_sub(1).map(|before| draft.edit(before)) {
         let all = own.iter().cloned().chain([new]).collect();
         draft.stand(from - 1, all);
-    } else if let Some(gone) = (from..at).find(|gone| *draft.edit(*gone) == Edit::Drop) {
-        draft.stand(gone, vec![new]);
+    } else {
+        fill(draft, from..at, author, new);
+    }
+}
+
+/// Puts a filler in the place of the first removed message of a range. Where the removed messages
+/// are no larger than the filler, or one of them serves as well, they come back instead.
+fn fill(draft: &mut Draft<'_>, range: Range<usize>, author: Author, filler: Replacement) {
+    let is_gone = |gone: &usize| *draft.edit(*gone) == Edit::Drop;
+    let gone: Vec<usize> = range.filter(is_gone).collect();
+    let Some(first) = gone.first() else {
+        return;
+    };
+    let measures = draft.conversation().measures;
+    let tokens = |at: &usize| measures.get(*at).map_or(0, |measure| measure.tokens);
+    let serves = |at: &&usize| {
+        let entry = draft.conversation().messages.get(**at);
+        let same = entry.is_some_and(|entry| match author {
+            Author::Assistant => entry.speaker == Speaker::Assistant && !entry.is_call(),
+            _ => entry.speaker == Speaker::User,
+        });
+        same && tokens(at) <= filler.tokens
+    };
+    if gone.iter().map(tokens).sum::<u64>() <= filler.tokens {
+        gone.iter().for_each(|at| draft.restore(*at));
+    } else if let Some(at) = gone.iter().find(serves) {
+        draft.restore(*at);
+    } else {
+        draft.stand(*first, vec![filler]);
     }
 }
