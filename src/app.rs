@@ -74,7 +74,7 @@ pub async fn run(
         drain_timeout: config.shutdown_timeout,
     };
     let count = config.workers.max(1);
-    let shared = Arc::new(Shared::new(config, Arc::clone(&metrics)));
+    let shared = Arc::new(Shared::new(config, Arc::clone(&metrics))?);
 
     // The vocabulary of most models. The other one is loaded by the first request that needs it,
     // off the event loop.

@@ -6,12 +6,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// Answers whether a deadline is over.
 type Deadline = Box<dyn Fn() -> bool + Send + Sync>;
 
-/// Stops work whose result nobody waits for: on request, or when a deadline is over. The core has
-/// no clock, so the caller supplies the deadline.
+/// Bounds the time of work. It stops when nobody waits for its result any more: on request, or when
+/// a deadline is over. Before that a budget may be spent: from then on whatever has a cheaper
+/// substitute is left out. The core has no clock, so the caller supplies both.
 #[derive(Default)]
 pub struct Cancel {
     cancelled: AtomicBool,
     deadline: Option<Deadline>,
+    late: AtomicBool,
+    budget: Option<Deadline>,
 }
 
 impl fmt::Debug for Cancel {
@@ -33,14 +36,46 @@ impl Cancel {
     #[must_use]
     pub fn at_deadline(is_over: impl Fn() -> bool + Send + Sync + 'static) -> Self {
         Cancel {
-            cancelled: AtomicBool::new(false),
             deadline: Some(Box::new(is_over)),
+            ..Cancel::default()
         }
+    }
+
+    /// The same with a budget, which is spent once `is_spent` answers true.
+    #[must_use]
+    pub fn with_budget(mut self, is_spent: impl Fn() -> bool + Send + Sync + 'static) -> Self {
+        self.budget = Some(Box::new(is_spent));
+        self
     }
 
     /// Asks the work that checks this flag to stop at its next step.
     pub fn set(&self) {
         self.cancelled.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the budget is spent: work that has a cheaper substitute is not begun, and not gone
+    /// on with.
+    #[must_use]
+    pub fn is_late(&self) -> bool {
+        if self.late.load(Ordering::Relaxed) {
+            return true;
+        }
+        let late = self.budget.as_ref().is_some_and(|is_spent| is_spent());
+        if late {
+            self.late.store(true, Ordering::Relaxed);
+        }
+        late
+    }
+
+    /// The check of work that has a cheaper substitute.
+    ///
+    /// # Errors
+    /// [`Cancelled`] as for [`Cancel::check`], and once the budget is spent.
+    pub fn check_budget(&self) -> Result<(), Cancelled> {
+        if self.is_late() {
+            return Err(Cancelled);
+        }
+        self.check()
     }
 
     /// # Errors
@@ -74,6 +109,15 @@ mod tests {
         // Once over, the deadline is not asked again.
         assert_eq!(cancel.check(), Err(Cancelled));
         assert_eq!(asked.load(Ordering::Relaxed), 4);
+    }
+
+    #[test]
+    fn a_spent_budget_stops_only_work_that_has_a_substitute() {
+        let cancel = Cancel::default().with_budget(|| true);
+        assert!(cancel.is_late());
+        assert_eq!(cancel.check_budget(), Err(Cancelled));
+        assert_eq!(cancel.check(), Ok(()));
+        assert_eq!(Cancel::default().check_budget(), Ok(()));
     }
 
     #[test]

@@ -9,8 +9,9 @@ use hyper::HeaderMap;
 use hyper::body::{Body, Incoming};
 use hyper::header::EXPECT;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::Instant;
 
-use crate::config::Limits;
+use crate::config::{Limits, OnOverload};
 use crate::observe::Metrics;
 use crate::observe::event::{RequestAdmitted, RequestReleased};
 use crate::proxy::error::ProxyError;
@@ -18,10 +19,14 @@ use crate::proxy::exchange::Exchange;
 
 /// Memory is reserved in units of this many bytes.
 const UNIT_BYTES: usize = 1_024;
-/// Capacity reserved at once for a body of announced length; an announcement costs its sender
-/// nothing.
+/// Capacity for a body of announced length until so much of it arrived; an announcement costs its
+/// sender nothing.
 const FIRST_CAPACITY: usize = 256 * 1_024;
 
+/// The least bytes a second of a body on its way, on average.
+const LEAST_RATE: u64 = 1_024;
+/// Time before a body must arrive at the least rate.
+const RATE_GRACE: Duration = Duration::from_secs(10);
 /// Time during which the rest of a refused body is read and discarded.
 const LINGER: Duration = Duration::from_secs(2);
 
@@ -32,6 +37,7 @@ pub(super) struct Admission {
     memory: Arc<Semaphore>,
     body_bytes: usize,
     body_timeout: Duration,
+    on_overload: OnOverload,
     metrics: Arc<Metrics>,
 }
 
@@ -57,6 +63,78 @@ pub(super) struct BufferedBody {
     _memory: OwnedSemaphorePermit,
 }
 
+/// A body that there is no room to look at: what arrived of it, and the rest.
+#[derive(Debug)]
+pub(super) struct ShedBody {
+    /// The bytes that arrived.
+    pub begun: Bytes,
+    /// The rest as it arrives.
+    pub rest: Incoming,
+    /// The bound that it would exceed.
+    pub bound: Bound,
+}
+
+/// A bound of bodies that are inspected.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Bound {
+    /// `limits.body_bytes`.
+    Length,
+    /// `limits.memory_bytes`.
+    Memory,
+}
+
+/// The outcome of reading a body.
+#[derive(Debug)]
+pub(super) enum ReadBody {
+    /// All of it is in memory.
+    Whole(BufferedBody),
+    /// It is to be streamed through unread.
+    Shed(ShedBody),
+}
+
+/// What arrived of a body so far.
+#[derive(Default)]
+struct Arrived {
+    /// A body that arrives in one piece is not copied.
+    first: Option<Bytes>,
+    all: BytesMut,
+}
+
+impl Arrived {
+    fn len(&self) -> usize {
+        self.first
+            .as_ref()
+            .map_or(0, Bytes::len)
+            .max(self.all.len())
+    }
+
+    /// Adds a piece of a body of this announced length.
+    fn push(&mut self, piece: Bytes, announced: usize) {
+        if self.len() == 0 {
+            self.first = Some(piece);
+            return;
+        }
+        let length = self.len() + piece.len();
+        // One allocation for all of it, once its sender has shown that it means it.
+        let capacity = if length > FIRST_CAPACITY {
+            announced
+        } else {
+            announced.min(FIRST_CAPACITY)
+        };
+        if self.all.capacity() < length {
+            self.all.reserve(capacity.max(length) - self.all.len());
+        }
+        if let Some(first) = self.first.take() {
+            self.all.extend_from_slice(&first);
+        }
+        self.all.extend_from_slice(&piece);
+    }
+
+    fn into_bytes(self) -> Bytes {
+        self.first.unwrap_or_else(|| self.all.freeze())
+    }
+}
+
 impl Admission {
     /// Bounds from the configuration.
     #[must_use]
@@ -67,6 +145,7 @@ impl Admission {
             memory: permits(limits.memory_bytes / UNIT_BYTES),
             body_bytes: limits.body_bytes,
             body_timeout: limits.body_timeout,
+            on_overload: limits.on_overload,
             metrics,
         }
     }
@@ -86,73 +165,97 @@ impl Admission {
         })
     }
 
-    /// Reads a body within the limits of length and time.
+    /// Reads a body within the limits of length and time. A body that there is no room for is shed,
+    /// unless it is to be refused.
     ///
     /// # Errors
-    /// [`ProxyError`]: too long, too slow, broken off, or no memory left.
+    /// [`ProxyError`]: too long or no memory left, where such requests are refused; too slow, or
+    /// broken off.
     pub(super) async fn read(
         &self,
         mut body: Incoming,
         headers: &HeaderMap,
-    ) -> Result<BufferedBody, ProxyError> {
-        let read = tokio::time::timeout(self.body_timeout, self.collect(&mut body))
-            .await
-            .unwrap_or(Err(ProxyError::BodyTimeout));
-        if let Err(ProxyError::BodyTooLarge | ProxyError::OutOfMemory) = read
-            && !headers.contains_key(EXPECT)
-        {
+    ) -> Result<ReadBody, ProxyError> {
+        let mut arrived = Arrived::default();
+        let collected = self.collect(&mut body, &mut arrived);
+        let collected = tokio::time::timeout(self.body_timeout, collected).await;
+        let bound = match collected.unwrap_or(Err(ProxyError::BodyTimeout))? {
+            Ok(memory) => {
+                return Ok(ReadBody::Whole(BufferedBody {
+                    bytes: arrived.into_bytes(),
+                    _memory: memory,
+                }));
+            }
+            Err(bound) => bound,
+        };
+        if self.on_overload == OnOverload::Bypass {
+            return Ok(ReadBody::Shed(ShedBody {
+                begun: arrived.into_bytes(),
+                rest: body,
+                bound,
+            }));
+        }
+        if !headers.contains_key(EXPECT) {
             // A client that is still writing would see its connection reset instead of the error. A
             // client that waits for `100 Continue` is not writing.
             let rest = async { while let Some(Ok(_)) = body.frame().await {} };
             let _ = tokio::time::timeout(LINGER, rest).await;
         }
-        read
-    }
-
-    async fn collect(&self, body: &mut Incoming) -> Result<BufferedBody, ProxyError> {
-        let announced = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
-        if announced > self.body_bytes {
-            return Err(ProxyError::BodyTooLarge);
-        }
-        let mut memory = self.reserve(announced.max(UNIT_BYTES))?;
-        let mut first: Option<Bytes> = None;
-        let mut rest = BytesMut::new();
-        while let Some(frame) = body.frame().await {
-            let Ok(data) = frame.map_err(|_| ProxyError::BodyBroken)?.into_data() else {
-                continue;
-            };
-            let length = first.as_ref().map_or(0, Bytes::len).max(rest.len()) + data.len();
-            if length > self.body_bytes {
-                return Err(ProxyError::BodyTooLarge);
-            }
-            let held = memory.num_permits() * UNIT_BYTES;
-            if length > held {
-                // Doubling keeps reservations rare for a body of unknown length.
-                memory.merge(self.reserve(length.max(held * 2).min(self.body_bytes) - held)?);
-            }
-            // A body that arrives in one piece is not copied.
-            match first.take() {
-                None if rest.is_empty() => first = Some(data),
-                None => rest.extend_from_slice(&data),
-                Some(piece) => {
-                    rest.reserve(announced.clamp(length, FIRST_CAPACITY.max(length)));
-                    rest.extend_from_slice(&piece);
-                    rest.extend_from_slice(&data);
-                }
-            }
-        }
-        Ok(BufferedBody {
-            bytes: first.unwrap_or_else(|| rest.freeze()),
-            _memory: memory,
+        Err(match bound {
+            Bound::Length => ProxyError::BodyTooLarge,
+            Bound::Memory => ProxyError::OutOfMemory,
         })
     }
 
-    fn reserve(&self, bytes: usize) -> Result<OwnedSemaphorePermit, ProxyError> {
-        let units =
-            u32::try_from(bytes.div_ceil(UNIT_BYTES)).map_err(|_| ProxyError::OutOfMemory)?;
-        Arc::clone(&self.memory)
-            .try_acquire_many_owned(units)
-            .map_err(|_| ProxyError::OutOfMemory)
+    /// Collects a body. Memory is taken as bytes arrive; what arrived stays in `arrived` when a bound
+    /// is met.
+    async fn collect(
+        &self,
+        body: &mut Incoming,
+        arrived: &mut Arrived,
+    ) -> Result<Result<OwnedSemaphorePermit, Bound>, ProxyError> {
+        let announced = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
+        if announced > self.body_bytes {
+            return Ok(Err(Bound::Length));
+        }
+        let Some(mut memory) = self.reserve(UNIT_BYTES) else {
+            return Ok(Err(Bound::Memory));
+        };
+        let began = Instant::now();
+        loop {
+            let earned = Duration::from_secs(arrived.len() as u64 / LEAST_RATE);
+            let frame = tokio::time::timeout_at(began + RATE_GRACE + earned, body.frame());
+            let Some(frame) = frame.await.map_err(|_| ProxyError::BodyTimeout)? else {
+                return Ok(Ok(memory));
+            };
+            let Ok(data) = frame.map_err(|_| ProxyError::BodyBroken)?.into_data() else {
+                continue;
+            };
+            arrived.push(data, announced);
+            let length = arrived.len();
+            if length > self.body_bytes {
+                return Ok(Err(Bound::Length));
+            }
+            let held = memory.num_permits() * UNIT_BYTES;
+            if length > held {
+                // Doubling keeps reservations rare.
+                let most = if announced < length {
+                    self.body_bytes
+                } else {
+                    announced
+                };
+                let doubled = self.reserve((length * 2).min(most).max(length) - held);
+                match doubled.or_else(|| self.reserve(length - held)) {
+                    Some(more) => memory.merge(more),
+                    None => return Ok(Err(Bound::Memory)),
+                }
+            }
+        }
+    }
+
+    fn reserve(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
+        let units = u32::try_from(bytes.div_ceil(UNIT_BYTES)).ok()?;
+        Arc::clone(&self.memory).try_acquire_many_owned(units).ok()
     }
 }
 

@@ -66,6 +66,13 @@ impl Decision {
         Self::without_plan(Action::FailedOpen, DecisionReason::Failed(cause), window)
     }
 
+    /// Whether the messages of the request were read, or could not be in time: it may be made
+    /// smaller should the upstream refuse it.
+    pub(super) fn is_readable(&self) -> bool {
+        let not_in_time = DecisionReason::Passed(PassReason::Gate);
+        self.sizes.is_some() || self.action == Action::FailedOpen || self.reason == not_in_time
+    }
+
     /// Estimated prompt tokens of the list that is sent.
     pub(super) fn sent_tokens(&self) -> Option<u64> {
         self.sizes.map(|sizes| sizes.after.tokens)

@@ -9,7 +9,8 @@
 //! read            a chat request, and everything known of it
 //! gate            requests that need no plan
 //! decide          what is sent for a request that needs a plan
-//! plan            the core, run for one request within a deadline
+//! plan            the core, run for one request within a budget of time
+//! pool            the threads that plan
 //! plan_request    one request as planning sees it
 //! plan_run        one run of the planner
 //! send            one request to the upstream
@@ -33,6 +34,7 @@ mod peek;
 mod plan;
 mod plan_request;
 mod plan_run;
+mod pool;
 mod read;
 mod response;
 mod routing;
@@ -43,6 +45,7 @@ mod usage_tap;
 
 use std::convert::Infallible;
 use std::io;
+use std::num::NonZero;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -66,6 +69,8 @@ use admission::Admission;
 use exchange::Exchange;
 use gate::Gate;
 use plan_request::PlanRequest;
+use pool::PlanningPool;
+use read::Read;
 use routing::Routes;
 use send::UpstreamResponse;
 use tenant::Identities;
@@ -87,6 +92,7 @@ pub struct Proxy {
 pub struct Shared {
     snapshot: Arc<Snapshot>,
     admission: Admission,
+    pool: PlanningPool,
     identities: Identities,
     ledger: Ledger,
     /// Context lengths that the upstream reports for its models.
@@ -104,8 +110,10 @@ struct Snapshot {
 
 impl Shared {
     /// Prepares the state without connecting to anything.
-    #[must_use]
-    pub fn new(config: Config, metrics: Arc<Metrics>) -> Self {
+    ///
+    /// # Errors
+    /// When the system has no threads to give.
+    pub fn new(config: Config, metrics: Arc<Metrics>) -> io::Result<Self> {
         let identities = Identities::new(&config.upstream);
         let summarizer = Summarizer::new(
             config.summarizer.clone(),
@@ -113,7 +121,9 @@ impl Shared {
             Arc::clone(&metrics),
         );
         let windows = Windows::new(config.upstream.discover_windows, Arc::clone(&metrics));
-        Shared {
+        let processors = std::thread::available_parallelism().map_or(1, NonZero::get);
+        Ok(Shared {
+            pool: PlanningPool::new(processors)?,
             admission: Admission::new(&config.limits, Arc::clone(&metrics)),
             identities,
             ledger: Ledger::new(
@@ -128,7 +138,7 @@ impl Shared {
                 config,
             }),
             metrics,
-        }
+        })
     }
 
     /// Ends the background tasks and waits for them.
@@ -212,7 +222,10 @@ async fn serve(
         return x.stream_through(request).await;
     };
     // 3. Read.
-    let request = x.read(request, dialect).await?;
+    let request = match x.read(request, dialect).await? {
+        Read::Chat(request) => *request,
+        Read::Unread(request) => return x.stream_unread(request).await,
+    };
     // 4. Gate.
     let outgoing = match x.gate(&request) {
         Gate::Bypass(reason) => x.forward(request, reason),

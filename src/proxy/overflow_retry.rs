@@ -191,7 +191,8 @@ impl Exchange {
         request: &RetryableRequest,
         overflow: &Overflow,
     ) -> Option<(Vec<Bytes>, Duration)> {
-        let sent = self.sent_tokens()?;
+        let facts = &request.plan_request;
+        let sent = self.measured(facts).await?;
         let reported = overflow.prompt.as_ref().map_or(0, |prompt| prompt.tokens);
         let at_least = match overflow.kind {
             Kind::Prompt => reported.max(overflow.window.unwrap_or(0)),
@@ -203,7 +204,6 @@ impl Exchange {
             // Without a figure all that is known is that the sent list is too long.
             narrowed: overflow.window.is_none().then_some(sent),
         };
-        let facts = &request.plan_request;
         let planned = plan::ask(&self.proxy, facts, Purpose::Retry(refused)).await;
         let Planned {
             decision,
@@ -217,6 +217,16 @@ impl Exchange {
         }
         self.decision = Some(decision);
         Some((body?, waited))
+    }
+
+    /// Estimated prompt tokens of the list that was sent; measured now where planning failed, or the
+    /// answer came before the size was found out.
+    async fn measured(&self, request: &Arc<PlanRequest>) -> Option<u64> {
+        if let Some(sent) = self.sent_tokens() {
+            return Some(sent);
+        }
+        let assessed = plan::ask(&self.proxy, request, Purpose::Assess).await;
+        assessed.ok()?.decision.sent_tokens()
     }
 
     /// The same request with a lower limit for the reply, where that is enough.

@@ -1,5 +1,5 @@
-//! Runs the core for one request: off the event loop when it may take long, within a deadline, and
-//! without ever taking the request down with it.
+//! Runs the core for one request: off the event loop when it may take long, within a budget of time,
+//! and without ever taking the request down with it.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -7,13 +7,17 @@ use std::time::{Duration, Instant};
 
 use crate::core::Cancel;
 use crate::core::strategy::{Need, WebhookAnswer, WebhookRequest};
+use crate::observe::event::{Phase, PhaseTimed};
 use crate::proxy::Proxy;
 use crate::proxy::plan_request::{PlanFailure, PlanRequest, Planned, Purpose, Run};
 use crate::proxy::plan_run::{PlanOutcome, run_once};
 use crate::webhook;
 
-/// A body up to this length is planned on the event loop; a longer one on a thread for such work.
+/// A body up to this length is planned on the event loop; a longer one by the pool.
 const INLINE_BYTES: usize = 64 * 1_024;
+
+/// The least deadline for making a request smaller that the upstream refused.
+const RETRY_DEADLINE: Duration = Duration::from_secs(10);
 
 /// Plans a request. Where its ladder wants that, the policy's webhooks are called, or a summary is
 /// waited for.
@@ -70,15 +74,23 @@ async fn call_webhook(
     Ok(webhook::call(&proxy.upstream, webhook, caller, asked, metrics).await)
 }
 
-/// One run, within the deadline.
+/// One run. Once the budget of time is spent, the planner takes cheaper steps; at the deadline it is
+/// given up.
 async fn conclude_within(
     proxy: &Arc<Proxy>,
     request: &Arc<PlanRequest>,
     run: &Arc<Run>,
 ) -> Result<PlanOutcome, PlanFailure> {
-    let timeout = proxy.shared.snapshot.config.limits.plan_timeout;
-    let deadline = Instant::now() + timeout;
-    let cancel = Arc::new(Cancel::at_deadline(move || Instant::now() >= deadline));
+    let limits = &proxy.shared.snapshot.config.limits;
+    let began = Instant::now();
+    // A refused request has nothing to lose by waiting, and no request waits for an assessment.
+    let deadline = match run.purpose {
+        Purpose::Send => limits.plan_deadline,
+        Purpose::Assess | Purpose::Retry(_) => limits.plan_deadline.max(RETRY_DEADLINE),
+    };
+    let (spent, over) = (began + limits.plan_timeout, began + deadline);
+    let cancel = Cancel::at_deadline(move || Instant::now() >= over);
+    let cancel = Arc::new(cancel.with_budget(move || Instant::now() >= spent));
     if request.body.len() <= INLINE_BYTES && request.encoding().is_loaded() {
         // Nothing can interrupt work on the event loop, so that it checks the deadline itself.
         return guarded(|| run_once(&proxy.shared, request, run, &cancel));
@@ -86,16 +98,19 @@ async fn conclude_within(
     let planning = {
         let (proxy, cancel) = (Arc::clone(proxy), Arc::clone(&cancel));
         let (request, run) = (Arc::clone(request), Arc::clone(run));
-        tokio::task::spawn_blocking(move || {
+        move || {
+            let (phase, took) = (Phase::Queue, began.elapsed());
+            PhaseTimed { phase, took }.emit(&proxy.shared.metrics);
             guarded(|| run_once(&proxy.shared, &request, &run, &cancel))
-        })
+        }
     };
     // The work stops when this future stops waiting: at the deadline, or when the client left and
     // the future is dropped.
     let _stop = StopOnDrop(cancel);
-    match tokio::time::timeout(timeout, planning).await {
-        Ok(Ok(outcome)) => outcome,
-        Ok(Err(_)) => Err(PlanFailure::Panic),
+    let planned = proxy.shared.pool.run(planning);
+    match tokio::time::timeout(deadline, planned).await {
+        Ok(Some(outcome)) => outcome,
+        Ok(None) => Err(PlanFailure::Panic),
         Err(_) => Err(PlanFailure::Deadline),
     }
 }
@@ -140,7 +155,7 @@ mod tests {
 
     fn shared() -> Shared {
         let config = config::load(&config::Sources::default()).unwrap();
-        Shared::new(config, Arc::new(Metrics::new().unwrap()))
+        Shared::new(config, Arc::new(Metrics::new().unwrap())).unwrap()
     }
 
     fn request(shared: &Shared, messages: usize) -> PlanRequest {

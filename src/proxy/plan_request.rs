@@ -174,7 +174,7 @@ pub(super) enum PlanFailure {
     /// A panic: a defect.
     #[error("planning panicked")]
     Panic,
-    /// Longer than `limits.plan_timeout`.
+    /// Longer than `limits.plan_deadline`.
     #[error("planning took too long")]
     Deadline,
     /// The result was not a valid chat: a defect of a strategy.

@@ -15,6 +15,7 @@ use crate::core::planner::{
 use crate::core::policy::OnUnfit;
 use crate::core::strategy::{ExternalInputs, Need, Stopped};
 use crate::core::summary::Summaries;
+use crate::core::wire::Unreadable;
 use crate::observe::event::{
     Action, CheckpointLookedUp, ConditionFailed, DecisionReason, DoesNotFit, LadderRan, PassReason,
     Phase, PhaseTimed, Sizes,
@@ -103,6 +104,9 @@ fn open<'b>(
 ) -> Result<Session<'b>, NotPlanned> {
     let (dialect, encoding) = (request.dialect, request.encoding());
     let outline = dialect.outline(&request.body)?;
+    if outline.messages.len() > shared.snapshot.config.limits.messages {
+        return Err(Unreadable::Unusual.into());
+    }
     clock.lap(Phase::View);
     let measures = &shared.ledger.measures;
     let counting = Counting {

@@ -10,16 +10,16 @@ use hyper::{HeaderMap, Request};
 
 use crate::core::policy::{Mode, Policy, RequestFacts};
 use crate::core::wire::Dialect;
-use crate::observe::event::PassReason;
-use crate::proxy::admission::BufferedBody;
+use crate::observe::event::{PassReason, RequestPassed};
+use crate::proxy::admission::{Bound, BufferedBody, ReadBody, ShedBody};
 use crate::proxy::error::ProxyError;
-use crate::proxy::exchange::Exchange;
+use crate::proxy::exchange::{Decision, Exchange};
 use crate::proxy::headers;
 use crate::proxy::headers::ModeOverride;
 use crate::proxy::plan_request::{PlanRequest, RequestWindow};
-
 use crate::proxy::tenant::{Asker, is_credential};
 use crate::proxy::usage_tap::is_encoded;
+use crate::upstream::RequestBody;
 
 /// A chat request that was read.
 #[derive(Debug)]
@@ -34,6 +34,15 @@ pub(super) struct ChatRequest {
     pub opted_out: Option<PassReason>,
     /// When its body was complete: from here on the client waits for Baler.
     pub read_at: Instant,
+}
+
+/// A request that was read, or cannot be.
+#[derive(Debug)]
+pub(super) enum Read {
+    /// A chat request.
+    Chat(Box<ChatRequest>),
+    /// There is no room for its body: it is streamed through unread.
+    Unread(Request<RequestBody>),
 }
 
 /// The mode of one request: its policy's, narrowed by its own header.
@@ -67,10 +76,13 @@ impl Exchange {
         &mut self,
         request: Request<Incoming>,
         dialect: Dialect,
-    ) -> Result<ChatRequest, ProxyError> {
+    ) -> Result<Read, ProxyError> {
         let (parts, body) = request.into_parts();
         let admission = &self.proxy.shared.admission;
-        let body = admission.read(body, &parts.headers).await?;
+        let body = match admission.read(body, &parts.headers).await? {
+            ReadBody::Whole(body) => body,
+            ReadBody::Shed(body) => return self.shed(parts, body, dialect).map(Read::Unread),
+        };
         let read_at = Instant::now();
         let facts = self.facts(dialect, &parts, &body)?;
         let opted_out = match facts.mode {
@@ -78,13 +90,36 @@ impl Exchange {
             _ if is_encoded(&parts.headers) => Some(PassReason::EncodedBody),
             _ => None,
         };
-        Ok(ChatRequest {
+        Ok(Read::Chat(Box::new(ChatRequest {
             head: headers::head(&self.proxy.upstream, parts)?,
             body,
             facts,
             opted_out,
             read_at,
-        })
+        })))
+    }
+
+    /// A request that there is no room to look at, to be streamed through. Its policy is found by
+    /// what arrived of it.
+    fn shed(
+        &mut self,
+        parts: Parts,
+        body: ShedBody,
+        dialect: Dialect,
+    ) -> Result<Request<RequestBody>, ProxyError> {
+        let model = dialect.peek_model(&body.begun);
+        let policy = self.choose_policy(model.as_deref(), &parts)?;
+        let discovered = self.proxy.shared.windows.discovered(model.as_deref());
+        let (window, _) = policy.window_by(model.as_deref(), discovered);
+        let reason = match body.bound {
+            Bound::Length => PassReason::TooLarge,
+            Bound::Memory => PassReason::NoMemory,
+        };
+        self.decision = Some(Decision::bypassed(reason, window));
+        RequestPassed { reason }.emit(&self.proxy.shared.metrics);
+        let head = headers::head(&self.proxy.upstream, parts)?;
+        let body = RequestBody::resumed(body.begun, body.rest);
+        Ok(Request::from_parts(head, body))
     }
 
     fn facts(

@@ -18,12 +18,15 @@ use crate::proxy::headers;
 use crate::proxy::overflow_retry::RetryableRequest;
 use crate::proxy::peek::PeekedBody;
 use crate::proxy::plan;
-use crate::proxy::plan_request::{PlanRequest, Purpose};
+use crate::proxy::plan_request::{PlanFailure, PlanRequest, Purpose};
 use crate::proxy::read::EffectiveMode;
 use crate::upstream::{ConnectionSlot, RequestBody};
 
 /// Delay before the background summary call, so that it does not queue ahead of the request.
 const SUMMARY_DELAY: Duration = Duration::from_secs(1);
+
+/// How long an answer that is there waits for the size of its request.
+const ASSESSMENT_GRACE: Duration = Duration::from_millis(2);
 
 /// A request ready to be sent.
 #[derive(Debug)]
@@ -86,7 +89,18 @@ impl Exchange {
     ) -> Result<UpstreamResponse, ProxyError> {
         let (parts, body) = request.into_parts();
         let head = headers::head(&self.proxy.upstream, parts)?;
-        let request = Request::from_parts(head, RequestBody::Stream(body));
+        self.stream_unread(Request::from_parts(head, RequestBody::Stream(body)))
+            .await
+    }
+
+    /// Sends a request that is not looked at.
+    ///
+    /// # Errors
+    /// [`ProxyError`]: the upstream cannot be reached or does not answer.
+    pub(super) async fn stream_unread(
+        &mut self,
+        request: Request<RequestBody>,
+    ) -> Result<UpstreamResponse, ProxyError> {
         let response = self.dispatch(request).await?;
         Ok(self.answered(response).unread())
     }
@@ -124,26 +138,37 @@ impl Exchange {
             _ => self.dispatch(request).await,
         };
         let response = self.answered(dispatched?);
-        // A request whose messages could not be read is not retried.
-        let is_measured = self.decision.as_ref().and_then(Decision::sent_tokens);
+        let is_readable = self.decision.as_ref().is_some_and(Decision::is_readable);
         Ok(Sent {
             response,
-            retryable: retryable.filter(|_| is_measured.is_some()),
+            retryable: retryable.filter(|_| is_readable),
         })
     }
 
-    /// Sends a request and finds out its size meanwhile.
+    /// Sends a request and finds out its size meanwhile. An answer that comes sooner does not wait:
+    /// the size then stays unknown.
     async fn dispatch_and_assess(
         &mut self,
         request: Request<RequestBody>,
         plan_request: &Arc<PlanRequest>,
     ) -> Result<Dispatched, ProxyError> {
-        let assess = async {
-            // The request goes first.
-            tokio::task::yield_now().await;
-            plan::ask(&self.proxy, plan_request, Purpose::Assess).await
+        let proxy = Arc::clone(&self.proxy);
+        let (dispatched, assessed) = {
+            let mut dispatching = pin!(self.dispatch(request));
+            let mut assessing = pin!(async {
+                // The request goes first.
+                tokio::task::yield_now().await;
+                plan::ask(&proxy, plan_request, Purpose::Assess).await
+            });
+            tokio::select! {
+                biased;
+                dispatched = &mut dispatching => {
+                    let late = tokio::time::timeout(ASSESSMENT_GRACE, assessing).await;
+                    (dispatched, late.unwrap_or(Err(PlanFailure::Deadline)))
+                }
+                assessed = &mut assessing => (dispatching.await, assessed),
+            }
         };
-        let (dispatched, assessed) = tokio::join!(self.dispatch(request), assess);
         self.assessed(plan_request, assessed);
         dispatched
     }

@@ -121,11 +121,15 @@ pub struct Limits {
     pub connections: usize,
     /// Requests at a time, answers still streaming included; more get a 503.
     pub in_flight: usize,
-    /// The longest body that is inspected, bytes; longer chat requests get a 413. Other paths have
-    /// no limit.
+    /// The longest body that is inspected, bytes. Other paths have no limit.
     pub body_bytes: usize,
-    /// Memory for all bodies being inspected, bytes; more get a 503.
+    /// Memory for all bodies being inspected, bytes.
     pub memory_bytes: usize,
+    /// What becomes of a chat request that `body_bytes` or `memory_bytes` leave no room for:
+    /// "bypass" streams it through unread, "reject" answers 413 or 503.
+    pub on_overload: OnOverload,
+    /// The most messages of a request that is inspected; one with more is forwarded as it came.
+    pub messages: usize,
     /// Time for the headers of a connection's next request to arrive, the wait for that request
     /// included.
     #[serde(with = "crate::core::text::duration")]
@@ -135,10 +139,27 @@ pub struct Limits {
     #[serde(with = "crate::core::text::duration")]
     #[schemars(with = "String")]
     pub body_timeout: Duration,
-    /// Time to plan one request; after it the client's bytes are forwarded (or `on_error` decides).
+    /// Time to plan one request, the wait for a free thread included; after it planning goes on with
+    /// quick steps alone.
     #[serde(with = "crate::core::text::duration")]
     #[schemars(with = "String")]
     pub plan_timeout: Duration,
+    /// Time after which planning is given up and the client's bytes are forwarded (or `on_error`
+    /// decides).
+    #[serde(with = "crate::core::text::duration")]
+    #[schemars(with = "String")]
+    pub plan_deadline: Duration,
+}
+
+/// `limits.on_overload`
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum OnOverload {
+    /// Stream the request through unread.
+    #[default]
+    Bypass,
+    /// Answer 413 or 503.
+    Reject,
 }
 
 /// `[shutdown]`
@@ -234,9 +255,12 @@ impl Default for Limits {
             in_flight: 2_048,
             body_bytes: 32 << 20,
             memory_bytes: 512 << 20,
+            on_overload: OnOverload::Bypass,
+            messages: 50_000,
             header_timeout: Duration::from_mins(2),
             body_timeout: Duration::from_mins(2),
             plan_timeout: Duration::from_millis(500),
+            plan_deadline: Duration::from_secs(10),
         }
     }
 }

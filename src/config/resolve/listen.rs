@@ -73,6 +73,7 @@ impl Check<'_> {
     pub(super) fn limits(&mut self, raw: &raw::Limits) {
         self.at_least("limits.connections", raw.connections as u64, 1);
         self.at_least("limits.in_flight", raw.in_flight as u64, 1);
+        self.at_least("limits.messages", raw.messages as u64, 1);
         self.at_least("limits.body_bytes", raw.body_bytes as u64, 1 << 10);
         if raw.memory_bytes < raw.body_bytes {
             self.fail(
@@ -86,6 +87,7 @@ impl Check<'_> {
         self.longer_than_nothing("limits.header_timeout", raw.header_timeout);
         self.longer_than_nothing("limits.body_timeout", raw.body_timeout);
         self.longer_than_nothing("limits.plan_timeout", raw.plan_timeout);
+        self.longer_than_nothing("limits.plan_deadline", raw.plan_deadline);
     }
 
     pub(super) fn log(&mut self, raw: &raw::Log) {

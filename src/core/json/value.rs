@@ -12,6 +12,9 @@ use serde::de::{self, Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 /// The key under which `serde_json` passes on a number's spelling.
 const NUMBER_KEY: &str = "$serde_json::private::Number";
 
+/// Commas and colons of a text that is parsed, at most.
+const MOST_PARTS: usize = 400_000;
+
 /// A JSON value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Json {
@@ -31,10 +34,15 @@ pub enum Json {
 
 impl Json {
     /// Parses a text that is one object or list. `None` for anything else: a bare number or string
-    /// is handled as text.
+    /// is handled as text, and so is a value of more than some hundred thousand parts, since a tree
+    /// takes many times the bytes of its text.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         if !text.trim_start().starts_with(['{', '[']) {
+            return None;
+        }
+        let separators = memchr::memchr2_iter(b',', b':', text.as_bytes());
+        if text.len() > MOST_PARTS && separators.take(MOST_PARTS).count() == MOST_PARTS {
             return None;
         }
         serde_json::from_str(text).ok()

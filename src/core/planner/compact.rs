@@ -8,7 +8,7 @@ use crate::core::budget::Budget;
 use crate::core::conversation::{Size, Speaker, ratio, scale};
 use crate::core::edit::{Draft, Edit, Keep, MeasuredConversation, Target, tokens_of, validate};
 use crate::core::policy::{Policy, Reason, pays};
-use crate::core::strategy::{ExternalInputs, Report, Stopped, descend};
+use crate::core::strategy::{Descent, ExternalInputs, Report, Stopped};
 
 /// A compaction that is worth it.
 pub(super) struct Compacted {
@@ -93,7 +93,14 @@ pub(super) fn compact(
     let before = conversation.size_after(edits);
     let (target, keep) = target_of(policy, budget, reason, before);
     let mut draft = Draft::new(*conversation, edits.to_vec(), &policy.pin, &keep, target);
-    let reports = descend(&policy.ladder, &mut draft, target, window, external, cancel)?;
+    let descent = Descent {
+        ladder: &policy.ladder,
+        target,
+        window,
+        external,
+        cancel,
+    };
+    let reports = descent.run(&mut draft)?;
     let gain = before.tokens.saturating_sub(draft.size().tokens);
     let least = least_gain(policy, budget, reason, &draft, target);
     let after = draft.into_edits();

@@ -81,7 +81,7 @@ impl Decision<'_, '_, '_> {
         let (planner, session) = (self.planner, self.session);
         let all = vec![Edit::Keep; session.len()];
         let mut estimate = Estimate::of(session, Some(&derived.edits), keys, known, &self.live);
-        let mut made_at = derived.made_at;
+        let (mut made_at, derived_end) = (derived.made_at, derived.can_resume);
         let window = self.live.learned.narrowed(planner.window);
         let mut plan = Plan {
             before: size_of_edited(session.measures(), session.fixed_tokens(), &all),
@@ -112,6 +112,9 @@ impl Decision<'_, '_, '_> {
         plan.before.tokens = plan.after.tokens + estimate.to_reported(removed);
         plan.fits = plan.after.tokens <= plan.budget.prompt;
         plan.pending_summary = self.pending_summary(&plan);
+        if derived_end && plan.compaction.is_none() {
+            made_at = made_at.or(Some(session.len()));
+        }
         if let Some(at) = made_at {
             self.check(&plan.edits)?;
             plan.checkpoint = self.freeze(at, &plan.edits);
@@ -133,6 +136,7 @@ impl Decision<'_, '_, '_> {
             || plan.budget.prompt < policy.budget(window).prompt;
         if knows_more || policy.when.as_ref().is_some_and(Condition::reads_headers) {
             let watch = Watch {
+                previous: 0,
                 dialect: self.session.dialect(),
                 planner: self.planner,
                 budget: plan.budget,

@@ -16,6 +16,15 @@ use crate::core::wire::Dialect;
 /// The trigger of a policy whose expression fails: a share of window − reserve.
 const FALLBACK_RATIO: f64 = 0.8;
 
+/// Up to so many messages an expression over them is evaluated at every request point.
+const ALWAYS_EVALUATED: usize = 256;
+/// From there on it is evaluated each time the list has grown by one part in so many, so that a long
+/// list costs no more than a few times its length. The points follow from their place alone, so that
+/// every process comes to the same.
+const EVALUATION_STEP: usize = 16;
+/// Request points without a decision after which the walk is worth remembering.
+const WORTH_REMEMBERING: usize = 64;
+
 /// The outcome of the walk.
 #[derive(Debug)]
 pub struct Derived {
@@ -31,6 +40,8 @@ pub struct Derived {
     pub(super) deferred: Option<Deferred>,
     /// Times that the policy's expression failed.
     pub(super) trigger_errors: u64,
+    /// Whether a later walk may begin at the end of this one as if it had begun at the start.
+    pub(super) can_resume: bool,
 }
 
 impl Derived {
@@ -73,6 +84,8 @@ pub(super) struct Watch<'w, 'p> {
     pub dialect: Dialect,
     pub planner: &'w Planner<'p>,
     pub budget: Budget,
+    /// The request point before it.
+    pub previous: usize,
     /// Whether it is the request itself, and not one that was made earlier.
     pub now: bool,
 }
@@ -97,6 +110,9 @@ impl Watch<'_, '_> {
         if others.is_some() || (condition.reads_headers() && !self.now) {
             return others;
         }
+        if condition.reads_messages() && !self.now && !is_evaluated(self.previous, measures.len()) {
+            return others;
+        }
         let messages = || seen(self.dialect, measures, edits);
         let view = ConditionView {
             total_tokens: size.tokens,
@@ -113,6 +129,15 @@ impl Watch<'_, '_> {
             }
         }
     }
+}
+
+/// Whether an expression over messages is evaluated at the request point after `previous`.
+fn is_evaluated(previous: usize, point: usize) -> bool {
+    let mut next = ALWAYS_EVALUATED;
+    while next <= previous {
+        next += next / EVALUATION_STEP;
+    }
+    point <= ALWAYS_EVALUATED || next <= point
 }
 
 /// The messages that an expression sees of the list that `edits` leave.
@@ -163,6 +188,7 @@ impl Planner<'_> {
             budget,
             size: size_of_edited(before, session.fixed_tokens(), &edits),
             retry_at: 0,
+            previous: base,
             derived: Derived {
                 edits,
                 replayed: known.is_some(),
@@ -170,6 +196,7 @@ impl Planner<'_> {
                 made_at: None,
                 deferred: None,
                 trigger_errors: 0,
+                can_resume: false,
             },
         };
         for (at, measure) in measures.iter().enumerate().skip(base) {
@@ -180,8 +207,13 @@ impl Planner<'_> {
             let can_derive = point == measures.len() || external.is_silent();
             if can_derive && is_request_point(measures, point) {
                 walk.visit(point, external)?;
+                walk.previous = point;
             }
         }
+        let reads_messages = self.policy.when.as_ref();
+        let costly = reads_messages.is_some_and(|condition| condition.reads_messages());
+        let far = measures.len().saturating_sub(base) >= WORTH_REMEMBERING;
+        walk.derived.can_resume = costly && far && walk.retry_at == 0 && external.is_silent();
         Ok(walk.derived)
     }
 
@@ -203,13 +235,17 @@ struct Walk<'w, 'p, 'b> {
     /// Below this many tokens another attempt is not worth its time: the last one found too little
     /// to save.
     retry_at: u64,
+    /// The request point before this one.
+    previous: usize,
     derived: Derived,
 }
 
 impl Walk<'_, '_, '_> {
     /// Decides as the request of the first `point` messages was decided.
     fn visit(&mut self, point: usize, external: &ExternalInputs<'_>) -> Result<(), Stopped> {
+        self.planner.cancel.check()?;
         let watch = Watch {
+            previous: self.previous,
             dialect: self.session.dialect(),
             planner: self.planner,
             budget: self.budget,
@@ -252,5 +288,30 @@ impl Walk<'_, '_, '_> {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_evaluated;
+
+    /// Messages that evaluations over a list of this length look at, in all.
+    fn looked_at(length: usize) -> usize {
+        let points = (1..=length).filter(|point| is_evaluated(point - 1, *point));
+        points.sum()
+    }
+
+    #[test]
+    fn a_list_four_times_as_long_costs_four_times_as_much() {
+        assert!((1..=256).all(|point| is_evaluated(point - 1, point)));
+        let (short, long) = (looked_at(10_000), looked_at(40_000));
+        assert!(long < 5 * short, "{short}, {long}");
+    }
+
+    #[test]
+    fn points_follow_from_their_place_alone() {
+        // A walk that begins in the middle evaluates where one from the start does.
+        assert_eq!(is_evaluated(300, 310), is_evaluated(301, 310));
+        assert!(is_evaluated(256, 272) && !is_evaluated(272, 280));
     }
 }

@@ -151,6 +151,12 @@ impl Condition {
         self.reads_headers
     }
 
+    /// Whether the expression reads the list of messages.
+    #[must_use]
+    pub fn reads_messages(&self) -> bool {
+        self.reads_messages
+    }
+
     /// Evaluates the expression.
     ///
     /// # Errors

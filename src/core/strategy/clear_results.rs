@@ -40,6 +40,7 @@ impl Default for ClearResults {
 
 impl Options for ClearResults {
     const NAME: &'static str = "clear_results";
+    const QUICK: bool = true;
 
     fn apply(&self, run: &Run<'_>, draft: &mut Draft<'_>) -> Result<Done, Stopped> {
         Ok(apply(self, run.scope, draft, run.target).into())

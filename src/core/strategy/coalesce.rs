@@ -13,7 +13,7 @@ use super::label::{Limits, clipped, of_call};
 use super::need::Stopped;
 use super::options::{Options, Run};
 use super::report::Done;
-use super::scope::Scope;
+use super::scope::{Scope, is_among};
 use crate::core::conversation::{Author, BlockId, Entry, Exchange, Kind, Media, ToolResult};
 use crate::core::edit::{Draft, Tag, Target, Zone};
 use crate::core::text::{failure_line, is_failure};
@@ -103,7 +103,7 @@ pub(super) fn apply(
         .conversation()
         .exchanges
         .iter()
-        .filter(|exchange| exchanges.contains(exchange) || draft.is_gone(exchange))
+        .filter(|exchange| is_among(&exchanges, exchange) || draft.is_gone(exchange))
         .copied()
         .collect();
     let earlier = |draft: &Draft<'_>| {

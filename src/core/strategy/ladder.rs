@@ -1,78 +1,134 @@
 //! The run down a ladder: each step makes the span smaller until the target is met.
 
+use super::clear_results::ClearResults;
 use super::need::{ExternalInputs, Stopped};
-use super::options::Run;
+use super::options::{Options, Run};
 use super::oversize;
 use super::report::{Done, Report};
 use super::role_alternation;
+use super::scope::Scope;
 use super::step::Step;
 use super::table::Strategy;
+use super::token_budget::TokenBudget;
 use super::webhook::Webhook;
 use crate::core::Cancel;
 use crate::core::edit::{Draft, Target};
 
-/// Runs the ladder down to the target. Where a list exceeds the room because of its newest exchange
-/// alone, that is cut (`oversize`): the one edit that reaches into the tail. It runs first where
-/// head and tail alone are too much, and last where nothing else helped.
-///
-/// # Errors
-/// [`Stopped`]: cancelled, or in need of an answer; with the answer, the same call comes to its
-/// end.
-#[expect(
-    clippy::too_many_arguments,
-    reason = "the ladder and the draft, the two numbers to reach, and the two ways to stop"
-)]
-pub fn descend(
-    ladder: &[Step],
-    draft: &mut Draft<'_>,
-    mut target: Target,
-    window: u64,
-    outside: &ExternalInputs<'_>,
-    cancel: &Cancel,
-) -> Result<Vec<Report>, Stopped> {
-    let mut reports = Vec::with_capacity(ladder.len() + 2);
-    let alternates = draft.conversation().family.alternates;
-    let room = target.prompt;
-    if alternates {
-        let with_fillers = draft.size().tokens;
-        role_alternation::remove_fillers(draft);
-        // About as many fillers will be needed again.
-        let fillers = with_fillers.saturating_sub(draft.size().tokens);
-        target.prompt = target.prompt.saturating_sub(fillers);
-        target.target = target.target.saturating_sub(fillers);
-    }
-    let first = reported(oversize::NAME, &[], draft, |draft| {
-        Ok(oversize::apply_first(draft, target).into())
-    })?;
-    if first.acted() {
-        reports.push(first);
-    }
-    for (at, step) in ladder.iter().enumerate() {
-        cancel.check()?;
-        if target.met(draft.size()) {
-            break;
+/// One run down a ladder.
+#[derive(Debug, Clone, Copy)]
+pub struct Descent<'d> {
+    /// The steps.
+    pub ladder: &'d [Step],
+    /// Where the run is to end.
+    pub target: Target,
+    /// The context length, tokens.
+    pub window: u64,
+    /// Answers that were fetched for the ladder.
+    pub external: &'d ExternalInputs<'d>,
+    /// Bounds the time of the run.
+    pub cancel: &'d Cancel,
+}
+
+impl Descent<'_> {
+    /// Runs the ladder down to the target. Where a list exceeds the room because of its newest
+    /// exchange alone, that is cut (`oversize`): the one edit that reaches into the tail. It runs
+    /// first where head and tail alone are too much, and last where nothing else helped.
+    ///
+    /// Once the time for planning is spent, only quick steps run; where a list then exceeds the
+    /// room, old results become placeholders and the oldest exchanges go.
+    ///
+    /// # Errors
+    /// [`Stopped`]: cancelled, or in need of an answer; with the answer, the same call comes to its
+    /// end.
+    pub fn run(mut self, draft: &mut Draft<'_>) -> Result<Vec<Report>, Stopped> {
+        let mut reports = Vec::with_capacity(self.ladder.len() + 2);
+        let alternates = draft.conversation().family.alternates;
+        let room = self.target.prompt;
+        if alternates {
+            let with_fillers = draft.size().tokens;
+            role_alternation::remove_fillers(draft);
+            // About as many fillers will be needed again.
+            let fillers = with_fillers.saturating_sub(draft.size().tokens);
+            self.target.prompt = self.target.prompt.saturating_sub(fillers);
+            self.target.target = self.target.target.saturating_sub(fillers);
         }
-        let strategy = &step.strategy;
-        let run = Run {
-            scope: &step.scope,
-            target,
-            window,
-            webhook: webhooks(ladder.get(..at).unwrap_or_default()).count(),
-            external: outside,
-        };
-        let apply = |draft: &mut Draft<'_>| strategy.apply(&run, draft);
-        reports.push(reported(strategy.name(), strategy.counts(), draft, apply)?);
+        let first = reported(oversize::NAME, &[], draft, |draft| {
+            Ok(oversize::apply_first(draft, self.target).into())
+        })?;
+        if first.acted() {
+            reports.push(first);
+        }
+        let skipped = self.steps(draft, &mut reports)?;
+        if skipped && draft.size().tokens > self.target.prompt {
+            self.shortcuts(draft, &mut reports)?;
+        }
+        if alternates {
+            role_alternation::insert_fillers(draft);
+            self.target.prompt = room;
+        }
+        if draft.size().tokens > self.target.prompt {
+            reports.push(reported(oversize::NAME, &[], draft, |draft| {
+                Ok(oversize::apply_last(draft, self.target).into())
+            })?);
+        }
+        Ok(reports)
     }
-    if alternates {
-        role_alternation::insert_fillers(draft);
-        target.prompt = room;
+
+    /// The steps in their order. Reports whether there was no time for some of them.
+    fn steps(&self, draft: &mut Draft<'_>, reports: &mut Vec<Report>) -> Result<bool, Stopped> {
+        let mut skipped = false;
+        for (at, step) in self.ladder.iter().enumerate() {
+            self.cancel.check()?;
+            if self.target.met(draft.size()) {
+                break;
+            }
+            let strategy = &step.strategy;
+            if !strategy.is_quick() && self.cancel.is_late() {
+                skipped = true;
+                continue;
+            }
+            let run = Run {
+                scope: &step.scope,
+                target: self.target,
+                window: self.window,
+                webhook: webhooks(self.ladder.get(..at).unwrap_or_default()).count(),
+                external: self.external,
+                cancel: self.cancel,
+            };
+            let apply = |draft: &mut Draft<'_>| match strategy.apply(&run, draft) {
+                // Its time is spent, and the request is still waited for.
+                Err(Stopped::Cancelled) if self.cancel.check().is_ok() => {
+                    skipped = true;
+                    Ok(Done::default())
+                }
+                done => done,
+            };
+            reports.push(reported(strategy.name(), strategy.counts(), draft, apply)?);
+        }
+        Ok(skipped)
     }
-    if draft.size().tokens > target.prompt {
-        reports.push(reported(oversize::NAME, &[], draft, |draft| {
-            Ok(oversize::apply_last(draft, target).into())
-        })?);
+
+    /// The quick steps that stand for those that there was no time for.
+    fn shortcuts(&self, draft: &mut Draft<'_>, reports: &mut Vec<Report>) -> Result<(), Stopped> {
+        let everything = Scope::default();
+        let names = [ClearResults::NAME, TokenBudget::NAME];
+        for strategy in names.into_iter().filter_map(Strategy::named) {
+            let run = Run {
+                scope: &everything,
+                target: self.target,
+                window: self.window,
+                webhook: 0,
+                external: self.external,
+                cancel: self.cancel,
+            };
+            let apply = |draft: &mut Draft<'_>| strategy.apply(&run, draft);
+            reports.push(Report {
+                shortcut: true,
+                ..reported(strategy.name(), strategy.counts(), draft, apply)?
+            });
+        }
+        Ok(())
     }
-    Ok(reports)
 }
 
 /// The options of the `webhook` steps of a ladder, in order.
@@ -106,5 +162,6 @@ fn reported<'a>(
         dropped: before.messages.saturating_sub(after.messages),
         replaced: done.replaced,
         details: details.iter().map(|name| (*name, count(name))).collect(),
+        shortcut: false,
     })
 }

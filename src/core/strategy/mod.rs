@@ -38,7 +38,7 @@ pub use coalesce::Coalesce;
 pub use collapse_errors::CollapseErrors;
 pub use dedupe::Dedupe;
 pub use digest::Digest;
-pub use ladder::{descend, webhooks};
+pub use ladder::{Descent, webhooks};
 pub use minify::Minify;
 pub use need::{ExternalInputs, Need, Stopped, WebhookAnswer, WebhookRequest};
 pub use options::{OptionCheck, TriggerLimits};

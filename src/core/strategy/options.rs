@@ -8,6 +8,7 @@ use serde::de::DeserializeOwned;
 use super::need::{ExternalInputs, Stopped};
 use super::report::Done;
 use super::scope::Scope;
+use crate::core::Cancel;
 use crate::core::edit::{Draft, Target};
 
 /// A strategy, which is the type of its options. Doc comments of the type and its fields become the
@@ -15,6 +16,10 @@ use crate::core::edit::{Draft, Target};
 pub(super) trait Options: Default + Serialize + DeserializeOwned + JsonSchema {
     /// The strategy's name in configuration, logs and metrics.
     const NAME: &'static str;
+
+    /// Whether the strategy takes single milliseconds for any list: it runs even when the time for
+    /// planning is spent.
+    const QUICK: bool = false;
 
     /// Names of the strategy's own counts, in the order of its reports.
     const COUNTS: &'static [&'static str] = &[];
@@ -25,7 +30,7 @@ pub(super) trait Options: Default + Serialize + DeserializeOwned + JsonSchema {
     /// Makes the span of `draft` smaller.
     ///
     /// # Errors
-    /// [`Stopped`], where the strategy needs an answer from outside first.
+    /// [`Stopped`], where the strategy needs an answer from outside first, or its time is spent.
     fn apply(&self, run: &Run<'_>, draft: &mut Draft<'_>) -> Result<Done, Stopped>;
 }
 
@@ -42,6 +47,8 @@ pub(super) struct Run<'r> {
     pub(super) webhook: usize,
     /// Answers that were fetched for the ladder.
     pub(super) external: &'r ExternalInputs<'r>,
+    /// Bounds its time: [`Cancel::check_budget`] in every loop that may be long.
+    pub(super) cancel: &'r Cancel,
 }
 
 /// The policy's trigger, as far as the options of a step must suit it.

@@ -35,6 +35,8 @@ pub struct Report {
     pub replaced: u64,
     /// Counts of the strategy's own, by name.
     pub details: Vec<(&'static str, u64)>,
+    /// Whether it ran in the place of steps that there was no time for.
+    pub shortcut: bool,
 }
 
 impl Report {

@@ -82,6 +82,13 @@ impl Scope {
     }
 }
 
+/// Whether an exchange is among some that are sorted by their place.
+pub(super) fn is_among(sorted: &[Exchange], exchange: &Exchange) -> bool {
+    sorted
+        .binary_search_by_key(&exchange.first, |other| other.first)
+        .is_ok()
+}
+
 /// The names of the tools that a message calls.
 fn names_called<'e>(entry: &'e Entry<'_>) -> impl Iterator<Item = &'e str> {
     entry

@@ -49,6 +49,7 @@ impl SlidingWindow {
 
 impl Options for SlidingWindow {
     const NAME: &'static str = "sliding_window";
+    const QUICK: bool = true;
 
     fn check(&self, check: &mut OptionCheck<'_>) {
         let given = [self.turns, self.exchanges, self.messages];

@@ -38,6 +38,7 @@ impl Default for Strip {
 
 impl Options for Strip {
     const NAME: &'static str = "strip";
+    const QUICK: bool = true;
 
     fn apply(&self, run: &Run<'_>, draft: &mut Draft<'_>) -> Result<Done, Stopped> {
         Ok(apply(*self, run.scope, draft).into())

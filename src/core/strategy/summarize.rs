@@ -8,7 +8,7 @@ use super::digest;
 use super::need::{ExternalInputs, Need, Stopped};
 use super::options::{self, OptionCheck, Run};
 use super::report::Done;
-use super::scope::Scope;
+use super::scope::{Scope, is_among};
 use crate::core::budget::Budget;
 use crate::core::conversation::{Exchange, scale};
 use crate::core::edit::{Draft, Replacement, Tag, Target, Zone};
@@ -17,6 +17,7 @@ use crate::core::summary::{Forecast, State, Summaries, Summary, files, floor, ne
 
 impl options::Options for Summarize {
     const NAME: &'static str = "summarize";
+    const QUICK: bool = true;
 
     /// Counts of messages, of the summary, of the calls that made it, and of the state in which it
     /// was needed.
@@ -166,7 +167,7 @@ fn covered(scope: &Scope, draft: &Draft<'_>, end: usize) -> Option<Vec<Exchange>
     covered.sort_by_key(|exchange| exchange.first);
     covered
         .iter()
-        .any(|exchange| span.contains(exchange))
+        .any(|exchange| is_among(&span, exchange))
         .then_some(covered)
 }
 

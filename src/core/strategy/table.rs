@@ -57,6 +57,13 @@ macro_rules! strategies {
                 }
             }
 
+            /// Whether it runs even when the time for planning is spent.
+            pub(super) fn is_quick(&self) -> bool {
+                match self {
+                    $(Strategy::$variant(_) => <$options>::QUICK,)+
+                }
+            }
+
             /// The names of the strategy's own counts, in the order of its reports.
             pub(super) fn counts(&self) -> &'static [&'static str] {
                 match self {

@@ -34,6 +34,7 @@ impl Default for TokenBudget {
 
 impl Options for TokenBudget {
     const NAME: &'static str = "token_budget";
+    const QUICK: bool = true;
 
     fn check(&self, check: &mut OptionCheck<'_>) {
         if !(self.threshold > 0.0 && self.threshold.is_finite()) {

@@ -10,7 +10,6 @@ use serde::{Deserialize, Serialize};
 use super::need::Stopped;
 use super::options::{OptionCheck, Options, Run};
 use super::report::Done;
-use super::scope::Scope;
 use super::truncate::{MARK, MARK_KEY, Truncate};
 use crate::core::edit::Draft;
 use crate::core::json::Json;
@@ -68,7 +67,7 @@ impl Options for TrimResults {
     }
 
     fn apply(&self, run: &Run<'_>, draft: &mut Draft<'_>) -> Result<Done, Stopped> {
-        Ok(apply(self, run.scope, draft).into())
+        apply(self, run, draft).map(Done::from)
     }
 }
 
@@ -138,14 +137,15 @@ impl Pick {
 /// JSON is nested no deeper than its parser goes.
 const DEEPEST: usize = 128;
 
-pub(super) fn apply(options: &TrimResults, scope: &Scope, draft: &mut Draft<'_>) -> u64 {
+fn apply(options: &TrimResults, run: &Run<'_>, draft: &mut Draft<'_>) -> Result<u64, Stopped> {
     let encoding = draft.conversation().encoding;
     let mut replaced = 0;
-    for (_, id) in scope.results(draft) {
+    for (_, id) in run.scope.results(draft) {
+        run.cancel.check_budget()?;
         let trimmed = draft.map_texts(id, |text| trimmed(options, text, encoding));
         replaced += u64::from(trimmed);
     }
-    replaced
+    Ok(replaced)
 }
 
 /// The result in its smaller form; `None` when it stays as it is.

@@ -17,6 +17,8 @@ use crate::observe::registry::{LabelDescription, Registered, Registrar, Series};
 labels! {
     /// Where Baler's own time went.
     pub enum Phase {
+        /// Waiting for a thread that plans; bodies that are planned on the event loop wait for none.
+        Queue = "queue",
         /// Viewing the body: fields, messages, exchanges.
         View = "view",
         /// Fingerprints and token counts.
@@ -41,6 +43,10 @@ labels! {
         Policy = "policy",
         /// The body has a content encoding.
         EncodedBody = "encoded_body",
+        /// The body is longer than `limits.body_bytes`.
+        TooLarge = "too_large",
+        /// `limits.memory_bytes` left no room for the body.
+        NoMemory = "no_memory",
         /// The body is not JSON.
         NotJson = "not_json",
         /// The body is JSON, but not a plain chat request.
@@ -82,7 +88,7 @@ labels! {
     pub enum FailureCause {
         /// A panic: a defect.
         Panic = "panic",
-        /// Planning took longer than `limits.plan_timeout`.
+        /// Planning took longer than `limits.plan_deadline`.
         Deadline = "deadline",
         /// The result was not a valid chat: a defect of a strategy.
         InvalidResult = "invalid_result",
@@ -114,6 +120,7 @@ pub(in crate::observe) struct PlanningMetrics {
     lookups: Series<LookupResult, IntCounter>,
     failures: Series<FailureCause, IntCounter>,
     unfit: IntCounter,
+    shortcuts: IntCounter,
     trigger_errors: IntCounter,
     compactions: IntCounterVec,
     tokens_removed: IntCounterVec,
@@ -140,6 +147,10 @@ impl PlanningMetrics {
             unfit: registrar.counter(
                 "baler_unfit_total",
                 "Requests that could not be made to fit.",
+            )?,
+            shortcuts: registrar.counter(
+                "baler_plan_shortcuts_total",
+                "Compactions that took quick steps because the time for planning was spent.",
             )?,
             trigger_errors: registrar.counter(
                 "baler_trigger_errors_total",
@@ -293,6 +304,9 @@ pub struct LadderRan<'a> {
 impl LadderRan<'_> {
     /// Writes down each step.
     pub fn emit(&self, metrics: &Metrics) {
+        if self.reports.iter().any(|report| report.shortcut) {
+            metrics.planning.shortcuts.inc();
+        }
         for report in self.reports {
             self.count(report, metrics);
             debug!(
@@ -307,6 +321,7 @@ impl LadderRan<'_> {
                 messages_after = report.after.messages,
                 dropped = report.dropped,
                 replaced = report.replaced,
+                shortcut = report.shortcut,
                 counts = ?report.details,
                 "strategy"
             );

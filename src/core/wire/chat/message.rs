@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::core::conversation::{Call, Text};
-use crate::core::json::string;
+use crate::core::json::{is_longer_than, string};
 use crate::core::wire::unreadable::Unreadable;
 
 /// One message of the list, borrowed from the body.
@@ -86,14 +86,26 @@ struct FunctionFields<'a> {
     arguments: Option<&'a RawValue>,
 }
 
+/// The most calls of one message that is read: many times what any model makes at once.
+const MOST_CALLS: usize = 1_000;
+/// The most parts of one message's content that is read.
+const MOST_PARTS: usize = 10_000;
+
 impl<'a> Message<'a> {
     /// Reads one message. `raw` is its exact JSON.
     ///
     /// # Errors
-    /// [`Unreadable::Unusual`] when it is not an object with a role, or has one of the fields above
-    /// twice.
+    /// [`Unreadable::Unusual`] when it is not an object with a role, has one of the fields above
+    /// twice, or more calls or parts than are read: views take many times their bytes.
     pub(super) fn parse(raw: &'a str) -> Result<Self, Unreadable> {
         let fields: Fields<'a> = serde_json::from_str(raw)?;
+        let bounded = |list: Option<&RawValue>, most| {
+            let list = list.map(RawValue::get).filter(|raw| raw.starts_with('['));
+            !list.is_some_and(|raw| is_longer_than(raw, most))
+        };
+        if !bounded(fields.tool_calls, MOST_CALLS) || !bounded(fields.content, MOST_PARTS) {
+            return Err(Unreadable::Unusual);
+        }
         let calls: Vec<CallFields<'a>> = match fields.tool_calls {
             Some(list) => serde_json::from_str(list.get())?,
             None => Vec::new(),
