@@ -57,7 +57,60 @@ pub(super) struct BufferedBody {
     _memory: OwnedSemaphorePermit,
 }
 
+impl BufferedBody {
+    /// Keeps memory for as long as the body lives.
+    pub(super) fn hold(&mut self, memory: Memory) {
+        if let Some(taken) = memory.taken {
+            self._memory.merge(taken);
+        }
+    }
+}
+
+/// Memory for bodies that is taken bit by bit.
+#[derive(Debug)]
+pub(super) struct Memory {
+    all: Arc<Semaphore>,
+    taken: Option<OwnedSemaphorePermit>,
+}
+
+impl Memory {
+    /// Takes what is missing to hold so many bytes; false when there is not so much left.
+    pub(super) fn grow(&mut self, bytes: usize) -> bool {
+        let taken = self.taken.as_ref();
+        let held = taken.map_or(0, OwnedSemaphorePermit::num_permits) * UNIT_BYTES;
+        if bytes <= held {
+            return true;
+        }
+        // Doubling keeps reservations rare.
+        let units = (bytes.max(held * 2) - held).div_ceil(UNIT_BYTES);
+        let Ok(units) = u32::try_from(units) else {
+            return false;
+        };
+        let Ok(more) = Arc::clone(&self.all).try_acquire_many_owned(units) else {
+            return false;
+        };
+        match &mut self.taken {
+            Some(taken) => taken.merge(more),
+            None => self.taken = Some(more),
+        }
+        true
+    }
+}
+
 impl Admission {
+    /// The length of the longest body that is inspected, bytes.
+    pub(super) fn longest_body(&self) -> usize {
+        self.body_bytes
+    }
+
+    /// Memory for bodies, of which nothing is taken yet.
+    pub(super) fn memory(&self) -> Memory {
+        Memory {
+            all: Arc::clone(&self.memory),
+            taken: None,
+        }
+    }
+
     /// Bounds from the configuration.
     #[must_use]
     pub(super) fn new(limits: &Limits, metrics: Arc<Metrics>) -> Self {

@@ -85,7 +85,7 @@ impl Exchange {
         request: Request<Incoming>,
     ) -> Result<UpstreamResponse, ProxyError> {
         let (parts, body) = request.into_parts();
-        let head = headers::head(&self.proxy.upstream, parts)?;
+        let head = self.upstream_head(parts)?;
         let request = Request::from_parts(head, RequestBody::Stream(body));
         let response = self.dispatch(request).await?;
         Ok(self.answered(response).unread())

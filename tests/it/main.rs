@@ -40,6 +40,7 @@ mod rescue;
 mod strategies;
 mod streaming;
 mod summaries;
+mod tenants;
 mod tls;
 mod traces;
 mod transparency;
