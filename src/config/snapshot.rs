@@ -142,6 +142,8 @@ pub struct Summarizer {
     pub concurrency_per_tenant: usize,
     /// Calls a minute.
     pub calls_per_minute: usize,
+    /// Calls a minute for one tenant.
+    pub calls_per_minute_per_tenant: usize,
     /// Share of a tenant's forwarded tokens.
     pub max_share: f64,
     /// The longest answer, bytes.

@@ -140,8 +140,9 @@ impl Calls<'_> {
         }
         spent.calls += 1;
         let bytes = Bytes::from(body);
+        let tenant = self.caller.origin.tenant;
         let send = || {
-            let allowed = summarizer.limiter().take_call(config);
+            let allowed = summarizer.limiter().take_call(tenant, config);
             let bytes = bytes.clone();
             async move {
                 if allowed {
