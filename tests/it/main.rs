@@ -28,6 +28,7 @@ mod counting;
 mod errors;
 mod examples;
 mod fingerprints;
+mod fuzz;
 mod generated;
 mod invariants;
 mod ladder;
