@@ -17,6 +17,7 @@ use crate::core;
 use crate::core::policy::{Policy, Window};
 use crate::core::tokens::Encoding;
 use crate::observe::Metrics;
+use crate::observe::event::OpenToAll;
 use crate::proxy;
 use crate::proxy::{Proxy, Shared};
 use crate::server;
@@ -151,6 +152,9 @@ fn workers(shared: &Arc<Shared>, count: usize, bounds: Bounds) -> io::Result<Vec
 fn announce(config: &Config, listeners: &Listeners) {
     if let (Ok(data), Ok(admin)) = (listeners.data.local_addr(), listeners.admin.local_addr()) {
         info!("listening on http://{data}/v1 (metrics and probes on http://{admin})");
+        if !data.ip().is_loopback() && config.auth_tokens.is_none() {
+            OpenToAll { address: data }.emit();
+        }
     }
     info!(
         "forwarding to {}{}",

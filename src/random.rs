@@ -1,7 +1,7 @@
 //! Random bytes, for request ids and for the key of the tenants' fingerprints.
 
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::cell::RefCell;
+use std::fmt::Write;
 
 /// Random bytes from the system. Where the system has none, which no supported platform lacks, they
 /// come from the address space's layout and the clock.
@@ -20,19 +20,44 @@ pub(crate) fn bytes<const N: usize>() -> [u8; N] {
     bytes
 }
 
-/// A unique id: 128 bits in hexadecimal. A random start is counted up, so that an id needs no
-/// system call.
+/// A unique id: 128 random bits in hexadecimal. No id tells of another one.
 #[must_use]
 pub(crate) fn id() -> String {
-    static START: OnceLock<(u64, AtomicU64)> = OnceLock::new();
-    let (process, next) = START.get_or_init(|| {
-        (
-            u64::from_le_bytes(bytes()),
-            AtomicU64::new(u64::from_le_bytes(bytes())),
-        )
-    });
-    format!(
-        "{process:016x}{:016x}",
-        next.fetch_add(1, Ordering::Relaxed)
-    )
+    thread_local! {
+        /// Random bytes in stock, so that most ids need no system call.
+        static STOCK: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+    }
+    STOCK.with_borrow_mut(|stock| {
+        if stock.is_empty() {
+            stock.extend_from_slice(&bytes::<STOCK_BYTES>());
+        }
+        let rest = stock.len().saturating_sub(ID_BYTES);
+        let mut id = String::with_capacity(2 * ID_BYTES);
+        for byte in stock.drain(rest..) {
+            // Writing to a string cannot fail.
+            let _ = write!(id, "{byte:02x}");
+        }
+        id
+    })
+}
+
+/// Bytes of an id.
+const ID_BYTES: usize = 16;
+/// Bytes that are asked of the system at a time.
+const STOCK_BYTES: usize = 64 * ID_BYTES;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_do_not_count_up() {
+        let ids: Vec<u128> = (0..200)
+            .map(|_| u128::from_str_radix(&id(), 16).unwrap())
+            .collect();
+        assert!(ids.iter().all(|id| *id != 0));
+        let near = |pair: &[u128]| pair[0].abs_diff(pair[1]) < 1 << 64;
+        assert!(!ids.windows(2).any(near));
+        assert!(ids.windows(2).any(|pair| pair[0] > pair[1]));
+    }
 }

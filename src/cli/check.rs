@@ -12,6 +12,7 @@ use crate::core::edit::Keep;
 use crate::core::json::Json;
 use crate::core::models::Prices;
 use crate::core::policy::{Policy, Source, Trigger, Window};
+use crate::core::strategy::{Step, Strategy};
 use crate::{app, config};
 
 pub(super) fn run(flags: CheckFlags) -> anyhow::Result<ExitCode> {
@@ -76,10 +77,21 @@ fn explain(policy: &Policy, discovers: bool, out: &mut impl Write) -> Result<()>
         "  keeps the newest {tokens} tokens, {turns} turns, {exchanges} exchanges"
     )?;
     for (at, step) in policy.ladder.iter().enumerate() {
-        let step = serde_json::to_string(step)?;
-        writeln!(out, "  step {}: {step}", at + 1)?;
+        writeln!(out, "  step {}: {}", at + 1, shown(step)?)?;
     }
     Ok(())
+}
+
+/// A step with its options. The query of a webhook's address is left out: keys stand there.
+fn shown(step: &Step) -> Result<String> {
+    let json = serde_json::to_string(step)?;
+    Ok(match &step.strategy {
+        Strategy::Webhook(webhook) => match webhook.url.split_once('?') {
+            Some((address, query)) => json.replace(&format!("{address}?{query}"), address),
+            None => json,
+        },
+        _ => json,
+    })
 }
 
 fn keys(policy: &Policy, out: &mut impl Write) -> Result<()> {

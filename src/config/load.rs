@@ -115,7 +115,7 @@ fn read_file(file: &Path, problems: &mut Vec<Problem>) -> Figment {
             let figment = Figment::from(Toml::string(&text));
             match merged(&figment) {
                 Ok(_) => return figment,
-                Err(error) => format!("not valid TOML: {}", error.to_string().trim()),
+                Err(error) => format!("not valid TOML: {}", without_excerpt(&error.to_string())),
             }
         }
         Err(error) => format!("cannot be read: {error}"),
@@ -126,6 +126,18 @@ fn read_file(file: &Path, problems: &mut Vec<Problem>) -> Figment {
         source: None,
     });
     Figment::new()
+}
+
+/// An error of the parser without the lines of the file that it quotes: they may hold a secret.
+fn without_excerpt(error: &str) -> String {
+    let is_quoted = |line: &&str| {
+        let rest = line
+            .trim_start()
+            .trim_start_matches(|c: char| c.is_ascii_digit());
+        rest.trim_start().starts_with('|')
+    };
+    let lines = error.trim().lines().filter(|line| !is_quoted(line));
+    lines.collect::<Vec<_>>().join("\n")
 }
 
 /// The merged data of a figment.

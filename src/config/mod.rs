@@ -13,5 +13,5 @@ mod unreadable;
 
 pub use load::{Sources, from_raw, load};
 pub use problem::{Problem, Problems};
-pub use raw::{Limits, LogFormat, OnOverload};
-pub use snapshot::{Config, Key, Summarizer, Upstream};
+pub use raw::{Limits, LogFormat, OnOverload, ServerTiming};
+pub use snapshot::{AuthTokens, Config, Key, Summarizer, Tenant, Upstream};

@@ -6,12 +6,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use globset::GlobMatcher;
+use globset::{GlobMatcher, GlobSet};
 use hyper::Uri;
 use hyper::header::{HeaderName, HeaderValue};
 use serde_json::{Map, Value};
 
-use crate::config::raw::{Limits, LogFormat};
+use crate::config::raw::{Limits, LogFormat, ServerTiming};
 use crate::core::policy::Policy;
 use crate::core::wire::own_call::OutputLimit;
 
@@ -22,12 +22,20 @@ pub struct Config {
     pub listen: SocketAddr,
     /// Threads that serve requests.
     pub workers: usize,
+    /// The tokens of clients that may use Baler; all may without.
+    pub auth_tokens: Option<AuthTokens>,
+    /// The form of `server-timing`.
+    pub server_timing: ServerTiming,
     /// The listener for probes and Prometheus.
     pub admin: SocketAddr,
     /// The LLM API.
     pub upstream: Upstream,
     /// Path endings of chat completions.
     pub chat_suffixes: Vec<String>,
+    /// Whether bodies with a content encoding are decoded to be inspected.
+    pub decode_bodies: bool,
+    /// How callers are told apart.
+    pub tenant: Tenant,
     /// Memory for checkpoints and usage, bytes.
     pub ledger_bytes: u64,
     /// Messages whose measure is cached.
@@ -48,6 +56,27 @@ pub struct Config {
     pub policies: Vec<Arc<Policy>>,
     /// Model globs named in policies, for metric labels.
     pub model_labels: Vec<(String, GlobMatcher)>,
+}
+
+/// How callers are told apart.
+#[derive(Debug, Clone)]
+pub struct Tenant {
+    /// Headers with credentials.
+    pub headers: Vec<HeaderName>,
+    /// Query parameters with credentials, in lower case.
+    pub parameters: Vec<String>,
+    /// Cookies that are no credentials.
+    pub ignored_cookies: GlobSet,
+}
+
+/// The bearer tokens of clients. They are never shown.
+#[derive(Clone)]
+pub struct AuthTokens(pub Vec<String>);
+
+impl fmt::Debug for AuthTokens {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} tokens", self.0.len())
+    }
 }
 
 /// The LLM API.
@@ -113,6 +142,8 @@ pub struct Summarizer {
     pub concurrency_per_tenant: usize,
     /// Calls a minute.
     pub calls_per_minute: usize,
+    /// Calls a minute for one tenant.
+    pub calls_per_minute_per_tenant: usize,
     /// Share of a tenant's forwarded tokens.
     pub max_share: f64,
     /// The longest answer, bytes.

@@ -25,14 +25,56 @@ pub(super) fn read(mut data: Value, report: &mut dyn FnMut(&[String], String)) -
     }
 }
 
+/// Words of keys whose values may be secrets.
+const SECRET: [&str; 16] = [
+    "auth",
+    "authorization",
+    "bearer",
+    "cookie",
+    "cookies",
+    "credential",
+    "credentials",
+    "header",
+    "headers",
+    "key",
+    "keys",
+    "passwd",
+    "password",
+    "secret",
+    "secrets",
+    "token",
+];
+
+/// Whether the value of a key may be a secret, by the key's name. A whole section may hold any.
+fn may_be_secret(path: &[String]) -> bool {
+    let is_secret = |part: &String| {
+        let part = part.to_ascii_lowercase();
+        let mut words = part.split(['_', '-']);
+        part != "token_budget" && words.any(|word| SECRET.contains(&word))
+    };
+    path.len() < 2 || path.iter().any(is_secret)
+}
+
+/// A problem with a value that is not shown.
+fn explain_secret(kind: &Kind) -> String {
+    match kind {
+        Kind::InvalidType(_, expected) | Kind::InvalidValue(_, expected) => {
+            format!("expected {expected}; the value is not shown")
+        }
+        Kind::UnknownVariant(_, known) => format!("unknown value; one of {}", known.join(", ")),
+        _ => "not a value for this key; it is not shown".to_owned(),
+    }
+}
+
 /// The problem, and the last part of the key where the error's own path stops short of it.
 fn explain(error: &figment::Error, data: &Value) -> (String, Option<String>) {
     match &error.kind {
         Kind::UnknownField(name, known) => {
             let last = (error.path.last() != Some(name)).then(|| name.clone());
             let path: Vec<String> = error.path.iter().cloned().chain(last.clone()).collect();
-            (unknown_key(name, &path, known, data), last)
+            (unknown_key(name, &path, known), last)
         }
+        kind if may_be_secret(&error.path) => (explain_secret(kind), None),
         Kind::UnknownVariant(name, known) => {
             let hint = hint(nearest(name, known.iter().copied()));
             let known = known.join(", ");
@@ -54,16 +96,13 @@ fn explain(error: &figment::Error, data: &Value) -> (String, Option<String>) {
     }
 }
 
-fn unknown_key(name: &str, path: &[String], known: &[&str], data: &Value) -> String {
+/// The value of an unknown key is not shown: a secret may stand anywhere but where it belongs.
+fn unknown_key(name: &str, path: &[String], known: &[&str]) -> String {
     if let Some(new) = new_name(path) {
         return format!("renamed to {new}");
     }
-    let value = match shown_at(data, path) {
-        value if value.is_empty() => value,
-        value => format!(" = {value}"),
-    };
     let hint = hint(nearest(name, known.iter().copied()));
-    format!("unknown key{value}{hint}; known here: {}", known.join(", "))
+    format!("unknown key{hint}; known here: {}", known.join(", "))
 }
 
 /// The value at `path` as errors show it; empty where there is none to show.

@@ -60,7 +60,7 @@ impl Drop for Permit {
 pub(super) struct BufferedBody {
     /// The bytes.
     pub bytes: Bytes,
-    _memory: OwnedSemaphorePermit,
+    memory: Vec<Memory>,
 }
 
 /// A body that there is no room to look at: what arrived of it, and the rest.
@@ -135,7 +135,59 @@ impl Arrived {
     }
 }
 
+impl BufferedBody {
+    /// Keeps memory for as long as the body lives.
+    pub(super) fn hold(&mut self, memory: Memory) {
+        self.memory.push(memory);
+    }
+}
+
+/// Memory for bodies that is taken bit by bit.
+#[derive(Debug)]
+pub(super) struct Memory {
+    all: Arc<Semaphore>,
+    taken: Option<OwnedSemaphorePermit>,
+}
+
+impl Memory {
+    /// Takes what is missing to hold so many bytes, and more up to `most`; false when there is not
+    /// so much left.
+    pub(super) fn grow(&mut self, bytes: usize, most: usize) -> bool {
+        let taken = self.taken.as_ref();
+        let held = taken.map_or(0, OwnedSemaphorePermit::num_permits) * UNIT_BYTES;
+        if bytes <= held {
+            return true;
+        }
+        let take = |bytes: usize| {
+            let units = u32::try_from((bytes - held).div_ceil(UNIT_BYTES)).ok()?;
+            Arc::clone(&self.all).try_acquire_many_owned(units).ok()
+        };
+        // Doubling keeps reservations rare.
+        let Some(more) = take((bytes * 2).min(most).max(bytes)).or_else(|| take(bytes)) else {
+            return false;
+        };
+        match &mut self.taken {
+            Some(taken) => taken.merge(more),
+            None => self.taken = Some(more),
+        }
+        true
+    }
+}
+
 impl Admission {
+    /// The length of the longest body that is inspected, bytes.
+    pub(super) fn longest_body(&self) -> usize {
+        self.body_bytes
+    }
+
+    /// Memory for bodies, of which nothing is taken yet.
+    pub(super) fn memory(&self) -> Memory {
+        Memory {
+            all: Arc::clone(&self.memory),
+            taken: None,
+        }
+    }
+
     /// Bounds from the configuration.
     #[must_use]
     pub(super) fn new(limits: &Limits, metrics: Arc<Metrics>) -> Self {
@@ -183,7 +235,7 @@ impl Admission {
             Ok(memory) => {
                 return Ok(ReadBody::Whole(BufferedBody {
                     bytes: arrived.into_bytes(),
-                    _memory: memory,
+                    memory: vec![memory],
                 }));
             }
             Err(bound) => bound,
@@ -213,14 +265,12 @@ impl Admission {
         &self,
         body: &mut Incoming,
         arrived: &mut Arrived,
-    ) -> Result<Result<OwnedSemaphorePermit, Bound>, ProxyError> {
+    ) -> Result<Result<Memory, Bound>, ProxyError> {
         let announced = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
         if announced > self.body_bytes {
             return Ok(Err(Bound::Length));
         }
-        let Some(mut memory) = self.reserve(UNIT_BYTES) else {
-            return Ok(Err(Bound::Memory));
-        };
+        let mut memory = self.memory();
         let began = Instant::now();
         loop {
             let earned = Duration::from_secs(arrived.len() as u64 / LEAST_RATE);
@@ -236,26 +286,15 @@ impl Admission {
             if length > self.body_bytes {
                 return Ok(Err(Bound::Length));
             }
-            let held = memory.num_permits() * UNIT_BYTES;
-            if length > held {
-                // Doubling keeps reservations rare.
-                let most = if announced < length {
-                    self.body_bytes
-                } else {
-                    announced
-                };
-                let doubled = self.reserve((length * 2).min(most).max(length) - held);
-                match doubled.or_else(|| self.reserve(length - held)) {
-                    Some(more) => memory.merge(more),
-                    None => return Ok(Err(Bound::Memory)),
-                }
+            let most = if announced < length {
+                self.body_bytes
+            } else {
+                announced
+            };
+            if !memory.grow(length, most) {
+                return Ok(Err(Bound::Memory));
             }
         }
-    }
-
-    fn reserve(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
-        let units = u32::try_from(bytes.div_ceil(UNIT_BYTES)).ok()?;
-        Arc::clone(&self.memory).try_acquire_many_owned(units).ok()
     }
 }
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use hyper::header::CONTENT_ENCODING;
 use hyper::http::request::Parts;
 
 use crate::core::policy::OnError;
@@ -13,7 +14,7 @@ use crate::proxy::plan::ask;
 use crate::proxy::plan_request::{PlanFailure, PlanRequest, Purpose};
 use crate::proxy::read::ChatRequest;
 use crate::proxy::send::{Alongside, Outgoing};
-use crate::proxy::tenant;
+use crate::proxy::tenant::Identities;
 use crate::summarizer::SummaryOrigin;
 
 impl Exchange {
@@ -31,7 +32,7 @@ impl Exchange {
             read_at,
             ..
         } = request;
-        facts.origin = summary_origin(&facts, &head);
+        facts.origin = summary_origin(&facts, &head, &self.proxy.shared.identities);
         let facts = Arc::new(facts);
         let mut pieces = vec![body.bytes.clone()];
         let mut alongside = Alongside::Nothing;
@@ -47,7 +48,11 @@ impl Exchange {
                     return Err(ProxyError::Unfit);
                 }
                 waited = planned.waited;
-                pieces = planned.body.unwrap_or(pieces);
+                if let Some(edited) = planned.body {
+                    // It is made of the decoded body.
+                    head.headers.remove(CONTENT_ENCODING);
+                    pieces = edited;
+                }
                 self.usage_included = facts.include_usage(&mut head, &mut pieces);
                 if let Some(pending) = planned.pending {
                     alongside = Alongside::Summary(Box::new(pending));
@@ -97,14 +102,18 @@ impl Exchange {
 }
 
 /// The request that summaries are made for, where the policy wants any.
-fn summary_origin(request: &PlanRequest, head: &Parts) -> Option<SummaryOrigin> {
+fn summary_origin(
+    request: &PlanRequest,
+    head: &Parts,
+    identities: &Identities,
+) -> Option<SummaryOrigin> {
     if !request.may_summarize() {
         return None;
     }
     Some(SummaryOrigin {
         body: request.body.clone(),
         uri: head.uri.clone(),
-        credentials: tenant::credentials(&head.headers),
+        credentials: identities.credentials(&head.headers),
         model: request.model.clone(),
         tenant: request.tenant,
         window: request.window.live(),

@@ -3,7 +3,7 @@
 
 use bytes::Bytes;
 use http_body_util::Full;
-use hyper::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER};
+use hyper::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use hyper::{Response, StatusCode};
 
 use crate::core::wire::{Dialect, Fault};
@@ -12,6 +12,9 @@ use crate::proxy::routing::NoPolicy;
 /// Why a request was not served by the upstream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ProxyError {
+    /// No token of `listen.auth_tokens_file`.
+    #[error("Baler asks for a bearer token, and the request has none that it knows")]
+    Unauthorized,
     /// All permits are taken.
     #[error("Baler is at its limit of concurrent requests; try again soon")]
     Overloaded,
@@ -64,7 +67,8 @@ impl From<NoPolicy> for ProxyError {
 
 impl ProxyError {
     /// Every error.
-    pub const ALL: [ProxyError; 13] = [
+    pub const ALL: [ProxyError; 14] = [
+        ProxyError::Unauthorized,
         ProxyError::Overloaded,
         ProxyError::OutOfMemory,
         ProxyError::BodyTooLarge,
@@ -84,6 +88,7 @@ impl ProxyError {
     #[must_use]
     pub fn kind(self) -> &'static str {
         match self {
+            ProxyError::Unauthorized => "unauthorized",
             ProxyError::Overloaded => "overloaded",
             ProxyError::OutOfMemory => "out_of_memory",
             ProxyError::BodyTooLarge => "body_too_large",
@@ -102,6 +107,7 @@ impl ProxyError {
 
     fn status(self) -> StatusCode {
         match self {
+            ProxyError::Unauthorized => StatusCode::UNAUTHORIZED,
             ProxyError::Overloaded | ProxyError::OutOfMemory => StatusCode::SERVICE_UNAVAILABLE,
             ProxyError::BodyTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
             ProxyError::BodyTimeout => StatusCode::REQUEST_TIMEOUT,
@@ -130,6 +136,9 @@ impl ProxyError {
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         headers.insert("x-baler-error", HeaderValue::from_static(self.kind()));
+        if status == StatusCode::UNAUTHORIZED {
+            headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
         if status == StatusCode::SERVICE_UNAVAILABLE {
             headers.insert(RETRY_AFTER, HeaderValue::from_static("1"));
         }

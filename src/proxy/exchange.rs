@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use hyper::HeaderMap;
-use hyper::header::HeaderValue;
+use hyper::header::{HeaderName, HeaderValue};
 
+use crate::config::ServerTiming;
 use crate::core::budget::Budget;
 use crate::core::conversation::Fingerprint;
 use crate::core::planner::{PriorUsage, UsageEstimate};
@@ -91,6 +92,10 @@ pub(super) struct Exchange {
     started: Instant,
     /// `x-baler-request-id`.
     pub id: String,
+    /// The headers that carry a token of Baler's.
+    pub own_tokens: Vec<HeaderName>,
+    /// What it asks of Baler that Baler does not know.
+    pub warning: Option<HeaderValue>,
     /// Its wire format; absent for requests that are streamed through unread.
     pub dialect: Option<Dialect>,
     /// The metrics of its policy and model, for chat requests.
@@ -126,6 +131,8 @@ impl Exchange {
             permit: None,
             started: Instant::now(),
             id,
+            own_tokens: Vec::new(),
+            warning: None,
             dialect: None,
             traffic: None,
             model_key: None,
@@ -172,11 +179,23 @@ impl Exchange {
         } else {
             put("x-baler-action", Action::None.as_str());
         }
-        let milliseconds = self.overhead.as_secs_f64() * 1e3;
-        let timing = format!("baler;dur={milliseconds:.3}");
-        if let Ok(timing) = HeaderValue::from_str(&timing) {
+        if let Some(warning) = &self.warning {
+            answer.insert("x-baler-warning", warning.clone());
+        }
+        if let Some(timing) = self.server_timing() {
             answer.append("server-timing", timing);
         }
+    }
+
+    /// The time that the request waited for Baler, as the configuration wants it told.
+    fn server_timing(&self) -> Option<HeaderValue> {
+        let milliseconds = self.overhead.as_secs_f64() * 1e3;
+        let duration = match self.snapshot.config.server_timing {
+            ServerTiming::Exact => format!("{milliseconds:.3}"),
+            ServerTiming::Rounded => format!("{:.0}", milliseconds.ceil()),
+            ServerTiming::Off => return None,
+        };
+        HeaderValue::try_from(format!("baler;dur={duration}")).ok()
     }
 
     /// The usage of the prompt as known before the body of the answer: the usage that its head

@@ -11,7 +11,6 @@ use crate::proxy::exchange::{Decision, Exchange};
 use crate::proxy::plan_request::{PlanFailure, PlanRequest, Planned};
 use crate::proxy::read::ChatRequest;
 use crate::proxy::send::{Alongside, Outgoing};
-use crate::proxy::tenant;
 
 /// Whether a request needs a plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -129,7 +128,8 @@ impl Proxy {
             Source::Upstream | Source::Table => {}
         }
         if let Some(lease) = windows.lease(model, facts.tenant) {
-            let credentials = tenant::credentials(&request.head.headers);
+            let identities = &self.shared.identities;
+            let credentials = identities.credentials(&request.head.headers);
             let proxy = Arc::clone(self);
             windows.background.spawn(async move {
                 lease.ask(&proxy.upstream, credentials).await;

@@ -18,6 +18,27 @@ pub(super) const POLICY: &str = "x-baler-policy";
 pub(super) const MODE: &str = "x-baler-mode";
 pub(super) const REQUEST_ID: &str = "x-baler-request-id";
 pub(super) const USAGE: &str = "x-baler-usage";
+pub(super) const TOKEN: &str = "x-baler-token";
+
+/// The headers that Baler reads.
+pub(super) const READ: [&str; 5] = [POLICY, MODE, REQUEST_ID, USAGE, TOKEN];
+
+/// The beginning of the names of Baler's own headers.
+const OWN: &[u8] = b"x-baler-";
+
+/// Whether a header is one of Baler's own, known or not, also where an underscore stands for a
+/// hyphen: servers behind gateways such as CGI and WSGI cannot tell the two apart.
+pub(super) fn is_own(name: &HeaderName) -> bool {
+    let begins = name.as_str().bytes().take(OWN.len());
+    begins
+        .map(|byte| if byte == b'_' { b'-' } else { byte })
+        .eq(OWN.iter().copied())
+}
+
+/// Removes Baler's own headers: they do not pass Baler in either direction.
+pub(super) fn strip_own(headers: &mut HeaderMap) {
+    remove(headers, is_own);
+}
 
 /// Headers that belong to one connection.
 const HOP_BY_HOP: [&str; 9] = [
@@ -48,14 +69,21 @@ pub(super) enum ModeOverride {
 /// Reads `x-baler-mode`; an unknown word asks for nothing.
 #[must_use]
 pub(super) fn mode_override(headers: &HeaderMap) -> ModeOverride {
-    let word = headers
-        .get(MODE)
-        .map(|value| value.as_bytes().to_ascii_lowercase());
-    match word.as_deref() {
-        Some(b"off") => ModeOverride::Off,
-        Some(b"observe") => ModeOverride::Observe,
-        Some(b"force") => ModeOverride::Force,
-        _ => ModeOverride::None,
+    let mode = headers.get(MODE).and_then(mode);
+    mode.unwrap_or(ModeOverride::None)
+}
+
+/// Whether a value of `x-baler-mode` is one that Baler knows.
+pub(super) fn is_mode(value: &HeaderValue) -> bool {
+    mode(value).is_some()
+}
+
+fn mode(value: &HeaderValue) -> Option<ModeOverride> {
+    match &*value.as_bytes().to_ascii_lowercase() {
+        b"off" => Some(ModeOverride::Off),
+        b"observe" => Some(ModeOverride::Observe),
+        b"force" => Some(ModeOverride::Force),
+        _ => None,
     }
 }
 
@@ -122,9 +150,7 @@ pub(super) fn head(
         .uri(target.ok_or(ProxyError::BadTarget)?)
         .map_err(|_| ProxyError::BadTarget)?;
     strip_hop_by_hop(&mut parts.headers);
-    remove(&mut parts.headers, |name| {
-        *name == HOST || [POLICY, MODE, REQUEST_ID, USAGE].contains(&name.as_str())
-    });
+    remove(&mut parts.headers, |name| *name == HOST || is_own(name));
     if parts.version == Version::HTTP_2 {
         join_cookies(&mut parts.headers);
     }

@@ -3,9 +3,12 @@
 //! [`handle`] is the life of a request, in order. Every decision in it comes from `core`.
 //!
 //! ```text
+//! auth            who may use Baler
 //! admission       permits, and bodies read within limits
 //! routing         the endpoint of a path, and the policy of a request
 //! tenant          fingerprints of credentials, models and conversations' seeds
+//! signed          requests whose body must stay as it is
+//! decode_body     bodies with a content encoding
 //! read            a chat request, and everything known of it
 //! gate            requests that need no plan
 //! decide          what is sent for a request that needs a plan
@@ -20,11 +23,14 @@
 //! usage_tap       usage that the answer reports, read on the side
 //! usage_filter    the answer without usage that only Baler requested
 //! exchange        the record of one request
+//! warning         what a request asks that Baler does not know
 //! headers, error  what goes on to the upstream and back
 //! ```
 
 mod admission;
+mod auth;
 mod decide;
+mod decode_body;
 mod error;
 mod exchange;
 mod gate;
@@ -39,14 +45,17 @@ mod read;
 mod response;
 mod routing;
 mod send;
+mod signed;
 mod tenant;
 mod usage_filter;
 mod usage_tap;
+mod warning;
 
 use std::convert::Infallible;
 use std::io;
 use std::num::NonZero;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use bytes::Bytes;
 use http_body_util::{Either, Full};
@@ -66,6 +75,7 @@ use crate::upstream::discovery::Windows;
 pub use error::ProxyError;
 
 use admission::Admission;
+use auth::Gatekeeper;
 use exchange::Exchange;
 use gate::Gate;
 use plan_request::PlanRequest;
@@ -91,6 +101,9 @@ pub struct Proxy {
 #[derive(Debug)]
 pub struct Shared {
     snapshot: Arc<Snapshot>,
+    gatekeeper: Gatekeeper,
+    /// Whether a signed request was seen: the first one is logged.
+    signed_seen: AtomicBool,
     admission: Admission,
     pool: PlanningPool,
     identities: Identities,
@@ -114,7 +127,7 @@ impl Shared {
     /// # Errors
     /// When the system has no threads to give.
     pub fn new(config: Config, metrics: Arc<Metrics>) -> io::Result<Self> {
-        let identities = Identities::new(&config.upstream);
+        let identities = Identities::new(&config.upstream, config.tenant.clone());
         let summarizer = Summarizer::new(
             config.summarizer.clone(),
             identities.upstream(),
@@ -124,6 +137,8 @@ impl Shared {
         let processors = std::thread::available_parallelism().map_or(1, NonZero::get);
         Ok(Shared {
             pool: PlanningPool::new(processors)?,
+            signed_seen: AtomicBool::new(false),
+            gatekeeper: Gatekeeper::new(config.auth_tokens.as_ref()),
             admission: Admission::new(&config.limits, Arc::clone(&metrics)),
             identities,
             ledger: Ledger::new(
@@ -216,6 +231,7 @@ async fn serve(
     request: Request<Incoming>,
 ) -> Result<UpstreamResponse, ProxyError> {
     // 1. Admit.
+    x.authenticate(request.headers())?;
     x.admit()?;
     // 2. Route.
     let Some(dialect) = x.route(&request) else {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use hyper::header::CONTENT_ENCODING;
 use hyper::http::request::Parts;
 
 use crate::core::policy::OnUnfit;
@@ -173,6 +174,8 @@ impl Exchange {
         let Some((mut pieces, waited)) = self.compact_harder(request, overflow).await else {
             return Retry::DoesNotFit { may_reject: true };
         };
+        // It is made of the decoded body.
+        head.headers.remove(CONTENT_ENCODING);
         if self.usage_included {
             headers::include_usage(
                 request.plan_request.dialect,

@@ -108,11 +108,11 @@ fn open<'b>(
         return Err(Unreadable::Unusual.into());
     }
     clock.lap(Phase::View);
-    let measures = &shared.ledger.measures;
+    let (measures, tenant) = (&shared.ledger.measures, &request.tenant);
     let counting = Counting {
         encoding,
-        message: &|raw| measures.measure(dialect, raw, encoding),
-        fixed: &|outline| measures.fixed_tokens(dialect, outline, encoding),
+        message: &|raw| measures.measure(tenant, dialect, raw, encoding),
+        fixed: &|outline| measures.fixed_tokens(tenant, dialect, outline, encoding),
     };
     let session = Session::open(dialect, outline, &counting, cancel)?;
     clock.lap(Phase::Measure);

@@ -2,23 +2,27 @@
 //! each computed once.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Instant;
 
+use bytes::Bytes;
 use hyper::body::Incoming;
 use hyper::http::request::Parts;
 use hyper::{HeaderMap, Request};
 
 use crate::core::policy::{Mode, Policy, RequestFacts};
 use crate::core::wire::Dialect;
-use crate::observe::event::{PassReason, RequestPassed};
+use crate::observe::event::{PassReason, RequestPassed, SignedBodySeen};
 use crate::proxy::admission::{Bound, BufferedBody, ReadBody, ShedBody};
 use crate::proxy::error::ProxyError;
 use crate::proxy::exchange::{Decision, Exchange};
 use crate::proxy::headers;
 use crate::proxy::headers::ModeOverride;
 use crate::proxy::plan_request::{PlanRequest, RequestWindow};
-use crate::proxy::tenant::{Asker, is_credential};
+use crate::proxy::signed::is_signed;
+use crate::proxy::tenant::{Asker, Identities};
 use crate::proxy::usage_tap::is_encoded;
+use crate::proxy::warning;
 use crate::upstream::RequestBody;
 
 /// A chat request that was read.
@@ -26,7 +30,8 @@ use crate::upstream::RequestBody;
 pub(super) struct ChatRequest {
     /// Its head for the upstream.
     pub head: Parts,
-    /// Its body, with its share of the memory for bodies.
+    /// Its body as it came, with its share of the memory for bodies. What is inspected is the body
+    /// of `facts`, which is decoded.
     pub body: BufferedBody,
     /// What is known of it.
     pub facts: PlanRequest,
@@ -78,20 +83,35 @@ impl Exchange {
         dialect: Dialect,
     ) -> Result<Read, ProxyError> {
         let (parts, body) = request.into_parts();
-        let admission = &self.proxy.shared.admission;
-        let body = match admission.read(body, &parts.headers).await? {
+        let shared = Arc::clone(&self.proxy.shared);
+        let admission = &shared.admission;
+        let mut body = match admission.read(body, &parts.headers).await? {
             ReadBody::Whole(body) => body,
             ReadBody::Shed(body) => return self.shed(parts, body, dialect).map(Read::Unread),
         };
         let read_at = Instant::now();
-        let facts = self.facts(dialect, &parts, &body)?;
+        let is_signed = is_signed(&parts.headers, parts.uri.query());
+        let is_encoded = is_encoded(&parts.headers);
+        let decoded = if is_encoded && !is_signed && self.snapshot.config.decode_bodies {
+            admission.decoded(&mut body, &parts.headers).await
+        } else {
+            None
+        };
+        let is_readable = !is_encoded || decoded.is_some();
+        let plain = decoded.unwrap_or_else(|| body.bytes.clone());
+        let facts = self.facts(dialect, &parts, plain)?;
         let opted_out = match facts.mode {
             EffectiveMode::Off(reason) => Some(reason),
-            _ if is_encoded(&parts.headers) => Some(PassReason::EncodedBody),
+            _ if is_signed => {
+                let already = shared.signed_seen.swap(true, Ordering::Relaxed);
+                SignedBodySeen { already }.emit();
+                Some(PassReason::SignedBody)
+            }
+            _ if !is_readable => Some(PassReason::EncodedBody),
             _ => None,
         };
         Ok(Read::Chat(Box::new(ChatRequest {
-            head: headers::head(&self.proxy.upstream, parts)?,
+            head: self.upstream_head(parts)?,
             body,
             facts,
             opted_out,
@@ -117,7 +137,7 @@ impl Exchange {
         };
         self.decision = Some(Decision::bypassed(reason, window));
         RequestPassed { reason }.emit(&self.proxy.shared.metrics);
-        let head = headers::head(&self.proxy.upstream, parts)?;
+        let head = self.upstream_head(parts)?;
         let body = RequestBody::resumed(body.begun, body.rest);
         Ok(Request::from_parts(head, body))
     }
@@ -126,13 +146,14 @@ impl Exchange {
         &mut self,
         dialect: Dialect,
         parts: &Parts,
-        body: &BufferedBody,
+        body: Bytes,
     ) -> Result<PlanRequest, ProxyError> {
-        let model = dialect.peek_model(&body.bytes);
+        let model = dialect.peek_model(&body);
         let path = parts.uri.path();
         let policy = self.choose_policy(model.as_deref(), parts)?;
+        self.warning = warning::about(&parts.headers, &policy.name);
         let shared = &self.proxy.shared;
-        let tenant = shared.identities.tenant(&parts.headers);
+        let tenant = shared.identities.tenant(&parts.headers, parts.uri.query());
         let asker = Asker {
             dialect,
             tenant: &tenant,
@@ -145,7 +166,7 @@ impl Exchange {
         let mode_override = headers::mode_override(&parts.headers);
         Ok(PlanRequest {
             dialect,
-            body: body.bytes.clone(),
+            body,
             id: self.id.clone(),
             mode: EffectiveMode::of(policy.delivery.mode, mode_override),
             force: mode_override == ModeOverride::Force,
@@ -155,7 +176,12 @@ impl Exchange {
                 learned: shared.ledger.learned(&model_key),
             },
             checkpoint_seed: shared.identities.checkpoint_seed(asker, &policy, tokens),
-            facts: visible_facts(&policy, model.as_deref(), &parts.headers),
+            facts: visible_facts(
+                &shared.identities,
+                &policy,
+                model.as_deref(),
+                &parts.headers,
+            ),
             prior: headers::prior_usage(&parts.headers),
             origin: None,
             path: path.to_owned(),
@@ -168,7 +194,12 @@ impl Exchange {
 }
 
 /// The facts that a policy's expression may read, besides the messages: never credentials.
-fn visible_facts(policy: &Arc<Policy>, model: Option<&str>, headers: &HeaderMap) -> RequestFacts {
+fn visible_facts(
+    identities: &Identities,
+    policy: &Arc<Policy>,
+    model: Option<&str>,
+    headers: &HeaderMap,
+) -> RequestFacts {
     let model = model.unwrap_or_default().to_owned();
     let reads_headers = policy
         .when
@@ -180,7 +211,9 @@ fn visible_facts(policy: &Arc<Policy>, model: Option<&str>, headers: &HeaderMap)
             ..RequestFacts::default()
         };
     }
-    let visible = headers.iter().filter(|(name, _)| !is_credential(name));
+    let visible = headers
+        .iter()
+        .filter(|(name, _)| !identities.is_credential(name));
     let readable = visible.filter_map(|(name, value)| {
         let value = value.to_str().ok()?;
         Some((name.as_str().to_owned(), value.to_owned()))

@@ -33,6 +33,7 @@ impl Exchange {
         let UpstreamResponse { response, slot } = answer;
         let (mut parts, body) = response.into_parts();
         headers::strip_hop_by_hop(&mut parts.headers);
+        headers::strip_own(&mut parts.headers);
         parts.version = hyper::Version::default();
         self.status = parts.status.as_u16();
         let is_success = parts.status.is_success();

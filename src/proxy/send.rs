@@ -88,7 +88,7 @@ impl Exchange {
         request: Request<Incoming>,
     ) -> Result<UpstreamResponse, ProxyError> {
         let (parts, body) = request.into_parts();
-        let head = headers::head(&self.proxy.upstream, parts)?;
+        let head = self.upstream_head(parts)?;
         self.stream_unread(Request::from_parts(head, RequestBody::Stream(body)))
             .await
     }

@@ -3,43 +3,19 @@
 //!
 //! INVARIANT: two requests share nothing unless all of their credentials agree.
 
+use std::borrow::Cow;
+
 use hyper::HeaderMap;
-use hyper::header::HeaderName;
+use hyper::header::{COOKIE, HeaderName};
+use percent_encoding::percent_decode_str;
 
 use crate::config;
 use crate::core::conversation::Fingerprint;
 use crate::core::policy::Policy;
 use crate::core::wire::Dialect;
 use crate::core::wire::chat::Outline;
+use crate::proxy::headers;
 use crate::proxy::plan_request::PlanRequest;
-
-/// Headers that carry credentials or name an account. All of them make the tenant.
-const CREDENTIALS: [&str; 10] = [
-    "authorization",
-    "proxy-authorization",
-    "api-key",
-    "x-api-key",
-    "x-goog-api-key",
-    "ocp-apim-subscription-key",
-    "openai-organization",
-    "openai-project",
-    "x-forwarded-user",
-    "cookie",
-];
-
-/// Whether a header is part of a request's credentials.
-pub(super) fn is_credential(name: &HeaderName) -> bool {
-    CREDENTIALS.contains(&name.as_str())
-}
-
-/// The credentials among a request's headers.
-pub(super) fn credentials(headers: &HeaderMap) -> HeaderMap {
-    headers
-        .iter()
-        .filter(|(name, _)| is_credential(name))
-        .map(|(name, value)| (name.clone(), value.clone()))
-        .collect()
-}
 
 /// Who asks for what, in which wire format.
 #[derive(Debug, Clone, Copy)]
@@ -55,15 +31,18 @@ pub(super) struct Identities {
     /// Key of the tenants' fingerprints. Every process has its own, so that a dump of fingerprints
     /// reveals nothing about credentials.
     tenant_key: [u8; 32],
+    /// The places of credentials.
+    credentials: config::Tenant,
     /// The upstream's name in fingerprints: origin and base path.
     upstream: String,
 }
 
 impl Identities {
-    pub(super) fn new(upstream: &config::Upstream) -> Self {
+    pub(super) fn new(upstream: &config::Upstream, tenant: config::Tenant) -> Self {
         let base_path = upstream.base_path.as_deref().unwrap_or_default();
         Identities {
             tenant_key: crate::random::bytes(),
+            credentials: tenant,
             upstream: format!("{}{base_path}", upstream.origin),
         }
     }
@@ -73,22 +52,61 @@ impl Identities {
         &self.upstream
     }
 
-    /// The fingerprint of a request's credentials: a keyed hash, whatever order they come in.
-    pub(super) fn tenant(&self, headers: &HeaderMap) -> Fingerprint {
-        let mut credentials: Vec<(&str, &[u8])> = headers
+    /// Whether a header is part of a request's credentials.
+    pub(super) fn is_credential(&self, name: &HeaderName) -> bool {
+        self.credentials.headers.contains(name) || name.as_str() == headers::TOKEN
+    }
+
+    /// The credentials among a request's headers.
+    pub(super) fn credentials(&self, headers: &HeaderMap) -> HeaderMap {
+        headers
             .iter()
-            .filter(|(name, _)| is_credential(name))
-            .map(|(name, value)| (name.as_str(), value.as_bytes()))
-            .collect();
+            .filter(|(name, _)| self.is_credential(name))
+            .map(|(name, value)| (name.clone(), value.clone()))
+            .collect()
+    }
+
+    /// The fingerprint of a request's credentials, in its headers and its query: a keyed hash,
+    /// whatever order they come in.
+    pub(super) fn tenant(&self, headers: &HeaderMap, query: Option<&str>) -> Fingerprint {
+        let mut credentials: Vec<(&str, Cow<'_, str>, Cow<'_, [u8]>)> = Vec::new();
+        for (name, value) in headers.iter().filter(|(name, _)| self.is_credential(name)) {
+            if *name == COOKIE {
+                let cookies = self.cookies(value.as_bytes());
+                credentials.extend(cookies.map(|cookie| ("cookie", Cow::default(), cookie.into())));
+            } else {
+                let value = Cow::from(value.as_bytes());
+                credentials.push(("header", Cow::from(name.as_str()), value));
+            }
+        }
+        let parameters = query.unwrap_or_default().split('&');
+        for (name, value) in parameters.filter_map(|pair| pair.split_once('=')) {
+            let name = percent_decode_str(name).decode_utf8_lossy();
+            let name = name.to_ascii_lowercase();
+            if self.credentials.parameters.contains(&name) {
+                let value = percent_decode_str(value).into();
+                credentials.push(("parameter", Cow::from(name), value));
+            }
+        }
         credentials.sort_unstable();
         let mut hasher = blake3::Hasher::new_keyed(&self.tenant_key);
-        for (name, value) in credentials {
-            for part in [name.as_bytes(), value] {
+        for (kind, name, value) in credentials {
+            for part in [kind.as_bytes(), name.as_bytes(), &value] {
                 hasher.update(&(part.len() as u64).to_le_bytes());
                 hasher.update(part);
             }
         }
         Fingerprint(*hasher.finalize().as_bytes())
+    }
+
+    /// The cookies of a header that may be credentials.
+    fn cookies<'a>(&self, header: &'a [u8]) -> impl Iterator<Item = &'a [u8]> {
+        let cookies = header.split(|byte| *byte == b';').map(<[u8]>::trim_ascii);
+        cookies.filter(|cookie| {
+            let name = cookie.split(|byte| *byte == b'=').next();
+            let name = String::from_utf8_lossy(name.unwrap_or_default().trim_ascii_end());
+            !cookie.is_empty() && !self.credentials.ignored_cookies.is_match(&*name)
+        })
     }
 
     /// The key of everything that the upstream teaches about a model: tenant, path and the model's
@@ -162,27 +180,80 @@ mod tests {
 
     use super::*;
 
+    fn identities() -> Identities {
+        let config = crate::config::load(&crate::config::Sources::default()).unwrap();
+        Identities::new(&config.upstream, config.tenant)
+    }
+
+    fn headers(lines: &[(&'static str, &'static str)]) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        for (name, value) in lines {
+            headers.append(*name, HeaderValue::from_static(value));
+        }
+        headers
+    }
+
     #[test]
     fn all_credentials_make_the_tenant_in_any_order() {
-        let source = crate::config::Sources::default();
-        let config = crate::config::load(&source).unwrap();
-        let identities = Identities::new(&config.upstream);
-        let tenant = |names: &[&'static str]| {
-            let mut headers = HeaderMap::new();
-            for name in names {
-                headers.append(*name, HeaderValue::from_static("secret"));
-            }
-            identities.tenant(&headers)
+        let identities = identities();
+        let tenant = |lines: &[(&'static str, &'static str)]| {
+            identities.tenant(&headers(lines), Some("x=1"))
         };
-        let both = tenant(&["authorization", "openai-project"]);
-        assert_eq!(
-            both,
-            tenant(&["openai-project", "x-other", "authorization"])
-        );
-        assert_ne!(both, tenant(&["authorization"]));
+        let both = tenant(&[("authorization", "s"), ("openai-project", "s")]);
+        let swapped = [
+            ("openai-project", "s"),
+            ("x-other", "s"),
+            ("authorization", "s"),
+        ];
+        assert_eq!(both, tenant(&swapped));
+        assert_ne!(both, tenant(&[("authorization", "s")]));
+        let another_process = self::identities();
         assert_ne!(
-            both,
-            Identities::new(&config.upstream).tenant(&HeaderMap::new())
+            identities.tenant(&HeaderMap::new(), None),
+            another_process.tenant(&HeaderMap::new(), None)
         );
+    }
+
+    #[test]
+    fn every_place_of_a_credential_tells_callers_apart() {
+        let identities = identities();
+        let none = identities.tenant(&HeaderMap::new(), None);
+        for name in identities.credentials.headers.clone() {
+            let of = |value| {
+                let mut headers = HeaderMap::new();
+                headers.insert(name.clone(), HeaderValue::from_static(value));
+                identities.tenant(&headers, None)
+            };
+            assert_ne!(of("a"), of("b"), "{name}");
+            assert_ne!(of("a"), none, "{name}");
+        }
+        let of = |query: &str| identities.tenant(&HeaderMap::new(), Some(query));
+        for name in &identities.credentials.parameters {
+            assert_ne!(of(&format!("{name}=a")), of(&format!("{name}=b")), "{name}");
+        }
+        assert_ne!(of("key=a"), of("api-key=a"));
+        assert_eq!(of("%6Bey=%61"), of("v=1&KEY=a"), "however it is spelled");
+        assert_eq!(
+            of("api-version=1"),
+            none,
+            "not every parameter is a credential"
+        );
+    }
+
+    #[test]
+    fn cookies_of_load_balancers_do_not_make_a_tenant() {
+        let identities = identities();
+        let of = |lines: &[(&'static str, &'static str)]| identities.tenant(&headers(lines), None);
+        let session = of(&[("cookie", "session=1")]);
+        assert_ne!(session, of(&[("cookie", "session=2")]));
+        assert_eq!(
+            session,
+            of(&[("cookie", "AWSALB=x; session=1; AWSALBCORS=y")])
+        );
+        assert_eq!(
+            session,
+            of(&[("cookie", "__cf_bm=a"), ("cookie", "session=1")])
+        );
+        assert_eq!(of(&[]), of(&[("cookie", "AWSALB=changes; _cfuvid=too")]));
     }
 }

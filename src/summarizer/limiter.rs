@@ -1,10 +1,12 @@
 //! Keeps the summariser within its limits: one preparation per conversation at a time, few at once,
-//! a breaker for a summariser that fails, a pause for a conversation whose summary failed, and a
-//! bound on calls and on tokens.
+//! a breaker for a summariser that fails, one for a tenant whose conversations fail, a pause for a
+//! conversation whose summary failed, and a bound on calls and on tokens.
 
 use std::collections::{HashMap, VecDeque};
+use std::fmt;
 use std::time::Duration;
 
+use quick_cache::unsync::Cache;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -13,7 +15,8 @@ use crate::core::conversation::Fingerprint;
 use crate::core::conversation::{as_float, scale};
 use crate::observe::event::SkipReason;
 
-/// Tenants, failures and breakers that are remembered; beyond that, the oldest knowledge goes.
+/// Tenants, failures and breakers that are remembered, of each so many; beyond that, those go that
+/// were not used for longest.
 const MAX_REMEMBERED: usize = 16_384;
 /// The period that calls are counted over.
 const MINUTE: Duration = Duration::from_secs(60);
@@ -43,13 +46,51 @@ struct Spending {
 }
 
 /// The limits, and everything that counts against them.
-#[derive(Debug, Default)]
 pub(super) struct Limiter {
     in_flight: HashMap<Fingerprint, InFlight>,
-    failed: HashMap<Fingerprint, Instant>,
-    breakers: HashMap<Fingerprint, Breaker>,
-    calls: VecDeque<Instant>,
-    spending: HashMap<Fingerprint, Spending>,
+    failed: Cache<Fingerprint, Instant>,
+    /// Of services that could not be reached or were overloaded, whoever asked.
+    breakers: Cache<Fingerprint, Breaker>,
+    /// Of tenants at a service, for failures that have to do with what was asked: one tenant's
+    /// conversations must not switch the summariser off for others.
+    tenant_breakers: Cache<(Fingerprint, Fingerprint), Breaker>,
+    /// The calls of the last minute, and for whom they were made.
+    calls: VecDeque<(Instant, Fingerprint)>,
+    spending: Cache<Fingerprint, Spending>,
+}
+
+impl Default for Limiter {
+    fn default() -> Self {
+        Limiter {
+            in_flight: HashMap::new(),
+            failed: Cache::new(MAX_REMEMBERED),
+            breakers: Cache::new(MAX_REMEMBERED),
+            tenant_breakers: Cache::new(MAX_REMEMBERED),
+            calls: VecDeque::new(),
+            spending: Cache::new(MAX_REMEMBERED),
+        }
+    }
+}
+
+impl fmt::Debug for Limiter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Limiter")
+            .field("in_flight", &self.in_flight.len())
+            .finish_non_exhaustive()
+    }
+}
+
+/// How a preparation ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Ended {
+    /// A summary was made.
+    Made,
+    /// The summariser could not be reached, was overloaded, or did not answer in time.
+    Unavailable,
+    /// It refused the request, or its answer was not accepted: it may well serve other tenants.
+    Refused,
+    /// Neither its fault nor its merit.
+    Neither,
 }
 
 /// A summary that is wanted, and for whom.
@@ -96,14 +137,24 @@ impl Limiter {
     ) -> Result<watch::Sender<()>, SkipReason> {
         self.check_limits(reservation, config)?;
         let now = Instant::now();
-        if let Some(breaker) = self.breakers.get_mut(&reservation.summarizer)
-            && let Some(not_before) = breaker.not_before
-        {
-            if now < not_before {
-                return Err(SkipReason::Breaker);
-            }
-            // One preparation may try; its outcome decides whether others may follow.
-            breaker.not_before = Some(now + config.breaker_pause);
+        let of_service = self.breakers.get(&reservation.summarizer).copied();
+        let of_tenant = self.tenant_breakers.get(&reservation.at_service()).copied();
+        let is_open = |breaker: &Breaker| breaker.not_before.is_some_and(|until| now < until);
+        if of_service.iter().chain(&of_tenant).any(is_open) {
+            return Err(SkipReason::Breaker);
+        }
+        // One preparation may try; its outcome decides whether others may follow.
+        let trying = |breaker: Breaker| Breaker {
+            not_before: breaker.not_before.map(|_| now + config.breaker_pause),
+            ..breaker
+        };
+        if let Some(breaker) = of_service {
+            self.breakers
+                .insert(reservation.summarizer, trying(breaker));
+        }
+        if let Some(breaker) = of_tenant {
+            self.tenant_breakers
+                .insert(reservation.at_service(), trying(breaker));
         }
         let (sender, finished) = watch::channel(());
         self.in_flight.insert(
@@ -147,49 +198,66 @@ impl Limiter {
         }
     }
 
-    /// Counts one call; false when no further call is allowed this minute.
-    pub(super) fn take_call(&mut self, config: &config::Summarizer) -> bool {
+    /// Counts one call of a tenant's; false when no further call is allowed this minute, to anyone
+    /// or to this tenant.
+    pub(super) fn take_call(&mut self, tenant: Fingerprint, config: &config::Summarizer) -> bool {
         let now = Instant::now();
         while self
             .calls
             .front()
-            .is_some_and(|then| now.saturating_duration_since(*then) >= MINUTE)
+            .is_some_and(|(then, _)| now.saturating_duration_since(*then) >= MINUTE)
         {
             self.calls.pop_front();
         }
-        let allowed = self.calls.len() < config.calls_per_minute;
+        let of_tenant = self.calls.iter().filter(|(_, caller)| *caller == tenant);
+        let allowed = self.calls.len() < config.calls_per_minute
+            && of_tenant.count() < config.calls_per_minute_per_tenant;
         if allowed {
-            self.calls.push_back(now);
+            self.calls.push_back((now, tenant));
         }
         allowed
     }
 
-    /// Gives the place back. `succeeded`: whether a summary was made; `None` when the outcome is
-    /// not the summariser's fault nor its merit.
+    /// Gives the place back.
     pub(super) fn ended(
         &mut self,
         reservation: &Reservation<'_>,
-        succeeded: Option<bool>,
+        ended: Ended,
         config: &config::Summarizer,
     ) {
         let now = Instant::now();
         self.in_flight.remove(&reservation.key);
-        match succeeded {
-            Some(true) => drop(self.breakers.remove(&reservation.summarizer)),
-            Some(false) => {
-                make_room(&mut self.failed, |until| now < *until);
-                self.failed
-                    .insert(reservation.key, now + config.failure_lifetime);
-                make_room(&mut self.breakers, |breaker| {
-                    breaker.not_before.is_some_and(|until| now < until)
-                });
-                let breaker = self.breakers.entry(reservation.summarizer).or_default();
-                breaker.failures = breaker.failures.saturating_add(1);
-                if breaker.failures >= config.breaker_failures {
-                    breaker.not_before = Some(now + config.breaker_pause);
-                }
+        let failed = |breaker: Option<&Breaker>| {
+            let failures = breaker
+                .map_or(0, |breaker| breaker.failures)
+                .saturating_add(1);
+            let opens = failures >= config.breaker_failures;
+            Breaker {
+                failures,
+                not_before: opens.then(|| now + config.breaker_pause),
             }
-            None => {}
+        };
+        let (service, tenant) = (reservation.summarizer, reservation.at_service());
+        match ended {
+            Ended::Made => {
+                self.breakers.remove(&service);
+                self.tenant_breakers.remove(&tenant);
+            }
+            Ended::Unavailable => {
+                let breaker = failed(self.breakers.get(&service));
+                self.breakers.insert(service, breaker);
+            }
+            Ended::Refused => {
+                // It answered, so that it is there for others.
+                self.breakers.remove(&service);
+                let breaker = failed(self.tenant_breakers.get(&tenant));
+                self.tenant_breakers.insert(tenant, breaker);
+            }
+            Ended::Neither => {}
+        }
+        if matches!(ended, Ended::Unavailable | Ended::Refused) {
+            let until = now + config.failure_lifetime;
+            self.failed.insert(reservation.key, until);
         }
     }
 
@@ -208,35 +276,32 @@ impl Limiter {
     }
 
     fn update_spending(&mut self, tenant: Fingerprint, change: impl FnOnce(&mut Spending)) {
-        make_room(&mut self.spending, |_| false);
-        let spending = self.spending.entry(tenant).or_default();
-        change(spending);
+        let mut spending = self.spending.get(&tenant).copied().unwrap_or_default();
+        change(&mut spending);
         // The distant past counts less and less.
         if spending.forwarded > HALVE_AT_TOKENS {
-            *spending = Spending {
+            spending = Spending {
                 forwarded: scale(spending.forwarded, 0.5),
                 spent: scale(spending.spent, 0.5),
             };
         }
+        self.spending.insert(tenant, spending);
     }
 
     /// Summarisers that are not called for now.
     pub(super) fn open_breakers(&self) -> usize {
         let now = Instant::now();
         self.breakers
-            .values()
-            .filter(|breaker| breaker.not_before.is_some_and(|until| now < until))
+            .iter()
+            .filter(|(_, breaker)| breaker.not_before.is_some_and(|until| now < until))
             .count()
     }
 }
 
-/// Makes room in a map that is full: entries that no longer matter go, or all of them.
-fn make_room<T>(map: &mut HashMap<Fingerprint, T>, matters: impl Fn(&T) -> bool) {
-    if map.len() >= MAX_REMEMBERED {
-        map.retain(|_, value| matters(value));
-    }
-    if map.len() >= MAX_REMEMBERED {
-        map.clear();
+impl Reservation<'_> {
+    /// The key of the tenant at the service.
+    fn at_service(&self) -> (Fingerprint, Fingerprint) {
+        (self.summarizer, self.tenant)
     }
 }
 
@@ -247,6 +312,7 @@ mod tests {
     fn config() -> config::Summarizer {
         config::Summarizer {
             calls_per_minute: 2,
+            calls_per_minute_per_tenant: 2,
             ..config::load(&config::Sources::default())
                 .unwrap()
                 .summarizer
@@ -274,7 +340,7 @@ mod tests {
         for nth in 0..config.breaker_failures {
             let reservation = reservation(&format!("prefix {nth}"), &format!("tenant {nth}"));
             limiter.begin(&reservation, &config).unwrap();
-            limiter.ended(&reservation, Some(false), &config);
+            limiter.ended(&reservation, Ended::Unavailable, &config);
         }
         let another = reservation("another", "a");
         assert_eq!(
@@ -289,7 +355,7 @@ mod tests {
             Some(SkipReason::Breaker),
             "one tries, the others wait"
         );
-        limiter.ended(&another, Some(false), &config);
+        limiter.ended(&another, Ended::Unavailable, &config);
         assert_eq!(
             limiter.begin(&reservation("second", "b"), &config).err(),
             Some(SkipReason::Breaker),
@@ -297,7 +363,7 @@ mod tests {
         );
         tokio::time::advance(config.breaker_pause).await;
         limiter.begin(&reservation("second", "b"), &config).unwrap();
-        limiter.ended(&reservation("second", "b"), Some(true), &config);
+        limiter.ended(&reservation("second", "b"), Ended::Made, &config);
         limiter.begin(&reservation("third", "c"), &config).unwrap();
         limiter.begin(&reservation("fourth", "d"), &config).unwrap();
     }
@@ -307,7 +373,7 @@ mod tests {
         let (config, mut limiter) = (config(), Limiter::default());
         let reservation = reservation("prefix", "a");
         limiter.begin(&reservation, &config).unwrap();
-        limiter.ended(&reservation, Some(false), &config);
+        limiter.ended(&reservation, Ended::Unavailable, &config);
         assert!(limiter.has_failed(&reservation.key));
         assert_eq!(
             limiter.begin(&reservation, &config).err(),
@@ -341,15 +407,15 @@ mod tests {
             limiter.begin(&reservation("c", "c"), &config).err(),
             Some(SkipReason::Busy)
         );
-        limiter.ended(&reservation("b", "b"), None, &config);
+        limiter.ended(&reservation("b", "b"), Ended::Neither, &config);
 
-        assert!(limiter.take_call(&config));
+        assert!(limiter.take_call(key("a"), &config));
         tokio::time::advance(MINUTE / 2).await;
-        assert!(limiter.take_call(&config));
-        assert!(!limiter.take_call(&config));
+        assert!(limiter.take_call(key("a"), &config));
+        assert!(!limiter.take_call(key("a"), &config));
         tokio::time::advance(MINUTE / 2).await;
-        assert!(limiter.take_call(&config));
-        assert!(!limiter.take_call(&config));
+        assert!(limiter.take_call(key("a"), &config));
+        assert!(!limiter.take_call(key("a"), &config));
 
         limiter.spent(key("d"), 200);
         limiter.forwarded(key("d"), 100);
@@ -372,15 +438,78 @@ mod tests {
             ..reservation("longer", "a")
         };
         let mut finished = limiter.running(&longer).unwrap();
-        limiter.ended(&shorter, Some(true), &config);
+        limiter.ended(&shorter, Ended::Made, &config);
         let _longer = limiter.begin(&longer, &config).unwrap();
         assert!(
             limiter.running(&shorter).is_some(),
             "and the other way round"
         );
-        limiter.ended(&longer, Some(true), &config);
+        limiter.ended(&longer, Ended::Made, &config);
         drop(sender);
         assert!(finished.changed().await.is_err());
         assert!(limiter.running(&longer).is_none());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn refusals_of_one_tenants_conversations_do_not_stop_another() {
+        let (config, mut limiter) = (config(), Limiter::default());
+        for nth in 0..config.breaker_failures {
+            let reservation = reservation(&format!("prefix {nth}"), "a");
+            limiter.begin(&reservation, &config).unwrap();
+            limiter.ended(&reservation, Ended::Refused, &config);
+        }
+        let own = reservation("another", "a");
+        assert_eq!(
+            limiter.begin(&own, &config).err(),
+            Some(SkipReason::Breaker)
+        );
+        assert_eq!(limiter.open_breakers(), 0, "the summariser is there");
+        let other = reservation("prefix", "b");
+        limiter.begin(&other, &config).unwrap();
+        limiter.ended(&other, Ended::Made, &config);
+        assert_eq!(
+            limiter.begin(&own, &config).err(),
+            Some(SkipReason::Breaker),
+            "which is no merit of the first"
+        );
+        tokio::time::advance(config.breaker_pause).await;
+        limiter.begin(&own, &config).unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_tenant_cannot_use_up_all_calls_of_a_minute() {
+        let config = config::Summarizer {
+            calls_per_minute: 3,
+            ..config()
+        };
+        let mut limiter = Limiter::default();
+        assert!(limiter.take_call(key("a"), &config));
+        assert!(limiter.take_call(key("a"), &config));
+        assert!(
+            !limiter.take_call(key("a"), &config),
+            "two of three are its share"
+        );
+        assert!(limiter.take_call(key("b"), &config));
+        assert!(!limiter.take_call(key("b"), &config));
+    }
+
+    #[test]
+    fn invented_tenants_do_not_make_the_debts_of_others_forgotten() {
+        let (config, mut limiter) = (config(), Limiter::default());
+        let debtor = reservation("prefix", "debtor");
+        for _ in 0..3 {
+            limiter.spent(debtor.tenant, 1_000);
+            assert!(limiter.begin(&debtor, &config).is_err());
+        }
+        for nth in 0..2 * MAX_REMEMBERED {
+            limiter.forwarded(key(&nth.to_string()), 1);
+            if nth % 1_000 == 0 {
+                assert_eq!(
+                    limiter.begin(&debtor, &config).err(),
+                    Some(SkipReason::Share)
+                );
+            }
+        }
+        assert!(limiter.spending.len() <= MAX_REMEMBERED);
     }
 }

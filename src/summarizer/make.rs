@@ -14,6 +14,7 @@ use crate::core::wire::chat::Chat;
 use crate::core::wire::own_call::Manner;
 use crate::observe::event::{SummaryChecked, SummaryOutcome};
 use crate::summarizer::call::Failed;
+use crate::summarizer::limiter::Ended;
 use crate::summarizer::refine::Calls;
 use crate::summarizer::{Summarizer, SummaryOrigin};
 use crate::upstream::Upstream;
@@ -30,6 +31,24 @@ pub(super) enum NoSummary {
 }
 
 impl NoSummary {
+    /// What it says of the summariser. Only failures of transport say that it is not there: all
+    /// others may come of what one tenant's conversation says.
+    pub(super) fn ended(&self) -> Ended {
+        match self {
+            NoSummary::Failed(failed) => match failed {
+                Failed::Unreachable | Failed::Broken | Failed::Timeout | Failed::Overloaded(_) => {
+                    Ended::Unavailable
+                }
+                // Only this minute's calls are used up.
+                Failed::Rate => Ended::Neither,
+                Failed::TooLong(_) | Failed::Parameter(_) | Failed::Refused | Failed::TooLarge => {
+                    Ended::Refused
+                }
+            },
+            NoSummary::Rejected(_) | NoSummary::Impossible => Ended::Refused,
+        }
+    }
+
     pub(super) fn outcome(&self) -> SummaryOutcome {
         match self {
             NoSummary::Failed(failed) => SummaryOutcome::CallFailed(failed.outcome()),

@@ -43,7 +43,7 @@ use crate::upstream::Upstream;
 /// The wire format of Baler's own calls.
 const OWN_DIALECT: Dialect = Dialect::ChatCompletions;
 
-use limiter::{Limiter, Reservation};
+use limiter::{Ended, Limiter, Reservation};
 use make::NoSummary;
 
 /// Makes summaries.
@@ -106,9 +106,7 @@ pub(crate) struct Lease {
     tenant: Fingerprint,
     /// Fingerprint of the service that is called, as the breaker knows it.
     called: Fingerprint,
-    /// Whether the summariser did its part; `None` when the outcome is neither its fault nor its
-    /// merit.
-    succeeded: Option<bool>,
+    ended: Ended,
     /// Dropped with the lease, which its receivers notice.
     finished: watch::Sender<()>,
 }
@@ -125,7 +123,7 @@ impl Drop for Lease {
             allowance: 0,
         };
         let mut limiter = summarizer.limiter();
-        limiter.ended(&reservation, self.succeeded, &summarizer.config);
+        limiter.ended(&reservation, self.ended, &summarizer.config);
         let open_breakers = limiter.open_breakers();
         SummaryReleased { open_breakers }.emit(&summarizer.metrics);
     }
@@ -237,7 +235,7 @@ impl Summarizer {
             pending: pending.clone(),
             tenant: origin.tenant,
             called,
-            succeeded: Some(false),
+            ended: Ended::Refused,
             finished,
         })
     }
@@ -296,12 +294,7 @@ impl Lease {
             summary: made.as_ref().ok(),
         }
         .emit(&summarizer.metrics);
-        self.succeeded = match &made {
-            Ok(_) => Some(true),
-            // Only this minute's calls are used up.
-            Err(NoSummary::Failed(call::Failed::Rate)) => None,
-            Err(_) => Some(false),
-        };
+        self.ended = made.as_ref().map_or_else(NoSummary::ended, |_| Ended::Made);
         if let Ok(summary) = made {
             ledger.keep_summary(self.pending.key, summary);
         }

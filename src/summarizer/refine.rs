@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
 use hyper::{Request, Uri};
 use hyper_util::client::legacy::Error as ClientError;
 
@@ -140,8 +140,9 @@ impl Calls<'_> {
         }
         spent.calls += 1;
         let bytes = Bytes::from(body);
+        let tenant = self.caller.origin.tenant;
         let send = || {
-            let allowed = summarizer.limiter().take_call(config);
+            let allowed = summarizer.limiter().take_call(tenant, config);
             let bytes = bytes.clone();
             async move {
                 if allowed {
@@ -190,8 +191,6 @@ impl Calls<'_> {
         let config = &self.caller.summarizer.config;
         let request = Request::post(uri)
             .header(CONTENT_TYPE, "application/json")
-            // Another Baler on the way leaves the call alone.
-            .header(HeaderName::from_static("x-baler-mode"), "off")
             .body(RequestBody::pieces(vec![body]));
         let mut request = request.map_err(|_| Failed::Unreachable)?;
         self.authorize(request.headers_mut(), config);

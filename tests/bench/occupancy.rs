@@ -244,7 +244,12 @@ fn estimating() -> bool {
         let outline = Outline::parse(body.as_bytes()).unwrap();
         let measured = |raws: &[&str]| -> Vec<Measure> {
             raws.iter()
-                .map(|raw| ledger.measures.measure(DIALECT, raw, ENCODING).unwrap())
+                .map(|raw| {
+                    ledger
+                        .measures
+                        .measure(&Fingerprint([0; 32]), DIALECT, raw, ENCODING)
+                        .unwrap()
+                })
                 .collect()
         };
         let (knowing, mut measures) = timed(|| measured(&outline.messages[..known]));

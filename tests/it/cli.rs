@@ -180,7 +180,7 @@ async fn check_tells_every_problem_and_exits_with_two() {
     assert_eq!(output.status.code(), Some(2));
     let text = String::from_utf8(output.stderr).unwrap();
     assert!(
-        text.contains("listen.adress: unknown key = 1, did you mean \"address\"?")
+        text.contains("listen.adress: unknown key, did you mean \"address\"?")
             && text.contains("upstream.url"),
         "{text}"
     );

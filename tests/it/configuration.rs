@@ -113,8 +113,8 @@ on_unfit = "drop"
         .collect::<Vec<_>>()
         .join("\n");
     for expected in [
-        "top: unknown key = 1",
-        "listen.adress: unknown key = \"127.0.0.1:1\", did you mean \"address\"?",
+        "top: unknown key; known here",
+        "listen.adress: unknown key, did you mean \"address\"?",
         "upstream.url: not an http or https URL",
         "upstream.http2: ",
         "upstream.connect_timeout: \"soon\" is not a duration",
@@ -125,7 +125,7 @@ on_unfit = "drop"
         "policy.0.window: ",
         "policy.0.trigger.ratio: 1.5 is not between 0 and 1",
         "did you mean \"clear_results\"?",
-        "policy.0.ladder.1.token_budget.threshhold: unknown key = 1, did you mean \"threshold\"?",
+        "policy.0.ladder.1.token_budget.threshhold: unknown key, did you mean \"threshold\"?",
         "policy.0.ladder.2.sliding_window: takes one of",
         "policy.1.target: is not below the trigger",
         "policy.1.pin.text: \"(\" is not a regular expression: unclosed group",
@@ -454,4 +454,55 @@ fn options_and_limits_of_a_step_share_a_table() {
         assert_eq!(problems[0].key, key, "{toml}: {problems:?}");
         assert!(problems[0].what.contains(what), "{toml}: {problems:?}");
     }
+}
+
+#[test]
+fn no_value_that_may_be_a_secret_is_shown() {
+    let secret = "sk-live-0123456789";
+    for toml in [
+        "[summarizer]\napi_key = \"SECRET\"\n",
+        "[upstream]\napi_key = \"SECRET\"\n",
+        "[summarizer]\nurl = \"http://127.0.0.1:1\"\napi_key_env = \"SECRET\"\n",
+        "[summarizer]\nurl = \"http://127.0.0.1:1\"\napi_key_file = \"SECRET\"\n",
+        "[summarizer]\nheaders = \"SECRET\"\n",
+        "[summarizer.headers]\n\"authorization: Bearer SECRET\" = \"x\"\n",
+        "[summarizer.headers]\nauthorization = \"SECRET\\n\"\n",
+        "[summarizer.headers]\nx-baler-mode = \"SECRET\"\n",
+        "[upstream]\nusage_headers = [\"authorization: SECRET\"]\n",
+        "[tenant]\nheaders = [\"authorization\", \"x-key: SECRET\"]\n",
+        "[listen]\nauth_tokens_file = \"SECRET\"\n",
+        "[listen]\nauth_tokens_file = [\"SECRET\"]\n",
+        "[listen]\ntoken = \"SECRET\"\n",
+        "summarizer = \"SECRET\"\n",
+        "api_key = \"SECRET\"\n",
+        "[summarizer]\napi_key_env = SECRET\n",
+        "[[policy]]\nladder = [{ webhook = { url = \"http://user:SECRET@127.0.0.1:1\" } }]\n",
+        "[[policy]]\npassword = \"SECRET\"\n",
+    ] {
+        let problems = read(&toml.replace("SECRET", secret), &[], &[]).unwrap_err();
+        assert!(!problems.is_empty(), "{toml}");
+        let text: Vec<String> = problems.iter().map(ToString::to_string).collect();
+        assert!(!text.concat().contains(secret), "{toml}: {text:?}");
+    }
+    for variable in [
+        "BALER_SUMMARIZER__API_KEY",
+        "BALER_SUMMARIZER__HEADERS",
+        "BALER_UPSTREAM__TOKEN",
+        "BALER_LISTEN__AUTH_TOKENS_FILE",
+    ] {
+        let problems = read("", &[(variable, secret)], &[]).unwrap_err();
+        let text: Vec<String> = problems.iter().map(ToString::to_string).collect();
+        assert!(!text.concat().contains(secret), "{variable}: {text:?}");
+        assert!(
+            text.concat().contains(variable),
+            "the place is told: {text:?}"
+        );
+    }
+}
+
+#[test]
+fn the_list_of_credentials_must_hold_the_usual_one() {
+    let problems = read("[tenant]\nheaders = [\"x-key\"]\n", &[], &[]).unwrap_err();
+    assert_eq!(problems[0].key, "tenant.headers");
+    read("[tenant]\nheaders = [\"Authorization\"]\n", &[], &[]).unwrap();
 }

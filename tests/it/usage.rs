@@ -277,6 +277,90 @@ async fn forged_and_broken_usage_harms_nothing() {
     );
 }
 
+#[tokio::test]
+async fn what_a_client_says_of_its_usage_is_bounded_and_counted_nowhere() {
+    let (address, log) = Upstream::agreeable().await;
+    let reject = format!("{POLICY}on_unfit = \"reject\"\nladder = []\n");
+    let baler = Baler::start(&reject, address).await;
+    let tokens = "baler_prompt_tokens_total{model=\"other\",policy=\"small\",stage=\"before\"}";
+    let body = request(&agent(4, 100));
+    let answer = baler.chat(&body).await;
+    let before = |answer: &Answer| {
+        let tokens = answer.header("x-baler-tokens").to_owned();
+        let before = tokens
+            .split("; ")
+            .find_map(|part| part.strip_prefix("before="));
+        before.unwrap().parse::<u64>().unwrap()
+    };
+    let counted = before(&answer);
+    baler
+        .metric_reaches(
+            "baler_requests_total{endpoint=\"chat\",action=\"none\",status=\"2xx\"}",
+            1.0,
+        )
+        .await;
+    let once = baler.metric(tokens).await;
+    assert!((once - counted as f64).abs() < 0.5, "{once} {counted}");
+    for (nth, claim) in [4_000_000_000, 1_000_000, body.len() as u64 / 2]
+        .into_iter()
+        .enumerate()
+    {
+        let claim = bring(&format!(
+            "prompt_tokens={claim}; messages=10; counted={counted}"
+        ));
+        let answer = baler.chat_with(&body, &claim).await;
+        assert_eq!(before(&answer), counted, "{claim}");
+        let answered = "baler_requests_total{endpoint=\"chat\",action=\"none\",status=\"2xx\"}";
+        baler.metric_reaches(answered, (nth + 2) as f64).await;
+        assert!(
+            (baler.metric(tokens).await - once * (nth + 2) as f64).abs() < 0.5,
+            "{claim}"
+        );
+    }
+
+    // Nor can it talk a conversation that does not fit into being sent.
+    let long = request(&agent(60, 100));
+    let sent = log.lock().unwrap().len();
+    let answer = baler.chat(&long).await;
+    assert_eq!(answer.header("x-baler-error"), "context_unfit");
+    let counted = before(&answer);
+    let claim = bring(&format!("prompt_tokens=1; messages=122; counted={counted}"));
+    let answer = baler.chat_with(&long, &claim).await;
+    assert_eq!(answer.header("x-baler-error"), "context_unfit");
+    assert_eq!(log.lock().unwrap().len(), sent);
+}
+
+#[tokio::test]
+async fn what_a_client_says_of_its_usage_cannot_prevent_a_compaction() {
+    // An upstream that counts some three times what Baler does: its factor forces compactions.
+    let (address, _) = generous().await;
+    let baler = Baler::start(POLICY, address).await;
+    let conversation = |nth: usize, steps: usize| {
+        let mut all = agent(steps, 100);
+        all[1] = message("user", &format!("Find the answer to question {nth}."));
+        request(&all)
+    };
+    for nth in 0..30 {
+        baler.chat(&conversation(nth, 3)).await;
+        baler
+            .metric_reaches("baler_usage_learned_total", (nth + 1) as f64)
+            .await;
+    }
+    let observe = "x-baler-mode: observe\r\n";
+    let answer = baler.chat_with(&conversation(100, 10), observe).await;
+    assert_eq!(answer.action(), "observed", "{}", answer.head);
+    // What Baler itself counts, without the factor.
+    let fresh = Baler::start(POLICY, address).await;
+    let answer = fresh.chat(&conversation(200, 10)).await;
+    assert_eq!(answer.action(), "none");
+    let tokens = answer.header("x-baler-tokens").to_owned();
+    let mut parts = tokens.split("; ");
+    let counted = parts.find_map(|part| part.strip_prefix("before=")).unwrap();
+    let claim = bring(&format!("prompt_tokens=1; messages=22; counted={counted}"));
+    let answer = baler.chat_with(&conversation(200, 10), &claim).await;
+    assert_eq!(answer.action(), "compacted", "{}", answer.head);
+}
+
 /// A chat request with `fields` in front, asked with more header lines; the answer comes in pieces,
 /// chunked.
 async fn stream(

@@ -232,6 +232,7 @@ async fn start_baler(
     raw.listen = raw::Listen {
         address: "127.0.0.1:0".to_owned(),
         workers: 1,
+        ..raw::Listen::default()
     };
     raw.admin.address = "127.0.0.1:0".to_owned();
     raw.policy = vec![raw::Policy {

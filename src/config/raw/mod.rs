@@ -4,6 +4,7 @@
 
 mod policy;
 mod summarizer;
+mod tenant;
 
 use std::time::Duration;
 
@@ -13,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::core::wire::Dialect;
 pub use policy::{Policy, Trigger};
 pub use summarizer::{Style, Summarizer};
+pub use tenant::Tenant;
 
 /// The whole file.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
@@ -26,6 +28,8 @@ pub struct Raw {
     pub upstream: Upstream,
     /// The requests that are inspected.
     pub route: Route,
+    /// How callers are told apart.
+    pub tenant: Tenant,
     /// The store for checkpoints and reported usage.
     pub ledger: Ledger,
     /// The model that writes summaries, for `summarize` steps.
@@ -48,6 +52,23 @@ pub struct Listen {
     pub address: String,
     /// Threads that serve requests; 0 for one per processor.
     pub workers: u64,
+    /// File with the bearer tokens of clients that may use Baler, one a line. Without it everyone
+    /// may who reaches the address.
+    pub auth_tokens_file: Option<String>,
+    /// Whether answers carry `server-timing` with the time that Baler took.
+    pub server_timing: ServerTiming,
+}
+
+/// `listen.server_timing`
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ServerTiming {
+    /// To the microsecond.
+    Exact,
+    /// Rounded up to the millisecond.
+    Rounded,
+    /// No such header.
+    Off,
 }
 
 /// `[admin]`
@@ -95,6 +116,9 @@ pub struct Upstream {
 pub struct Route {
     /// A POST to a path with one of these endings is a chat completion.
     pub chat_suffixes: Vec<String>,
+    /// Whether bodies with a content encoding (gzip, deflate, br, zstd) are decoded to be inspected.
+    /// They are sent decoded only if something of them changed.
+    pub decode_bodies: bool,
 }
 
 /// `[ledger]`
@@ -197,6 +221,8 @@ impl Default for Listen {
         Listen {
             address: "127.0.0.1:4141".to_owned(),
             workers: 0,
+            auth_tokens_file: None,
+            server_timing: ServerTiming::Exact,
         }
     }
 }
@@ -233,6 +259,7 @@ impl Default for Route {
     fn default() -> Self {
         Route {
             chat_suffixes: vec![Dialect::ChatCompletions.suffix().to_owned()],
+            decode_bodies: true,
         }
     }
 }

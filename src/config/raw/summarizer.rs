@@ -64,6 +64,8 @@ pub struct Summarizer {
     pub concurrency_per_tenant: usize,
     /// Calls a minute at most.
     pub max_calls_per_minute: usize,
+    /// Calls a minute for one tenant at most.
+    pub max_calls_per_minute_per_tenant: usize,
     /// Tokens that summaries may cost, as a share of a tenant's prompt tokens that were forwarded;
     /// one window more is free.
     pub max_share: f64,
@@ -103,6 +105,7 @@ impl Default for Summarizer {
             concurrency: 8,
             concurrency_per_tenant: 2,
             max_calls_per_minute: 60,
+            max_calls_per_minute_per_tenant: 30,
             max_share: 0.5,
             max_bytes: 1 << 20,
         }

@@ -70,7 +70,8 @@ impl<'r> Check<'r> {
     pub(super) fn header_name(&mut self, key: &str, name: &str) -> Option<HeaderName> {
         let parsed = HeaderName::try_from(name).ok();
         if parsed.is_none() {
-            self.fail(key, format_args!("\"{name}\" is not a header name"));
+            // A whole header line, secret and all, may stand here.
+            self.fail(key, "not a header name");
         }
         parsed
     }
@@ -100,7 +101,7 @@ impl<'r> Check<'r> {
             return None;
         };
         let authority = uri.authority()?.clone();
-        if authority.as_str().contains('@') {
+        if has_credentials(&uri) {
             self.fail(
                 key,
                 "credentials in the URL are not supported: the client's own pass through",
@@ -132,6 +133,12 @@ pub(super) fn http_uri(text: &str) -> Option<Uri> {
         matches!(uri.scheme_str(), Some("http" | "https"))
             && uri.host().is_some_and(|host| !host.is_empty())
     })
+}
+
+/// Whether a URL names a user or a password.
+pub(super) fn has_credentials(uri: &Uri) -> bool {
+    uri.authority()
+        .is_some_and(|authority| authority.as_str().contains('@'))
 }
 
 /// Whether a request to `origin` would arrive at `listen`.

@@ -2,7 +2,7 @@
 //! or the network.
 
 use crate::config::raw;
-use crate::config::resolve::check::{Check, http_uri};
+use crate::config::resolve::check::{Check, has_credentials, http_uri};
 use crate::core::strategy::{OptionCheck, Strategy, TriggerLimits};
 
 impl Check<'_> {
@@ -34,12 +34,14 @@ impl Check<'_> {
             step.strategy
                 .check(&mut OptionCheck::new(trigger, &mut report));
             if let Strategy::Webhook(webhook) = &step.strategy
-                && http_uri(&webhook.url).is_none()
+                && http_uri(&webhook.url).is_none_or(|url| has_credentials(&url))
             {
                 // The text is not shown: it may hold a secret.
                 report(
                     "url",
-                    "not an http or https URL such as http://127.0.0.1:9000/compact".to_owned(),
+                    "not an http or https URL without credentials, such as \
+                     http://127.0.0.1:9000/compact"
+                        .to_owned(),
                 );
             }
         }

@@ -6,6 +6,7 @@ mod ladder;
 mod listen;
 mod policy;
 mod summarizer;
+mod tenant;
 mod upstream;
 
 use std::collections::BTreeMap;
@@ -27,6 +28,8 @@ pub(super) fn resolve(
     let workers = check.workers(raw.listen.workers);
     let upstream = check.upstream(&raw.upstream, listen);
     check.route(&raw.route);
+    let tenant = check.tenant(&raw.tenant);
+    let auth_tokens = check.auth_tokens(raw.listen.auth_tokens_file.as_deref());
     check.log(&raw.log);
     let summarizer = check.summarizer(&raw.summarizer, env, listen);
     check.limits(&raw.limits);
@@ -36,9 +39,13 @@ pub(super) fn resolve(
     let config = Config {
         listen: listen?,
         workers,
+        auth_tokens,
+        server_timing: raw.listen.server_timing,
         admin: admin?,
         upstream: upstream?,
         chat_suffixes: raw.route.chat_suffixes.clone(),
+        decode_bodies: raw.route.decode_bodies,
+        tenant,
         ledger_bytes: raw.ledger.memory_bytes,
         ledger_messages: raw.ledger.messages,
         window_lifetime: raw.ledger.window_lifetime,

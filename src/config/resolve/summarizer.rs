@@ -46,6 +46,7 @@ impl Check<'_> {
             concurrency: raw.concurrency,
             concurrency_per_tenant: raw.concurrency_per_tenant,
             calls_per_minute: raw.max_calls_per_minute,
+            calls_per_minute_per_tenant: raw.max_calls_per_minute_per_tenant,
             max_share: raw.max_share,
             max_bytes: raw.max_bytes,
         }
@@ -80,7 +81,7 @@ impl Check<'_> {
                 if let Err(error) = std::fs::read_to_string(file) {
                     self.fail(
                         "summarizer.api_key_file",
-                        format_args!("{file} cannot be read: {error}"),
+                        format_args!("the file cannot be read: {error}"),
                     );
                 }
                 Key::File(PathBuf::from(file))
@@ -92,7 +93,8 @@ impl Check<'_> {
                 }
                 self.fail(
                     "summarizer.api_key_env",
-                    format_args!("the variable {name} is not set"),
+                    // A key that was written here in place of a name must not be shown.
+                    "takes the name of a variable, and that variable is not set",
                 );
                 Key::None
             }
@@ -105,14 +107,23 @@ impl Check<'_> {
     ) -> Vec<(HeaderName, HeaderValue)> {
         let mut headers = Vec::with_capacity(written.len());
         for (name, value) in written {
-            let key = format!("summarizer.headers.{name}");
-            let name = self.header_name(&key, name);
+            let key = "summarizer.headers";
+            let name = self.header_name(key, name);
+            if let Some(name) = name
+                .as_ref()
+                .filter(|name| name.as_str().starts_with("x-baler"))
+            {
+                self.fail(
+                    key,
+                    format_args!("{name}: Baler's own headers do not leave it"),
+                );
+            }
             match HeaderValue::try_from(value.as_str()) {
                 Ok(mut value) => {
                     value.set_sensitive(true);
                     headers.extend(name.map(|name| (name, value)));
                 }
-                Err(_) => self.fail(&key, "its value has characters that a header cannot have"),
+                Err(_) => self.fail(key, "a value has characters that a header cannot have"),
             }
         }
         headers
@@ -175,6 +186,11 @@ impl Check<'_> {
             ("concurrency", raw.concurrency, 1),
             ("concurrency_per_tenant", raw.concurrency_per_tenant, 1),
             ("max_calls_per_minute", raw.max_calls_per_minute, 1),
+            (
+                "max_calls_per_minute_per_tenant",
+                raw.max_calls_per_minute_per_tenant,
+                1,
+            ),
             ("max_bytes", raw.max_bytes, 1_024),
         ] {
             self.at_least(&format!("summarizer.{key}"), value as u64, least);

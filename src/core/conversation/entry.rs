@@ -23,9 +23,6 @@ pub struct Entry<'a> {
     pub content: Content,
     /// Its parts, in the order of the message.
     pub blocks: Vec<Block<'a>>,
-    /// The last mark in it that asks the upstream to cache the prompt up to there, as it is
-    /// spelled.
-    pub cache_mark: Option<&'a str>,
 }
 
 /// The party that speaks in an entry.

@@ -82,15 +82,6 @@ impl Exchange {
             .or_else(|| result.name.as_deref().map(str::to_owned))
             .or_else(|| legacy().map(|call| call.name.to_string()))
     }
-
-    /// The last cache mark in its messages.
-    #[must_use]
-    pub fn cache_mark<'a>(&self, messages: &[Entry<'a>]) -> Option<&'a str> {
-        self.of(messages)
-            .iter()
-            .rev()
-            .find_map(|entry| entry.cache_mark)
-    }
 }
 
 /// The calls and results of a list do not match. Baler does not repair such a list.

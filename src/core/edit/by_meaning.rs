@@ -88,16 +88,11 @@ impl Draft<'_> {
 
 /// New messages.
 impl Draft<'_> {
-    /// A message of Baler's own with this text, and the cache mark of what it stands for.
+    /// A message of Baler's own with this text.
     #[must_use]
-    pub fn written(
-        &self,
-        author: Author,
-        text: &str,
-        cache_mark: Option<&str>,
-    ) -> Option<Replacement> {
+    pub fn written(&self, author: Author, text: &str) -> Option<Replacement> {
         let dialect = self.conversation().dialect;
-        let json = dialect.synthetic(author, text, cache_mark);
+        let json = dialect.synthetic(author, text);
         Replacement::new(dialect, json, self.conversation().encoding)
     }
 }

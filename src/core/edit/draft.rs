@@ -252,7 +252,7 @@ impl Draft<'_> {
         if !self.conversation.family.alternates {
             return 0;
         }
-        let filler = self.written(Author::Assistant, FILLER, None);
+        let filler = self.written(Author::Assistant, FILLER);
         filler.map_or(0, |filler| 2 * filler.tokens)
     }
 

@@ -35,7 +35,7 @@ impl Edit {
 /// A message that is not the client's.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Replacement {
-    /// Its JSON.
+    /// Its JSON, without cache marks: those are decided for each request.
     pub json: Box<str>,
     /// Fingerprint of its canonical content.
     pub fingerprint: Fingerprint,
@@ -47,6 +47,7 @@ impl Replacement {
     /// Measures `json`, which must be a message of `dialect`; `None` when it is not.
     #[must_use]
     pub fn new(dialect: Dialect, json: String, encoding: Encoding) -> Option<Self> {
+        let json = dialect.without_marks(json);
         let measure = dialect.measure(&json, encoding).ok()?;
         Some(Replacement {
             json: json.into_boxed_str(),

@@ -5,6 +5,7 @@ mod by_meaning;
 mod checkpoint;
 mod draft;
 mod edits;
+mod marks;
 mod measured;
 mod render;
 mod synthetic;

@@ -53,8 +53,9 @@ impl Planner<'_> {
         let estimate = Estimate::of(session, None, keys, known, live);
         let window = live.learned.narrowed(self.window);
         let budget = self.policy.budget_for(window, live.max_output_tokens);
+        let (_, size) = estimate.reported_sizes(estimate.size);
         Assessment {
-            size: estimate.size,
+            size,
             budget,
             estimate: estimate.known,
         }
@@ -105,12 +106,10 @@ impl Decision<'_, '_, '_> {
             estimate = after;
             made_at = Some(session.len());
         }
-        plan.after = estimate.size;
         plan.estimate = estimate.known;
+        plan.fits = estimate.size.tokens <= plan.budget.prompt;
         // What the edits removed is added to what is left, so that both figures are made alike.
-        let removed = plan.before.tokens.saturating_sub(estimate.known.counted);
-        plan.before.tokens = plan.after.tokens + estimate.to_reported(removed);
-        plan.fits = plan.after.tokens <= plan.budget.prompt;
+        (plan.before, plan.after) = estimate.reported_sizes(plan.before);
         plan.pending_summary = self.pending_summary(&plan);
         if derived_end && plan.compaction.is_none() {
             made_at = made_at.or(Some(session.len()));

@@ -70,8 +70,10 @@ fn plain_tokens_of(measure: &Measure, edit: &Edit) -> u64 {
 /// How large the list to be sent is: the upstream's usage for its longest known prefix, and counts
 /// for the rest, in the upstream's tokens as far as its factor is known.
 pub(super) struct Estimate {
-    /// The size.
+    /// The size, to decide by.
     pub size: Size,
+    /// Its tokens without regard to what the client says of its usage, to report and to count.
+    trusted: u64,
     /// Its parts.
     pub known: UsageEstimate,
 }
@@ -97,17 +99,27 @@ impl Estimate {
             counted += size_of(measure, edit);
             plain += plain_tokens_of(measure, edit);
         }
-        let reported = longest_reported(keys, known, live.prior);
-        let (prompt_tokens, covered) = reported.map_or((0, 0), |usage| {
-            (usage.prompt_tokens, usage.counted.unwrap_or(0))
-        });
-        let rest = counted.tokens.saturating_sub(covered);
-        let estimated = prompt_tokens + scale(rest, live.learned.factor);
+        let by = |reported: Option<PriorUsage>| {
+            let (prompt_tokens, covered) = reported.map_or((0, 0), |usage| {
+                (usage.prompt_tokens, usage.counted.unwrap_or(0))
+            });
+            let rest = counted.tokens.saturating_sub(covered);
+            let estimated = prompt_tokens.saturating_add(scale(rest, live.learned.factor));
+            estimated.max(live.overflow.unwrap_or(0))
+        };
+        // INVARIANT: what a client says of its usage can make a compaction happen earlier. It never
+        // prevents one, and it counts for no more than the body can hold: a token of text takes a
+        // byte at least.
+        let trusted = by(longest_reported(keys, known, None));
+        let most = (session.outline().body.len() as u64).saturating_add(counted.tokens);
+        let prior = live.prior.filter(|prior| prior.prompt_tokens <= most);
+        let reported = longest_reported(keys, known, prior);
         Estimate {
             size: Size {
-                tokens: estimated.max(live.overflow.unwrap_or(0)),
+                tokens: by(reported).min(most).max(trusted),
                 ..counted
             },
+            trusted,
             known: UsageEstimate {
                 // The whole list is a request, so that its key is the last one.
                 key: keys.last().map_or(Fingerprint([0; 32]), |key| key.list),
@@ -129,11 +141,13 @@ impl Estimate {
         let edited = || conversation.measures.iter().zip(edits);
         let counted = conversation.size_after(edits);
         let fingerprints = edited().flat_map(|(measure, edit)| fingerprints_of(measure, edit));
+        let trusted = scale(counted.tokens, ratio(self.trusted, self.known.counted));
         Estimate {
             size: Size {
                 tokens: self.to_reported(counted.tokens).min(self.size.tokens),
                 ..counted
             },
+            trusted: trusted.min(self.trusted),
             known: UsageEstimate {
                 key: chain(&seed, fingerprints),
                 counted: counted.tokens,
@@ -143,6 +157,16 @@ impl Estimate {
                 reported: None,
             },
         }
+    }
+
+    /// The sizes to report of a list before and after edits, when it was of this size without the
+    /// edits: both without regard to what the client says of its usage, and made alike.
+    pub(super) fn reported_sizes(&self, before: Size) -> (Size, Size) {
+        let removed = before.tokens.saturating_sub(self.known.counted);
+        let factor = ratio(self.trusted, self.known.counted);
+        let tokens = |tokens: u64, size: Size| Size { tokens, ..size };
+        let before = tokens(self.trusted.saturating_add(scale(removed, factor)), before);
+        (before, tokens(self.trusted, self.size))
     }
 
     /// Upstream tokens as counted ones: smaller where the upstream counts more than we do, never

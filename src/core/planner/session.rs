@@ -212,7 +212,7 @@ impl<'b> Session<'b> {
     /// pieces.
     #[must_use]
     pub fn render(&self, edits: &[Edit]) -> Vec<Piece> {
-        render(&self.outline, edits)
+        render(self.dialect, &self.outline, edits)
     }
 }
 

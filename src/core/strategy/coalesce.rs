@@ -112,10 +112,6 @@ pub(super) fn apply(
             .filter_map(|exchange| draft.body_of(Tag::Transcript, exchange.first));
         bodies.map(Piece::Words).collect()
     };
-    let mark = gone
-        .iter()
-        .rev()
-        .find_map(|exchange| exchange.cache_mark(messages));
     // Made from the originals; where earlier steps made them shorter than a transcript is, from
     // what they are now.
     let from_originals = |_: &Draft<'_>| transcript(options, messages, Vec::new(), &gone);
@@ -126,7 +122,7 @@ pub(super) fn apply(
         [&from_originals, &extended, &from_edited];
     for attempt in attempts {
         let (body, details) = attempt(draft);
-        let new = draft.written(Author::User, &Tag::Transcript.text(&body), mark);
+        let new = draft.written(Author::User, &Tag::Transcript.text(&body));
         if new.is_some_and(|new| draft.condense(&exchanges, vec![new])) {
             return Done {
                 replaced: 0,

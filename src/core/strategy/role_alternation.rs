@@ -10,8 +10,7 @@ use crate::core::edit::{Draft, Edit, FILLER, Replacement};
 /// Takes earlier fillers away; the rest of the list decides anew where any are needed.
 pub(super) fn remove_fillers(draft: &mut Draft<'_>) {
     let dialect = draft.conversation().dialect;
-    let fillers =
-        [Author::Assistant, Author::User].map(|author| dialect.synthetic(author, FILLER, None));
+    let fillers = [Author::Assistant, Author::User].map(|author| dialect.synthetic(author, FILLER));
     let is_filler = |new: &Replacement| fillers.iter().any(|filler| **filler == *new.json);
     for at in 0..draft.conversation().messages.len() {
         let Edit::Stand(new) = draft.edit(at) else {
@@ -59,7 +58,7 @@ fn between(before: Option<Speaker>, after: Speaker) -> Option<Author> {
 /// the place of a removed message. Where the removed messages are no larger than the filler, they
 /// come back instead. Neighbours that the client put there itself stay as they are.
 fn insert(draft: &mut Draft<'_>, from: usize, at: usize, author: Author) {
-    let Some(new) = draft.written(author, FILLER, None) else {
+    let Some(new) = draft.written(author, FILLER) else {
         return;
     };
     if let Edit::Stand(own) = draft.edit(at) {

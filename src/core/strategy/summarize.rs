@@ -199,14 +199,10 @@ fn message(
     let messages = draft.conversation().messages;
     let before = draft.tokens_of(covered);
     let rest = draft.size().tokens - before;
-    let mark = covered
-        .iter()
-        .rev()
-        .find_map(|exchange| exchange.cache_mark(messages));
     let written = |parts: &[&str]| {
         let parts = parts.iter().filter(|part| !part.is_empty());
         let body = parts.copied().collect::<Vec<_>>().join("\n");
-        draft.written(options.role.author(), &Tag::Summary.text(&body), mark)
+        draft.written(options.role.author(), &Tag::Summary.text(&body))
     };
     let text: &str = &found.summary.text;
     let plain = written(&[text])?;

@@ -16,6 +16,7 @@ use crate::core::conversation::{Author, Entry, Fingerprint, Measure};
 use crate::core::tokens::Encoding;
 
 pub use change::Change;
+pub use chat::CacheMark;
 pub use fault::Fault;
 pub use unreadable::Unreadable;
 pub(in crate::core) use usage::is_plausible;
@@ -87,11 +88,43 @@ impl Dialect {
         }
     }
 
-    /// The JSON of a new message, with the cache mark of what it stands for.
+    /// The cache marks of a message.
     #[must_use]
-    pub fn synthetic(self, author: Author, text: &str, cache_mark: Option<&str>) -> String {
+    pub fn cache_marks(self, raw: &str) -> Vec<CacheMark<'_>> {
         match self {
-            Dialect::ChatCompletions => chat::synthetic(author, text, cache_mark),
+            Dialect::ChatCompletions => chat::marks(raw),
+        }
+    }
+
+    /// The number of cache marks in a piece of JSON, at most.
+    #[must_use]
+    pub fn count_marks(self, json: &str) -> usize {
+        match self {
+            Dialect::ChatCompletions => chat::count_marks(json),
+        }
+    }
+
+    /// A message without its cache marks.
+    #[must_use]
+    pub fn without_marks(self, json: String) -> String {
+        match self {
+            Dialect::ChatCompletions => chat::without_marks(json),
+        }
+    }
+
+    /// A message, which has no cache marks, with these; `None` when it can carry none.
+    #[must_use]
+    pub fn with_marks(self, json: &str, marks: &[CacheMark<'_>]) -> Option<String> {
+        match self {
+            Dialect::ChatCompletions => chat::with_marks(json, marks),
+        }
+    }
+
+    /// The JSON of a new message.
+    #[must_use]
+    pub fn synthetic(self, author: Author, text: &str) -> String {
+        match self {
+            Dialect::ChatCompletions => chat::synthetic(author, text),
         }
     }
 

@@ -22,8 +22,8 @@ pub use planning::{
     PassReason, Phase, PhaseTimed, PlanningFailed, RequestPassed,
 };
 pub use request::{
-    Action, DecisionReason, Endpoint, RequestAdmitted, RequestEnded, RequestRefused,
-    RequestReleased, Side, Sizes, StatusClass, StreamEnd,
+    Action, DecisionReason, Endpoint, OpenToAll, RequestAdmitted, RequestEnded, RequestRefused,
+    RequestReleased, Side, SignedBodySeen, Sizes, StatusClass, StreamEnd,
 };
 pub use summary::{
     CallOutcome, SkipReason, SpentKind, SummarizerCalled, SummaryChecked, SummaryEnded,

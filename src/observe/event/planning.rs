@@ -41,7 +41,9 @@ labels! {
         Header = "header",
         /// The policy's mode is `off`.
         Policy = "policy",
-        /// The body has a content encoding.
+        /// The request is signed, or names a digest of its body.
+        SignedBody = "signed_body",
+        /// The body has a content encoding that is not decoded.
         EncodedBody = "encoded_body",
         /// The body is longer than `limits.body_bytes`.
         TooLarge = "too_large",

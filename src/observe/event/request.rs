@@ -235,6 +235,43 @@ impl RequestRefused {
     }
 }
 
+/// A request was signed, so that it is never edited.
+#[derive(Debug)]
+pub struct SignedBodySeen {
+    /// Whether that happened before: only the first one is logged.
+    pub already: bool,
+}
+
+impl SignedBodySeen {
+    /// Writes it down.
+    pub fn emit(self) {
+        if !self.already {
+            warn!(
+                "a chat request is signed, or names a digest of its body: such requests are \
+                 forwarded as they come and never compacted"
+            );
+        }
+    }
+}
+
+/// Baler serves everyone who reaches its address.
+#[derive(Debug)]
+pub struct OpenToAll {
+    /// The address.
+    pub address: std::net::SocketAddr,
+}
+
+impl OpenToAll {
+    /// Writes it down.
+    pub fn emit(self) {
+        warn!(
+            "{} can be reached from other machines, and no client is asked for a token: set \
+             listen.auth_tokens_file, or let only trusted networks reach the port",
+            self.address
+        );
+    }
+}
+
 /// A request is over.
 #[derive(Debug)]
 #[expect(missing_docs, reason = "the fields are the log line's")]

@@ -138,8 +138,13 @@ impl Baler {
 
     /// The same with more header lines, each ending in `\r\n`.
     pub async fn chat_with(&self, body: &str, headers: &str) -> Answer {
+        self.chat_to("/v1/chat/completions", body, headers).await
+    }
+
+    /// The same to another path.
+    pub async fn chat_to(&self, path: &str, body: &str, headers: &str) -> Answer {
         let head = format!(
-            "POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n\
+            "POST {path} HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n\
             content-length: {}\r\n{headers}connection: close\r\n\r\n",
             body.len()
         );

@@ -72,7 +72,6 @@ const TOKENS_READ: u64 = 16;
 const TRIES: usize = 8;
 
 pub(super) fn apply(scope: &Scope, draft: &mut Draft<'_>, target: Target) -> Done {
-    let messages = draft.conversation().messages;
     let mut old = draft.in_zone(Zone::Condensed);
     old.retain(|exchange| draft.body_of(Tag::Digest, exchange.first).is_some());
     let span = scope.span(draft);
@@ -93,12 +92,8 @@ pub(super) fn apply(scope: &Scope, draft: &mut Draft<'_>, target: Target) -> Don
         originals(draft, &condensed, budget)
     };
     let lines = lines_of(draft, &sources, extended);
-    let mark = span
-        .iter()
-        .rev()
-        .find_map(|exchange| exchange.cache_mark(messages));
     let context = context_besides(draft, &condensed);
-    let Some((new, shown)) = filled(&lines, &context, budget, mark, draft) else {
+    let Some((new, shown)) = filled(&lines, &context, budget, draft) else {
         return Done::default();
     };
     if !draft.condense(&condensed, vec![new]) {
@@ -223,11 +218,10 @@ fn filled(
     lines: &[DigestLine],
     context: &Context,
     budget: u64,
-    mark: Option<&str>,
     draft: &Draft<'_>,
 ) -> Option<(Replacement, usize)> {
     let encoding = draft.conversation().encoding;
-    let written = |body: &str| draft.written(Author::User, &Tag::Digest.text(body), mark);
+    let written = |body: &str| draft.written(Author::User, &Tag::Digest.text(body));
     let mut room = budget.checked_sub(written("")?.tokens)?;
     let mut choice = Choice::of(lines, context, room, encoding);
     let mut best = None;

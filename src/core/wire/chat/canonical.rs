@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use memchr::memmem;
+
 use serde::de::{Deserializer as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
 use crate::core::conversation::Fingerprint;
@@ -14,11 +16,16 @@ pub(in crate::core::wire) const VOLATILE_KEYS: [&str; 2] = ["annotations", "cach
 /// is then known by its spelling.
 pub(in crate::core) fn canonical(raw: &str) -> Fingerprint {
     let mut json = serde_json::Deserializer::from_str(raw);
-    match json.deserialize_any(Canonical) {
-        Ok(content) => content.digest,
-        Err(_) => Fingerprint::of_parts(&[b"raw", raw.as_bytes()]),
+    let content = json.deserialize_any(Canonical).ok();
+    match content.filter(|_| memmem::find(raw.as_bytes(), PARSERS_OWN).is_none()) {
+        Some(content) => content.digest,
+        None => Fingerprint::of_parts(&[b"raw", raw.as_bytes()]),
     }
 }
+
+/// The parser hands out numbers as objects with a key of this name: an object that really has such
+/// a key would pass for a number.
+const PARSERS_OWN: &[u8] = b"serde_json::private";
 
 /// The content of one JSON value.
 struct Content {
@@ -158,6 +165,13 @@ impl<'de> Visitor<'de> for Canonical {
 #[cfg(test)]
 mod tests {
     use super::canonical;
+
+    #[test]
+    fn an_object_does_not_pass_for_a_number() {
+        let number = r#"{"role":"user","x":1}"#;
+        let object = r#"{"role":"user","x":{"$serde_json::private::Number":"1"}}"#;
+        assert_ne!(canonical(number), canonical(object));
+    }
 
     #[test]
     fn spelling_does_not_make_another_message() {

@@ -52,7 +52,6 @@ pub(in crate::core) fn entry(raw: &str) -> Result<Entry<'_>, Unreadable> {
             Some(_) => Content::Present,
         },
         blocks,
-        cache_mark: parts.cache_mark,
     })
 }
 
@@ -89,7 +88,6 @@ struct Parts<'a> {
     texts: Vec<Text<'a>>,
     media: Vec<Media<'a>>,
     count: usize,
-    cache_mark: Option<&'a str>,
 }
 
 #[derive(Deserialize)]
@@ -98,8 +96,6 @@ struct Part<'a> {
     kind: Option<&'a RawValue>,
     #[serde(borrow)]
     text: Option<&'a RawValue>,
-    #[serde(borrow)]
-    cache_control: Option<&'a RawValue>,
 }
 
 impl<'a> Parts<'a> {
@@ -132,9 +128,6 @@ impl<'a> Parts<'a> {
         let text = part.text.filter(|text| text.get().starts_with('"'));
         if let Some(text) = text {
             self.add_text(text.get());
-        }
-        if let Some(mark) = part.cache_control {
-            self.cache_mark = Some(mark.get());
         }
         match part.kind.and_then(string).as_deref() {
             Some("image_url" | "input_image" | "image") => self.add_media(raw, MediaKind::Image),
@@ -180,7 +173,6 @@ mod tests {
         assert_eq!(entry.texts(), ["a\n"]);
         let kinds: Vec<_> = entry.media().map(|media| media.kind).collect();
         assert_eq!(kinds, [MediaKind::Image]);
-        assert_eq!(entry.cache_mark, Some(r#"{"type":"ephemeral"}"#));
         assert!(matches!(&entry.blocks[2], Block::Other(Some(kind)) if kind == "video"));
         assert!(matches!(&entry.blocks[3], Block::Other(None)));
     }

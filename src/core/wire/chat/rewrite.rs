@@ -18,7 +18,7 @@ pub(in crate::core) fn rewrite(entry: &Entry<'_>, changes: Vec<Change<'_>>) -> O
         .into_iter()
         .filter_map(|change| match change {
             Change::Text(old, new) => changed(old, &new),
-            Change::Result(old, new) => Some((old, text_content(&new, entry.cache_mark))),
+            Change::Result(old, new) => Some((old, json_string(&new))),
             Change::Media(old, new) => stubbed(old, &new),
             Change::DropReasoning => None,
         })
@@ -34,18 +34,9 @@ pub(in crate::core) fn rewrite(entry: &Entry<'_>, changes: Vec<Change<'_>>) -> O
 }
 
 /// The JSON of a new message.
-pub(in crate::core) fn synthetic(author: Author, text: &str, cache_mark: Option<&str>) -> String {
-    let content = text_content(text, cache_mark);
+pub(in crate::core) fn synthetic(author: Author, text: &str) -> String {
+    let content = json_string(text);
     format!(r#"{{"role":"{}","content":{content}}}"#, role_of(author))
-}
-
-/// A text as the content of a message. A mark needs a part to stand on.
-fn text_content(text: &str, cache_mark: Option<&str>) -> String {
-    let text = json_string(text);
-    match cache_mark {
-        Some(mark) => format!(r#"[{{"type":"text","text":{text},"cache_control":{mark}}}]"#),
-        None => text,
-    }
 }
 
 /// The slice of a text and its new JSON; `None` when the slice does not spell a text.
@@ -149,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn a_result_keeps_its_cache_mark_and_so_does_a_stub() {
+    fn a_result_becomes_a_text_and_a_stub_keeps_its_cache_mark() {
         let raw = concat!(
             r#"{"role":"tool","tool_call_id":"c","content":[{"type":"image","#,
             r#""cache_control":{"type": "ephemeral"}}]}"#
@@ -158,10 +149,7 @@ mod tests {
         let content = result.result(0).unwrap().raw.unwrap();
         assert_eq!(
             rewrite(&result, vec![Change::Result(content, "gone".to_owned())]).unwrap(),
-            concat!(
-                r#"{"role":"tool","tool_call_id":"c","content":[{"type":"text","#,
-                r#""text":"gone","cache_control":{"type": "ephemeral"}}]}"#
-            )
+            concat!(r#"{"role":"tool","tool_call_id":"c","content":"gone"}"#)
         );
         let image = result.media().next().unwrap();
         assert_eq!(
@@ -186,14 +174,10 @@ mod tests {
     }
 
     #[test]
-    fn a_new_message_is_a_plain_text_unless_it_has_a_mark() {
+    fn a_new_message_is_a_plain_text() {
         assert_eq!(
-            synthetic(Author::User, "a\nb", None),
+            synthetic(Author::User, "a\nb"),
             r#"{"role":"user","content":"a\nb"}"#
-        );
-        assert_eq!(
-            synthetic(Author::Assistant, "a", Some("7")),
-            r#"{"role":"assistant","content":[{"type":"text","text":"a","cache_control":7}]}"#
         );
     }
 }
