@@ -147,7 +147,8 @@ pub struct Limits {
     pub in_flight: usize,
     /// The longest body that is inspected, bytes. Other paths have no limit.
     pub body_bytes: usize,
-    /// Memory for all bodies being inspected, bytes.
+    /// Memory for all bodies being inspected, bytes; 0 for 512 MiB, or an eighth of the container's
+    /// memory limit where that is less.
     pub memory_bytes: usize,
     /// What becomes of a chat request that `body_bytes` or `memory_bytes` leave no room for:
     /// "bypass" streams it through unread, "reject" answers 413 or 503.
@@ -281,7 +282,7 @@ impl Default for Limits {
             connections: 10_000,
             in_flight: 2_048,
             body_bytes: 32 << 20,
-            memory_bytes: 512 << 20,
+            memory_bytes: 0,
             on_overload: OnOverload::Bypass,
             messages: 50_000,
             header_timeout: Duration::from_mins(2),

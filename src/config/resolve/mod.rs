@@ -4,6 +4,7 @@
 mod check;
 mod ladder;
 mod listen;
+mod memory;
 mod policy;
 mod summarizer;
 mod tenant;
@@ -50,7 +51,7 @@ pub(super) fn resolve(
         ledger_messages: raw.ledger.messages,
         window_lifetime: raw.ledger.window_lifetime,
         summarizer,
-        limits: raw.limits,
+        limits: with_memory(raw.limits),
         shutdown_timeout: raw.shutdown.timeout,
         log_format: raw.log.format,
         log_level: raw.log.level.clone(),
@@ -58,6 +59,18 @@ pub(super) fn resolve(
         model_labels: model_labels(&raw.policy),
     };
     check.passed().then_some(config)
+}
+
+/// The limits with the memory for bodies, where that is left to Baler.
+fn with_memory(limits: raw::Limits) -> raw::Limits {
+    let memory_bytes = match limits.memory_bytes {
+        0 => memory::for_bodies(),
+        bytes => bytes,
+    };
+    raw::Limits {
+        memory_bytes,
+        ..limits
+    }
 }
 
 /// The model globs that policies name, without the one for all models.
