@@ -4,16 +4,34 @@
 //! INVARIANT: tenants share no entry. The time that a request takes would tell one of them whether
 //! another sent the same message before.
 
+use std::sync::Arc;
+
 use highway::{HighwayHash, HighwayHasher, Key};
 use quick_cache::sync::Cache;
 
+use crate::core::Cancel;
 use crate::core::conversation::{Fingerprint, Measure};
+use crate::core::planner::NotPlanned;
 use crate::core::tokens::Encoding;
 use crate::core::wire::chat::Outline;
 use crate::core::wire::{Dialect, Unreadable};
 
 /// Tool schemas and other fixed parts that are remembered.
 const MAX_FIXED: usize = 1_024;
+
+/// Messages that are looked up as one.
+const BLOCK: usize = 16;
+
+/// Whose measures, and of what.
+#[derive(Debug, Clone, Copy)]
+pub struct Owner<'o> {
+    /// Fingerprint of the credentials.
+    pub tenant: &'o Fingerprint,
+    /// The wire format.
+    pub dialect: Dialect,
+    /// How tokens are counted.
+    pub encoding: Encoding,
+}
 
 /// The hash of exact bytes. HighwayHash, because every byte of every request goes through it:
 /// several times as fast as BLAKE3 on messages of common length.
@@ -23,6 +41,9 @@ type Bytes = [u64; 4];
 #[derive(Debug)]
 pub struct Measures {
     messages: Cache<(Bytes, Dialect, Encoding), Measure>,
+    /// Blocks of messages that follow each other, by all of their bytes: most messages of a request
+    /// were in the one before, and a block is looked up as fast as a message.
+    blocks: Cache<(Bytes, Dialect, Encoding), Arc<[Measure]>>,
     fixed: Cache<(Bytes, Dialect, Encoding), u64>,
     /// Secret, so that nobody can make two texts that collide.
     key: Key,
@@ -34,6 +55,7 @@ impl Measures {
     pub fn new(messages: usize) -> Self {
         Measures {
             messages: Cache::new(messages),
+            blocks: Cache::new(messages / BLOCK),
             fixed: Cache::new(MAX_FIXED),
             key: Key([(); 4].map(|()| u64::from_le_bytes(crate::random::bytes()))),
         }
@@ -42,24 +64,19 @@ impl Measures {
     /// Prompt tokens beside the messages (tool schemas above all), counted only once for the same
     /// bytes.
     #[must_use]
-    pub fn fixed_tokens(
-        &self,
-        tenant: &Fingerprint,
-        dialect: Dialect,
-        outline: &Outline<'_>,
-        encoding: Encoding,
-    ) -> u64 {
+    pub fn fixed_tokens(&self, owner: Owner<'_>, outline: &Outline<'_>) -> u64 {
+        let count = || owner.dialect.count_fixed(outline, owner.encoding);
         if outline.fixed.parts().iter().all(|part| part.is_empty()) {
-            return dialect.count_fixed(outline, encoding);
+            return count();
         }
-        let mut hasher = HighwayHasher::new(self.key_of(tenant));
+        let mut hasher = HighwayHasher::new(self.key_of(owner.tenant));
         for part in outline.fixed.parts() {
             hasher.append(&(part.len() as u64).to_le_bytes());
             hasher.append(part.as_bytes());
         }
-        let key = (hasher.finalize256(), dialect, encoding);
+        let key = (hasher.finalize256(), owner.dialect, owner.encoding);
         self.fixed.get(&key).unwrap_or_else(|| {
-            let tokens = dialect.count_fixed(outline, encoding);
+            let tokens = count();
             self.fixed.insert(key, tokens);
             tokens
         })
@@ -75,28 +92,60 @@ impl Measures {
         Key(key)
     }
 
+    /// The measures of all messages of a request, each taken only once for the same bytes.
+    ///
+    /// # Errors
+    /// [`NotPlanned`]: one of them is not a plain message, or nobody waits any more.
+    pub fn measure_all(
+        &self,
+        owner: Owner<'_>,
+        outline: &Outline<'_>,
+        cancel: &Cancel,
+    ) -> Result<Vec<Measure>, NotPlanned> {
+        let mut measures = Vec::with_capacity(outline.messages.len());
+        for block in outline.messages.chunks(BLOCK) {
+            let key = match block {
+                [first, .., last] if block.len() == BLOCK => {
+                    let bytes = outline.between(first, last);
+                    let key = self.key(owner, bytes);
+                    if let Some(known) = self.blocks.get(&key) {
+                        cancel.check()?;
+                        measures.extend_from_slice(&known);
+                        continue;
+                    }
+                    Some(key)
+                }
+                _ => None,
+            };
+            let start = measures.len();
+            for raw in block {
+                cancel.check()?;
+                measures.push(self.measure(owner, raw)?);
+            }
+            if let (Some(key), Some(new)) = (key, measures.get(start..)) {
+                self.blocks.insert(key, new.into());
+            }
+        }
+        Ok(measures)
+    }
+
     /// The measure of a message, given its raw JSON; taken only once for the same bytes.
     ///
     /// # Errors
     /// [`Unreadable`] when it is not a plain message.
-    pub fn measure(
-        &self,
-        tenant: &Fingerprint,
-        dialect: Dialect,
-        raw: &str,
-        encoding: Encoding,
-    ) -> Result<Measure, Unreadable> {
-        let key = (
-            HighwayHasher::new(self.key_of(tenant)).hash256(raw.as_bytes()),
-            dialect,
-            encoding,
-        );
+    pub fn measure(&self, owner: Owner<'_>, raw: &str) -> Result<Measure, Unreadable> {
+        let key = self.key(owner, raw);
         if let Some(measure) = self.messages.get(&key) {
             return Ok(measure);
         }
-        let measure = dialect.measure(raw, encoding)?;
+        let measure = owner.dialect.measure(raw, owner.encoding)?;
         self.messages.insert(key, measure);
         Ok(measure)
+    }
+
+    fn key(&self, owner: Owner<'_>, bytes: &str) -> (Bytes, Dialect, Encoding) {
+        let hash = HighwayHasher::new(self.key_of(owner.tenant)).hash256(bytes.as_bytes());
+        (hash, owner.dialect, owner.encoding)
     }
 }
 
@@ -108,17 +157,47 @@ mod tests {
     fn tenants_share_no_measure() {
         let measures = Measures::new(1_000);
         let (dialect, encoding) = (Dialect::ChatCompletions, Encoding::O200K);
-        let raw = r#"{"role":"user","content":"a secret of one tenant"}"#;
         let body = r#"{"tools":[{"type":"function"}],"messages":[{"role":"user","content":"a"}]}"#;
         let outline = dialect.outline(body.as_bytes()).unwrap();
         let tenants = [Fingerprint::of(b"one"), Fingerprint::of(b"other")];
         for (nth, tenant) in tenants.iter().enumerate() {
+            let owner = Owner {
+                tenant,
+                dialect,
+                encoding,
+            };
             for _ in 0..2 {
-                measures.measure(tenant, dialect, raw, encoding).unwrap();
-                let _ = measures.fixed_tokens(tenant, dialect, &outline, encoding);
+                let cancel = Cancel::default();
+                measures.measure_all(owner, &outline, &cancel).unwrap();
+                let _ = measures.fixed_tokens(owner, &outline);
                 assert_eq!(measures.messages.len(), nth + 1);
                 assert_eq!(measures.fixed.len(), nth + 1);
             }
+        }
+    }
+
+    #[test]
+    fn a_growing_conversation_measures_only_what_is_new() {
+        let measures = Measures::new(1_000);
+        let tenant = Fingerprint::of(b"one");
+        let owner = Owner {
+            tenant: &tenant,
+            dialect: Dialect::ChatCompletions,
+            encoding: Encoding::O200K,
+        };
+        let message = |n: usize| format!(r#"{{"role":"user","content":"message {n}"}}"#);
+        for length in [40, 44, 70] {
+            let list: Vec<_> = (0..length).map(message).collect();
+            let body = format!(r#"{{"messages":[{}]}}"#, list.join(", "));
+            let outline = owner.dialect.outline(body.as_bytes()).unwrap();
+            let afresh: Vec<_> = list
+                .iter()
+                .map(|raw| owner.dialect.measure(raw, owner.encoding).unwrap())
+                .collect();
+            let all = measures.measure_all(owner, &outline, &Cancel::default());
+            assert_eq!(all.unwrap(), afresh);
+            assert_eq!(measures.messages.len(), length);
+            assert_eq!(measures.blocks.len(), length / BLOCK);
         }
     }
 }

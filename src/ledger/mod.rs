@@ -8,5 +8,5 @@
 mod measures;
 mod memory;
 
-pub use measures::Measures;
+pub use measures::{Measures, Owner};
 pub use memory::Ledger;

@@ -161,8 +161,8 @@ mod tests {
     fn request(shared: &Shared, messages: usize) -> PlanRequest {
         let policy = Arc::clone(shared.snapshot.config.policies.last().unwrap());
         let (tokens, source) = policy.window_by(None, None);
-        let message = r#"{"role":"user","content":"hi"}"#;
-        let list = vec![message; messages].join(",");
+        let message = |n| format!(r#"{{"role":"user","content":"hi {n}"}}"#);
+        let list = (0..messages).map(message).collect::<Vec<_>>().join(",");
         let none = Fingerprint::of(b"");
         PlanRequest {
             dialect: Dialect::ChatCompletions,

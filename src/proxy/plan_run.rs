@@ -9,13 +9,14 @@ use bytes::Bytes;
 use crate::core::Cancel;
 use crate::core::edit::Piece;
 use crate::core::planner::{
-    Assessment, Counting, Deferred, LiveFacts, ModelCalibration, NotPlanned, Plan, Planner, Seeds,
-    Session, UsageEstimate, UsageKey, gate,
+    Assessment, Deferred, LiveFacts, ModelCalibration, NotPlanned, Plan, Planner, Seeds, Session,
+    UsageEstimate, UsageKey, gate,
 };
 use crate::core::policy::OnUnfit;
 use crate::core::strategy::{ExternalInputs, Need, Stopped};
 use crate::core::summary::Summaries;
 use crate::core::wire::Unreadable;
+use crate::ledger::Owner;
 use crate::observe::event::{
     Action, CheckpointLookedUp, ConditionFailed, DecisionReason, DoesNotFit, LadderRan, PassReason,
     Phase, PhaseTimed, Sizes,
@@ -108,15 +109,16 @@ fn open<'b>(
         return Err(Unreadable::Unusual.into());
     }
     clock.lap(Phase::View);
-    let (measures, tenant) = (&shared.ledger.measures, &request.tenant);
-    let counting = Counting {
+    let owner = Owner {
+        tenant: &request.tenant,
+        dialect,
         encoding,
-        message: &|raw| measures.measure(tenant, dialect, raw, encoding),
-        fixed: &|outline| measures.fixed_tokens(tenant, dialect, outline, encoding),
     };
-    let session = Session::open(dialect, outline, &counting, cancel)?;
+    let measures = &shared.ledger.measures;
+    let all = measures.measure_all(owner, &outline, cancel)?;
+    let fixed = measures.fixed_tokens(owner, &outline);
     clock.lap(Phase::Measure);
-    Ok(session)
+    Ok(Session::measured(dialect, outline, (all, fixed, encoding)))
 }
 
 /// A request that is forwarded as it came, for this reason.

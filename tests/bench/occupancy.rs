@@ -27,7 +27,7 @@ use baler::core::tokens::Encoding;
 use baler::core::wire::Dialect;
 use baler::core::wire::chat::Outline;
 use baler::core::wire::overflow::{in_answer, in_event};
-use baler::ledger::Ledger;
+use baler::ledger::{Ledger, Owner};
 
 const DIALECT: Dialect = Dialect::ChatCompletions;
 const ENCODING: Encoding = Encoding::O200K;
@@ -245,10 +245,12 @@ fn estimating() -> bool {
         let measured = |raws: &[&str]| -> Vec<Measure> {
             raws.iter()
                 .map(|raw| {
-                    ledger
-                        .measures
-                        .measure(&Fingerprint([0; 32]), DIALECT, raw, ENCODING)
-                        .unwrap()
+                    let owner = Owner {
+                        tenant: &Fingerprint([0; 32]),
+                        dialect: DIALECT,
+                        encoding: ENCODING,
+                    };
+                    ledger.measures.measure(owner, raw).unwrap()
                 })
                 .collect()
         };

@@ -73,15 +73,26 @@ impl<'b> Session<'b> {
             measures.push((counting.message)(raw)?);
         }
         let fixed_tokens = (counting.fixed)(&outline);
-        let encoding = counting.encoding;
-        Ok(Session {
+        let measured = (measures, fixed_tokens, counting.encoding);
+        Ok(Self::measured(dialect, outline, measured))
+    }
+
+    /// A body that was outlined, with the measures of its messages, the prompt tokens besides them,
+    /// and the encoding that they were counted in.
+    #[must_use]
+    pub fn measured(
+        dialect: Dialect,
+        outline: Outline<'b>,
+        (measures, fixed_tokens, encoding): (Vec<Measure>, u64, Encoding),
+    ) -> Self {
+        Session {
             dialect,
             outline,
             measures,
             fixed_tokens,
             encoding,
             view: OnceCell::new(),
-        })
+        }
     }
 
     /// The same, with every message measured afresh.

@@ -128,6 +128,13 @@ impl<'a> Outline<'a> {
         })
     }
 
+    /// The bytes from one message to another, both included; what stands between them as well.
+    #[must_use]
+    pub fn between(&self, first: &str, last: &str) -> &'a str {
+        let (first, last) = (span_in(self.body, first), span_in(self.body, last));
+        self.body.get(first.start..last.end).unwrap_or_default()
+    }
+
     /// Views the messages.
     ///
     /// # Errors
