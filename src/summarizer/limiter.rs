@@ -89,6 +89,8 @@ pub(super) enum Ended {
     Unavailable,
     /// It refused the request, or its answer was not accepted: it may well serve other tenants.
     Refused,
+    /// No call was made, and none would help.
+    Impossible,
     /// Neither its fault nor its merit.
     Neither,
 }
@@ -253,9 +255,9 @@ impl Limiter {
                 let breaker = failed(self.tenant_breakers.get(&tenant));
                 self.tenant_breakers.insert(tenant, breaker);
             }
-            Ended::Neither => {}
+            Ended::Impossible | Ended::Neither => {}
         }
-        if matches!(ended, Ended::Unavailable | Ended::Refused) {
+        if !matches!(ended, Ended::Made | Ended::Neither) {
             let until = now + config.failure_lifetime;
             self.failed.insert(reservation.key, until);
         }

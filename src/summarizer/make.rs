@@ -45,7 +45,8 @@ impl NoSummary {
                     Ended::Refused
                 }
             },
-            NoSummary::Rejected(_) | NoSummary::Impossible => Ended::Refused,
+            NoSummary::Rejected(_) => Ended::Refused,
+            NoSummary::Impossible => Ended::Impossible,
         }
     }
 

@@ -283,7 +283,7 @@ fn problems_of_a_summariser_are_reported_with_their_keys() {
         ),
         (
             "[summarizer]\nheaders = { \"a b\" = \"c\" }".to_owned(),
-            "summarizer.headers.a b",
+            "summarizer.headers",
         ),
         (
             "[summarizer]\nmax_share = 0.0".to_owned(),

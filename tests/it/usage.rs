@@ -293,29 +293,18 @@ async fn what_a_client_says_of_its_usage_is_bounded_and_counted_nowhere() {
         before.unwrap().parse::<u64>().unwrap()
     };
     let counted = before(&answer);
-    baler
-        .metric_reaches(
-            "baler_requests_total{endpoint=\"chat\",action=\"none\",status=\"2xx\"}",
-            1.0,
-        )
-        .await;
-    let once = baler.metric(tokens).await;
-    assert!((once - counted as f64).abs() < 0.5, "{once} {counted}");
-    for (nth, claim) in [4_000_000_000, 1_000_000, body.len() as u64 / 2]
-        .into_iter()
-        .enumerate()
-    {
+    let all = |times: usize| (counted * times as u64) as f64;
+    baler.metric_reaches(tokens, all(1)).await;
+    let claims = [4_000_000_000, 1_000_000, body.len() as u64 / 2];
+    for (nth, claim) in claims.into_iter().enumerate() {
         let claim = bring(&format!(
             "prompt_tokens={claim}; messages=10; counted={counted}"
         ));
         let answer = baler.chat_with(&body, &claim).await;
-        assert_eq!(before(&answer), counted, "{claim}");
-        let answered = "baler_requests_total{endpoint=\"chat\",action=\"none\",status=\"2xx\"}";
-        baler.metric_reaches(answered, (nth + 2) as f64).await;
-        assert!(
-            (baler.metric(tokens).await - once * (nth + 2) as f64).abs() < 0.5,
-            "{claim}"
-        );
+        assert_eq!((answer.status, before(&answer)), (200, counted), "{claim}");
+        baler.metric_reaches(tokens, all(nth + 2)).await;
+        let counted = baler.metric(tokens).await;
+        assert!((counted - all(nth + 2)).abs() < 0.5, "{claim}: {counted}");
     }
 
     // Nor can it talk a conversation that does not fit into being sent.

@@ -113,11 +113,13 @@ fn content(blocks: &[Block]) -> String {
     }
 }
 
+/// A mark for the prompt cache.
+pub const MARK: &str = r#","cache_control":{"type":"ephemeral"}"#;
+
 fn part(block: &Block) -> Option<String> {
     let part = match block {
         Block::Text(text) => {
-            let mark = r#","cache_control":{"type":"ephemeral"}"#;
-            let mark = if text.cached { mark } else { "" };
+            let mark = if text.cached { MARK } else { "" };
             format!(r#"{{"type":"text","text":{}{mark}}}"#, string(text))
         }
         Block::Image => concat!(

@@ -12,9 +12,13 @@ pub use policies::policy;
 use view::{Block, Call, Conversation, Exchange, Extra, Frame, Said, Speaker, Spelling, Text};
 
 impl Conversation {
-    /// The request body when the conversation was `length` exchanges long.
+    /// The request body when the conversation was `length` exchanges long. Of its cache marks only
+    /// the first four are there: APIs refuse more, so that no client keeps more.
     pub fn body(&self, length: usize) -> String {
-        chat::body(self, length)
+        let body = chat::body(self, length);
+        let parts: Vec<&str> = body.split(chat::MARK).collect();
+        let (first, rest) = parts.split_at(parts.len().min(5));
+        first.join(chat::MARK) + &rest.concat()
     }
 }
 

@@ -51,7 +51,7 @@ async fn never_more_marks_than_the_clients(ladder: &str) {
         let (own, now) = (marks(body.as_bytes()), marks(&got));
         assert!(now <= own && now <= 4, "{ladder}, {steps}: {now} of {own}");
         assert!(
-            now >= 3,
+            now >= own.min(3),
             "{ladder}, {steps}: {now}: kept messages keep theirs"
         );
         sent.push(got);

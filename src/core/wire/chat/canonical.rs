@@ -3,7 +3,6 @@
 use std::fmt;
 
 use memchr::memmem;
-
 use serde::de::{Deserializer as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
 use crate::core::conversation::Fingerprint;
