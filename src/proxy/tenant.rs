@@ -25,6 +25,9 @@ pub(super) struct Asker<'a> {
     pub model: Option<&'a str>,
 }
 
+/// A credential: its kind, its name and its value.
+type Credential<'a> = (&'static str, Cow<'a, str>, Cow<'a, [u8]>);
+
 /// Makes the fingerprints.
 #[derive(Debug)]
 pub(super) struct Identities {
@@ -69,7 +72,7 @@ impl Identities {
     /// The fingerprint of a request's credentials, in its headers and its query: a keyed hash,
     /// whatever order they come in.
     pub(super) fn tenant(&self, headers: &HeaderMap, query: Option<&str>) -> Fingerprint {
-        let mut credentials: Vec<(&str, Cow<'_, str>, Cow<'_, [u8]>)> = Vec::new();
+        let mut credentials: Vec<Credential<'_>> = Vec::new();
         for (name, value) in headers.iter().filter(|(name, _)| self.is_credential(name)) {
             if *name == COOKIE {
                 let cookies = self.cookies(value.as_bytes());

@@ -99,7 +99,8 @@ impl Mutation {
                 insert(input, to, bytes);
             }
             Mutation::Splice(seed, from, to, length) => {
-                let bytes = part(seed.get(seeds).as_slice(), from, *length);
+                let other: &Vec<u8> = seed.get(seeds);
+                let bytes = part(other, from, *length);
                 insert(input, to, bytes);
             }
             Mutation::Truncate(at) => input.truncate(at.index(input.len() + 1)),

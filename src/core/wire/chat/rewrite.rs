@@ -149,7 +149,7 @@ mod tests {
         let content = result.result(0).unwrap().raw.unwrap();
         assert_eq!(
             rewrite(&result, vec![Change::Result(content, "gone".to_owned())]).unwrap(),
-            concat!(r#"{"role":"tool","tool_call_id":"c","content":"gone"}"#)
+            r#"{"role":"tool","tool_call_id":"c","content":"gone"}"#
         );
         let image = result.media().next().unwrap();
         assert_eq!(
