@@ -49,10 +49,20 @@ impl Listeners {
     }
 }
 
-/// Connections of the admin listener at a time.
+/// Connections of the admin listener at a time. A further one takes the place of the one that has
+/// been idle for longest.
 const ADMIN_CONNECTIONS: usize = 64;
+/// Time for a request's head on the admin listener.
+const ADMIN_HEADER_TIMEOUT: Duration = Duration::from_secs(10);
 /// Time for the admin listener to end once the data listener has ended.
 const ADMIN_DRAIN: Duration = Duration::from_millis(500);
+
+/// How the listener for applications ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Drained {
+    /// Requests that were running when the shutdown timeout was over, and were cut off.
+    pub cut: usize,
+}
 
 /// Serves until `stop` is cancelled. Then readiness goes off, nothing new is accepted, and running
 /// requests may finish.
@@ -63,7 +73,7 @@ pub async fn run(
     config: Config,
     listeners: Listeners,
     stop: CancellationToken,
-) -> anyhow::Result<()> {
+) -> anyhow::Result<Drained> {
     core::check_patterns()?;
     let metrics = Arc::new(Metrics::new()?);
     let readiness = Arc::new(Readiness::default());
@@ -71,6 +81,8 @@ pub async fn run(
     let bounds = Bounds {
         connections: config.limits.connections,
         header_timeout: config.limits.header_timeout,
+        write_timeout: config.limits.write_timeout,
+        http1_only: false,
         drain_timeout: config.shutdown_timeout,
     };
     let count = config.workers.max(1);
@@ -99,15 +111,18 @@ pub async fn run(
         shared.close().await;
     };
     let serving = server::serve(listeners.data, workers, bounds.connections, stop.clone());
-    let (drained, ()) = tokio::join!(serving, stopping);
-    if drained {
+    let (cut, ()) = tokio::join!(serving, stopping);
+    if cut == 0 {
         info!("drained: every request was finished");
     } else {
-        warn!("the shutdown timeout is over: requests still running are cut off");
+        warn!(
+            requests = cut,
+            "the shutdown timeout is over: requests still running are cut off"
+        );
     }
     stop_admin.cancel();
     admin.await?;
-    Ok(())
+    Ok(Drained { cut })
 }
 
 /// What the admin listener serves.
@@ -123,13 +138,15 @@ fn serve_admin(
     admin: Admin,
     bounds: Bounds,
     stop: CancellationToken,
-) -> AbortOnDropHandle<bool> {
+) -> AbortOnDropHandle<usize> {
     let handle = move |request| {
         let Admin { readiness, metrics } = admin.clone();
         admin::handle(readiness, metrics, request)
     };
     let bounds = Bounds {
+        header_timeout: bounds.header_timeout.min(ADMIN_HEADER_TIMEOUT),
         drain_timeout: ADMIN_DRAIN,
+        http1_only: true,
         ..bounds
     };
     let worker = Worker::here(handle, proxy::after_panic, bounds);

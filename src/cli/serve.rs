@@ -10,7 +10,7 @@ use tracing::{info, warn};
 
 use crate::app;
 use crate::app::Listeners;
-use crate::cli::{EXIT_CONFIG, ServeFlags, complain};
+use crate::cli::{EXIT_CONFIG, EXIT_CUT, ServeFlags, complain};
 use crate::{config, observe};
 
 pub(super) fn run(flags: ServeFlags) -> anyhow::Result<ExitCode> {
@@ -27,7 +27,7 @@ pub(super) fn run(flags: ServeFlags) -> anyhow::Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
-    runtime.block_on(async {
+    let drained = runtime.block_on(async {
         let listeners = Listeners::bind(&config).await.context("cannot listen")?;
         let stop = CancellationToken::new();
         let signals = stop_on_signals(stop.clone())?;
@@ -37,7 +37,10 @@ pub(super) fn run(flags: ServeFlags) -> anyhow::Result<ExitCode> {
     })?;
     // Tasks that the shutdown timeout cut off must not keep the process alive.
     runtime.shutdown_background();
-    Ok(ExitCode::SUCCESS)
+    Ok(match drained.cut {
+        0 => ExitCode::SUCCESS,
+        _ => ExitCode::from(EXIT_CUT),
+    })
 }
 
 /// Drains on the first SIGTERM or SIGINT, and exits at once on the second.

@@ -135,6 +135,11 @@ pub struct Limits {
     #[serde(with = "crate::core::text::duration")]
     #[schemars(with = "String")]
     pub body_timeout: Duration,
+    /// Time in which a client that does not read its answer must take something; after it the
+    /// connection is closed.
+    #[serde(with = "crate::core::text::duration")]
+    #[schemars(with = "String")]
+    pub write_timeout: Duration,
     /// Time to plan one request; after it the client's bytes are forwarded (or `on_error` decides).
     #[serde(with = "crate::core::text::duration")]
     #[schemars(with = "String")]
@@ -236,6 +241,7 @@ impl Default for Limits {
             memory_bytes: 512 << 20,
             header_timeout: Duration::from_mins(2),
             body_timeout: Duration::from_mins(2),
+            write_timeout: Duration::from_mins(1),
             plan_timeout: Duration::from_millis(500),
         }
     }

@@ -71,7 +71,7 @@ pub struct Baler {
     pub data: SocketAddr,
     pub admin: SocketAddr,
     pub stop: CancellationToken,
-    pub running: tokio::task::JoinHandle<anyhow::Result<()>>,
+    pub running: tokio::task::JoinHandle<anyhow::Result<app::Drained>>,
 }
 
 impl Baler {
