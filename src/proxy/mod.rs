@@ -207,6 +207,7 @@ async fn serve(
 ) -> Result<UpstreamResponse, ProxyError> {
     // 1. Admit.
     x.admit()?;
+    headers::check(&request)?;
     // 2. Route.
     let Some(dialect) = x.route(&request) else {
         return x.stream_through(request).await;

@@ -73,7 +73,7 @@ pub struct Upstream {
     /// Whether the upstream's list of models (`/v1/models`) is fetched for the context lengths in
     /// it, for policies with `window = "auto"`.
     pub discover_windows: bool,
-    /// Time to connect, TLS included.
+    /// Time to connect, name resolution and TLS included.
     #[serde(with = "crate::core::text::duration")]
     #[schemars(with = "String")]
     pub connect_timeout: Duration,
@@ -131,7 +131,8 @@ pub struct Limits {
     #[serde(with = "crate::core::text::duration")]
     #[schemars(with = "String")]
     pub header_timeout: Duration,
-    /// Time to receive the body of a request that is inspected.
+    /// Time to receive the body of a request that is inspected; for any other request, the time
+    /// between two pieces of its body.
     #[serde(with = "crate::core::text::duration")]
     #[schemars(with = "String")]
     pub body_timeout: Duration,
