@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 use tracing::{info, warn};
@@ -32,28 +32,53 @@ pub struct Listeners {
 }
 
 impl Listeners {
-    /// Binds the configured addresses.
+    /// Binds the configured addresses. A process that is being replaced may still hold them while
+    /// it drains: both listen then, and the system gives new connections to either.
     ///
     /// # Errors
     /// With the address that could not be bound.
     pub async fn bind(config: &Config) -> io::Result<Self> {
-        let bind = async |address: SocketAddr, key: &str| {
-            TcpListener::bind(address)
-                .await
+        let bind = |address: SocketAddr, key: &str| {
+            listener(address, key)
                 .map_err(|error| io::Error::new(error.kind(), format!("{key} {address}: {error}")))
         };
         Ok(Listeners {
-            data: bind(config.listen, "listen.address").await?,
-            admin: bind(config.admin, "admin.address").await?,
+            data: bind(config.listen, "listen.address")?,
+            admin: bind(config.admin, "admin.address")?,
         })
     }
+}
+
+/// Connections that may wait to be accepted.
+const BACKLOG: u32 = 1_024;
+
+fn listener(address: SocketAddr, key: &str) -> io::Result<TcpListener> {
+    let socket = || {
+        let socket = if address.is_ipv4() {
+            TcpSocket::new_v4()
+        } else {
+            TcpSocket::new_v6()
+        }?;
+        socket.set_reuseaddr(true)?;
+        io::Result::Ok(socket)
+    };
+    // Only an attempt to have it alone tells whether another process shares the port.
+    let is_shared = address.port() != 0 && socket()?.bind(address).is_err();
+    let socket = socket()?;
+    socket.set_reuseport(true)?;
+    socket.bind(address)?;
+    let listener = socket.listen(BACKLOG)?;
+    if is_shared {
+        warn!("{key} {address} is shared with another process, which should be draining");
+    }
+    Ok(listener)
 }
 
 /// Connections of the admin listener at a time. A further one takes the place of the one that has
 /// been idle for longest.
 const ADMIN_CONNECTIONS: usize = 64;
-/// Time for a request's head on the admin listener.
-const ADMIN_HEADER_TIMEOUT: Duration = Duration::from_secs(10);
+/// Time for a request's head on the admin listener, and for a client to take something.
+const ADMIN_TIMEOUT: Duration = Duration::from_secs(10);
 /// Time for the admin listener to end once the data listener has ended.
 const ADMIN_DRAIN: Duration = Duration::from_millis(500);
 
@@ -144,7 +169,8 @@ fn serve_admin(
         admin::handle(readiness, metrics, request)
     };
     let bounds = Bounds {
-        header_timeout: bounds.header_timeout.min(ADMIN_HEADER_TIMEOUT),
+        header_timeout: bounds.header_timeout.min(ADMIN_TIMEOUT),
+        write_timeout: bounds.write_timeout.min(ADMIN_TIMEOUT),
         drain_timeout: ADMIN_DRAIN,
         http1_only: true,
         ..bounds

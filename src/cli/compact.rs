@@ -129,11 +129,11 @@ struct Compacted {
 
 impl Filter<'_> {
     /// Writes each request of `input` on a line of its own, compacted. A line that is not JSON comes
-    /// out as it is.
+    /// out as it is, and the exit code tells.
     fn run(&self, input: &str) -> anyhow::Result<ExitCode> {
         let mut out = std::io::BufWriter::new(std::io::stdout().lock());
         let mut rest = input;
-        let mut number = 0;
+        let (mut number, mut code) = (0, ExitCode::SUCCESS);
         while !rest.trim().is_empty() {
             let mut requests = serde_json::Deserializer::from_str(rest).into_iter::<&RawValue>();
             let mut failed = None;
@@ -153,11 +153,14 @@ impl Filter<'_> {
             let Some(error) = failed else { break };
             let (line, after) = line_at(rest, requests.byte_offset());
             writeln!(out, "{line}")?;
-            complain(&format!("{number}: unchanged: not JSON: {error}"));
+            complain(&format!(
+                "baler compact: request {number} is not JSON: {error}"
+            ));
+            code = ExitCode::FAILURE;
             rest = after;
         }
         out.flush()?;
-        Ok(ExitCode::SUCCESS)
+        Ok(code)
     }
 
     /// The request as it would be sent, and a line that reports what was done.

@@ -98,8 +98,12 @@ pub(super) fn check<B>(request: &Request<B>) -> Result<(), ProxyError> {
 #[must_use]
 pub(super) fn has_known_coding(headers: &HeaderMap) -> bool {
     let mut codings = headers.get_all(TRANSFER_ENCODING).iter();
-    let is_chunked =
-        |coding: &HeaderValue| coding.as_bytes().trim_ascii().eq_ignore_ascii_case(b"chunked");
+    let is_chunked = |coding: &HeaderValue| {
+        coding
+            .as_bytes()
+            .trim_ascii()
+            .eq_ignore_ascii_case(b"chunked")
+    };
     codings.next().is_none_or(is_chunked) && codings.next().is_none()
 }
 

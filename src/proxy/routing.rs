@@ -102,8 +102,10 @@ impl Routes {
 /// A path as servers understand it: percent-encoding decoded, empty and dot segments resolved, no
 /// slash at its end. The path that is sent stays as it is.
 fn normalized(path: &str) -> Cow<'_, str> {
-    let is_plain =
-        !path.contains(['%']) && !path.contains("//") && !path.contains("/.") && !path.ends_with('/');
+    let is_plain = !path.contains(['%'])
+        && !path.contains("//")
+        && !path.contains("/.")
+        && !path.ends_with('/');
     if is_plain {
         return Cow::Borrowed(path);
     }

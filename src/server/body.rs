@@ -11,6 +11,7 @@ use hyper::body::{Body, Frame, SizeHint};
 use tokio::sync::futures::OwnedNotified;
 
 use crate::server::life::Running;
+use crate::server::stream;
 
 /// A body whose request counts as running until it ends.
 pub(super) struct SentBody<B> {
@@ -55,7 +56,12 @@ where
     ) -> Poll<Option<Result<Frame<B::Data>, BodyError>>> {
         let this = &mut *self;
         if this.breaking.is_none() {
-            match ready!(Pin::new(&mut this.body).poll_frame(cx)) {
+            let Poll::Ready(frame) = Pin::new(&mut this.body).poll_frame(cx) else {
+                stream::waits();
+                return Poll::Pending;
+            };
+            stream::given();
+            match frame {
                 Some(Err(error)) => {
                     let flush = this.running.connection().next_flush();
                     this.breaking = Some(Breaking {

@@ -14,7 +14,7 @@ use bytes::{BufMut, Bytes};
 use hyper::body::{Body, Incoming};
 use hyper::header::{CONNECTION, HeaderValue};
 use hyper::{Request, Response};
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use hyper_util::server::graceful::GracefulConnection;
 use tokio::io::AsyncReadExt;
@@ -26,6 +26,8 @@ use crate::server::Bounds;
 use crate::server::body::{BodyError, SentBody};
 use crate::server::io::ClientIo;
 use crate::server::life::Life;
+use crate::server::stream;
+use crate::server::stream::Streams;
 
 /// The bytes by which an HTTP/2 connection begins.
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -44,8 +46,10 @@ const DRAIN_GRACE: Duration = Duration::from_millis(500);
 const GOODBYE: Duration = Duration::from_secs(1);
 
 /// The HTTP server of a listener.
-pub(super) fn http(bounds: &Bounds) -> auto::Builder<TokioExecutor> {
-    let mut http = auto::Builder::new(TokioExecutor::new());
+pub(super) fn http(bounds: &Bounds) -> auto::Builder<Streams> {
+    let mut http = auto::Builder::new(Streams {
+        write_timeout: bounds.write_timeout,
+    });
     http.http1()
         .timer(TokioTimer::new())
         .header_read_timeout(bounds.header_timeout)
@@ -70,7 +74,7 @@ pub(super) fn http(bounds: &Bounds) -> auto::Builder<TokioExecutor> {
 
 /// One connection and what it is served with.
 pub(super) struct Connection {
-    pub http: Arc<auto::Builder<TokioExecutor>>,
+    pub http: Arc<auto::Builder<Streams>>,
     pub bounds: Bounds,
     pub life: Arc<Life>,
     /// Cancelled once the listener accepts nothing more.
@@ -112,9 +116,11 @@ impl Connection {
         let service = hyper::service::service_fn(move |request: Request<Incoming>| {
             let running = life.begin();
             let draining = draining.clone();
-            let answer = handle(request);
+            // In memory of its own, which a stream that goes on for minutes does not keep.
+            let answer = Box::pin(handle(request));
             async move {
                 let Ok(mut response) = answer.await;
+                stream::given();
                 if !is_http2 && draining.is_cancelled() {
                     let close = HeaderValue::from_static("close");
                     response.headers_mut().insert(CONNECTION, close);

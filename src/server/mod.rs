@@ -9,6 +9,7 @@ mod body;
 mod connection;
 mod io;
 mod life;
+mod stream;
 
 use std::any::Any;
 use std::convert::Infallible;
