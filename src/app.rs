@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 use tracing::{info, warn};
@@ -33,27 +33,62 @@ pub struct Listeners {
 }
 
 impl Listeners {
-    /// Binds the configured addresses.
+    /// Binds the configured addresses. A process that is being replaced may still hold them while
+    /// it drains: both listen then, and the system gives new connections to either.
     ///
     /// # Errors
     /// With the address that could not be bound.
     pub async fn bind(config: &Config) -> io::Result<Self> {
-        let bind = async |address: SocketAddr, key: &str| {
-            TcpListener::bind(address)
-                .await
+        let bind = |address: SocketAddr, key: &str| {
+            listener(address, key)
                 .map_err(|error| io::Error::new(error.kind(), format!("{key} {address}: {error}")))
         };
         Ok(Listeners {
-            data: bind(config.listen, "listen.address").await?,
-            admin: bind(config.admin, "admin.address").await?,
+            data: bind(config.listen, "listen.address")?,
+            admin: bind(config.admin, "admin.address")?,
         })
     }
 }
 
-/// Connections of the admin listener at a time.
+/// Connections that may wait to be accepted.
+const BACKLOG: u32 = 1_024;
+
+fn listener(address: SocketAddr, key: &str) -> io::Result<TcpListener> {
+    let socket = || {
+        let socket = if address.is_ipv4() {
+            TcpSocket::new_v4()
+        } else {
+            TcpSocket::new_v6()
+        }?;
+        socket.set_reuseaddr(true)?;
+        io::Result::Ok(socket)
+    };
+    // Only an attempt to have it alone tells whether another process shares the port.
+    let is_shared = address.port() != 0 && socket()?.bind(address).is_err();
+    let socket = socket()?;
+    socket.set_reuseport(true)?;
+    socket.bind(address)?;
+    let listener = socket.listen(BACKLOG)?;
+    if is_shared {
+        warn!("{key} {address} is shared with another process, which should be draining");
+    }
+    Ok(listener)
+}
+
+/// Connections of the admin listener at a time. A further one takes the place of the one that has
+/// been idle for longest.
 const ADMIN_CONNECTIONS: usize = 64;
+/// Time for a request's head on the admin listener, and for a client to take something.
+const ADMIN_TIMEOUT: Duration = Duration::from_secs(10);
 /// Time for the admin listener to end once the data listener has ended.
 const ADMIN_DRAIN: Duration = Duration::from_millis(500);
+
+/// How the listener for applications ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Drained {
+    /// Requests that were running when the shutdown timeout was over, and were cut off.
+    pub cut: usize,
+}
 
 /// Serves until `stop` is cancelled. Then readiness goes off, nothing new is accepted, and running
 /// requests may finish.
@@ -64,7 +99,7 @@ pub async fn run(
     config: Config,
     listeners: Listeners,
     stop: CancellationToken,
-) -> anyhow::Result<()> {
+) -> anyhow::Result<Drained> {
     core::check_patterns()?;
     let metrics = Arc::new(Metrics::new()?);
     let readiness = Arc::new(Readiness::default());
@@ -72,6 +107,8 @@ pub async fn run(
     let bounds = Bounds {
         connections: config.limits.connections,
         header_timeout: config.limits.header_timeout,
+        write_timeout: config.limits.write_timeout,
+        http1_only: false,
         drain_timeout: config.shutdown_timeout,
     };
     let count = config.workers.max(1);
@@ -100,15 +137,18 @@ pub async fn run(
         shared.close().await;
     };
     let serving = server::serve(listeners.data, workers, bounds.connections, stop.clone());
-    let (drained, ()) = tokio::join!(serving, stopping);
-    if drained {
+    let (cut, ()) = tokio::join!(serving, stopping);
+    if cut == 0 {
         info!("drained: every request was finished");
     } else {
-        warn!("the shutdown timeout is over: requests still running are cut off");
+        warn!(
+            requests = cut,
+            "the shutdown timeout is over: requests still running are cut off"
+        );
     }
     stop_admin.cancel();
     admin.await?;
-    Ok(())
+    Ok(Drained { cut })
 }
 
 /// What the admin listener serves.
@@ -124,13 +164,16 @@ fn serve_admin(
     admin: Admin,
     bounds: Bounds,
     stop: CancellationToken,
-) -> AbortOnDropHandle<bool> {
+) -> AbortOnDropHandle<usize> {
     let handle = move |request| {
         let Admin { readiness, metrics } = admin.clone();
         admin::handle(readiness, metrics, request)
     };
     let bounds = Bounds {
+        header_timeout: bounds.header_timeout.min(ADMIN_TIMEOUT),
+        write_timeout: bounds.write_timeout.min(ADMIN_TIMEOUT),
         drain_timeout: ADMIN_DRAIN,
+        http1_only: true,
         ..bounds
     };
     let worker = Worker::here(handle, proxy::after_panic, bounds);

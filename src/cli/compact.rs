@@ -128,30 +128,39 @@ struct Compacted {
 }
 
 impl Filter<'_> {
-    /// Writes each request of `input` on a line of its own, compacted.
+    /// Writes each request of `input` on a line of its own, compacted. A line that is not JSON comes
+    /// out as it is, and the exit code tells.
     fn run(&self, input: &str) -> anyhow::Result<ExitCode> {
         let mut out = std::io::BufWriter::new(std::io::stdout().lock());
-        let requests = serde_json::Deserializer::from_str(input).into_iter::<&RawValue>();
-        for (number, request) in (1..).zip(requests) {
-            match request {
-                Ok(request) => {
-                    let (body, report) = self.compact(request.get());
-                    // A line break between the tokens of a JSON text is white space; inside of them
-                    // there is none.
-                    writeln!(out, "{}", body.replace(['\n', '\r'], " "))?;
-                    complain(&format!("{number}: {report}"));
-                }
-                Err(error) => {
-                    out.flush()?;
-                    complain(&format!(
-                        "baler compact: request {number} is not JSON: {error}"
-                    ));
-                    return Ok(ExitCode::FAILURE);
+        let mut rest = input;
+        let (mut number, mut code) = (0, ExitCode::SUCCESS);
+        while !rest.trim().is_empty() {
+            let mut requests = serde_json::Deserializer::from_str(rest).into_iter::<&RawValue>();
+            let mut failed = None;
+            for request in requests.by_ref() {
+                number += 1;
+                match request {
+                    Ok(request) => {
+                        let (body, report) = self.compact(request.get());
+                        // A line break between the tokens of a JSON text is white space; inside of
+                        // them there is none.
+                        writeln!(out, "{}", body.replace(['\n', '\r'], " "))?;
+                        complain(&format!("{number}: {report}"));
+                    }
+                    Err(error) => failed = Some(error),
                 }
             }
+            let Some(error) = failed else { break };
+            let (line, after) = line_at(rest, requests.byte_offset());
+            writeln!(out, "{line}")?;
+            complain(&format!(
+                "baler compact: request {number} is not JSON: {error}"
+            ));
+            code = ExitCode::FAILURE;
+            rest = after;
         }
         out.flush()?;
-        Ok(ExitCode::SUCCESS)
+        Ok(code)
     }
 
     /// The request as it would be sent, and a line that reports what was done.
@@ -263,6 +272,12 @@ impl Filter<'_> {
             reports,
         })
     }
+}
+
+/// The rest of the line at `offset`, and what follows it.
+fn line_at(text: &str, offset: usize) -> (&str, &str) {
+    let text = text.get(offset..).unwrap_or_default().trim_start();
+    text.split_once('\n').unwrap_or((text, ""))
 }
 
 /// Makes summaries at once: the command waits for them.

@@ -15,6 +15,8 @@ use crate::config::Sources;
 
 /// Exit code for a refused configuration.
 const EXIT_CONFIG: u8 = 2;
+/// Exit code where the shutdown timeout cut requests off.
+const EXIT_CUT: u8 = 3;
 
 /// Keeps long LLM conversations inside the context window. A sidecar proxy for OpenAI-compatible
 /// APIs.

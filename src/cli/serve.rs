@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use anyhow::Context;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
@@ -10,11 +11,11 @@ use tracing::{info, warn};
 
 use crate::app;
 use crate::app::Listeners;
-use crate::cli::{EXIT_CONFIG, ServeFlags, complain};
+use crate::cli::{EXIT_CONFIG, EXIT_CUT, ServeFlags, complain};
 use crate::{config, observe};
 
 pub(super) fn run(flags: ServeFlags) -> anyhow::Result<ExitCode> {
-    let config = match config::load(&flags.sources()) {
+    let mut config = match config::load(&flags.sources()) {
         Ok(config) => config,
         Err(problems) => {
             complain(&problems.to_string());
@@ -22,12 +23,13 @@ pub(super) fn run(flags: ServeFlags) -> anyhow::Result<ExitCode> {
         }
     };
     observe::init_logging(config.log_format, &config.log_level);
+    config.limits.connections = within_descriptors(config.limits.connections);
     // This thread accepts connections, answers probes and handles signals. Requests run on threads
     // of their own.
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
-    runtime.block_on(async {
+    let drained = runtime.block_on(async {
         let listeners = Listeners::bind(&config).await.context("cannot listen")?;
         let stop = CancellationToken::new();
         let signals = stop_on_signals(stop.clone())?;
@@ -37,7 +39,42 @@ pub(super) fn run(flags: ServeFlags) -> anyhow::Result<ExitCode> {
     })?;
     // Tasks that the shutdown timeout cut off must not keep the process alive.
     runtime.shutdown_background();
-    Ok(ExitCode::SUCCESS)
+    Ok(match drained.cut {
+        0 => ExitCode::SUCCESS,
+        _ => ExitCode::from(EXIT_CUT),
+    })
+}
+
+/// Descriptors that are not for connections of applications: both listeners, the admin port's
+/// connections, event loops, standard streams.
+const RESERVED_DESCRIPTORS: u64 = 128;
+
+/// Raises the limit of descriptors as far as the process may. Returns the number of client
+/// connections, `wanted` at most, for which there are two each: one to the client, one to the
+/// upstream.
+fn within_descriptors(wanted: usize) -> usize {
+    let limits = getrlimit(Resource::Nofile);
+    let raised = setrlimit(
+        Resource::Nofile,
+        Rlimit {
+            current: limits.maximum,
+            maximum: limits.maximum,
+        },
+    );
+    let limit = match raised {
+        Ok(()) => limits.maximum,
+        Err(_) => limits.current,
+    };
+    let Some(limit) = limit else { return wanted };
+    let possible = usize::try_from(limit.saturating_sub(RESERVED_DESCRIPTORS) / 2);
+    let possible = possible.unwrap_or(usize::MAX).max(1);
+    if possible < wanted {
+        warn!(
+            descriptors = limit,
+            "limits.connections is {wanted}, but there are descriptors for {possible} only"
+        );
+    }
+    wanted.min(possible)
 }
 
 /// Drains on the first SIGTERM or SIGINT, and exits at once on the second.

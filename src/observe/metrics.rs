@@ -4,6 +4,7 @@
 
 use prometheus::{Encoder, IntGaugeVec, Registry, TextEncoder};
 
+use crate::observe::event::connect::ConnectMetrics;
 use crate::observe::event::discovery::DiscoveryMetrics;
 use crate::observe::event::overflow::OverflowMetrics;
 use crate::observe::event::planning::PlanningMetrics;
@@ -27,6 +28,7 @@ pub struct Metrics {
     pub(super) summaries: SummaryMetrics,
     pub(super) webhooks: WebhookMetrics,
     pub(super) discovery: DiscoveryMetrics,
+    pub(super) connects: ConnectMetrics,
 }
 
 impl Metrics {
@@ -47,6 +49,7 @@ impl Metrics {
         let summaries = SummaryMetrics::register(&mut registrar)?;
         let webhooks = WebhookMetrics::register(&mut registrar)?;
         let discovery = DiscoveryMetrics::register(&mut registrar)?;
+        let connects = ConnectMetrics::register(&mut registrar)?;
         let (registry, descriptions) = registrar.finish();
         Ok(Metrics {
             registry,
@@ -59,6 +62,7 @@ impl Metrics {
             summaries,
             webhooks,
             discovery,
+            connects,
         })
     }
 

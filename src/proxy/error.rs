@@ -3,7 +3,7 @@
 
 use bytes::Bytes;
 use http_body_util::Full;
-use hyper::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
+use hyper::header::{CONNECTION, CONTENT_TYPE, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use hyper::{Response, StatusCode};
 
 use crate::core::wire::{Dialect, Fault};
@@ -33,12 +33,21 @@ pub enum ProxyError {
     /// A CONNECT, or a target that does not form a URI.
     #[error("Baler is not a forward proxy: the request target must be a path")]
     BadTarget,
+    /// An HTTP/1.1 request without a host, or with several.
+    #[error("the request must have one Host header")]
+    BadHost,
+    /// A transfer coding other than `chunked`.
+    #[error("the request has a transfer coding that Baler does not know; only chunked is")]
+    UnsupportedCoding,
     /// No connection to the upstream.
     #[error("the upstream cannot be reached")]
     UpstreamUnreachable,
     /// The connection broke before an answer arrived.
     #[error("the upstream closed the connection without an answer")]
     UpstreamBroke,
+    /// An answer that is not valid HTTP, or cannot be passed on as what it is.
+    #[error("the upstream's answer is not valid HTTP")]
+    UpstreamInvalid,
     /// No answer in time.
     #[error("the upstream did not answer within upstream.response_timeout")]
     UpstreamTimeout,
@@ -67,7 +76,7 @@ impl From<NoPolicy> for ProxyError {
 
 impl ProxyError {
     /// Every error.
-    pub const ALL: [ProxyError; 14] = [
+    pub const ALL: [ProxyError; 17] = [
         ProxyError::Unauthorized,
         ProxyError::Overloaded,
         ProxyError::OutOfMemory,
@@ -75,8 +84,11 @@ impl ProxyError {
         ProxyError::BodyTimeout,
         ProxyError::BodyBroken,
         ProxyError::BadTarget,
+        ProxyError::BadHost,
+        ProxyError::UnsupportedCoding,
         ProxyError::UpstreamUnreachable,
         ProxyError::UpstreamBroke,
+        ProxyError::UpstreamInvalid,
         ProxyError::UpstreamTimeout,
         ProxyError::Unfit,
         ProxyError::PlanningFailed,
@@ -95,8 +107,11 @@ impl ProxyError {
             ProxyError::BodyTimeout => "body_timeout",
             ProxyError::BodyBroken => "body_broken",
             ProxyError::BadTarget => "bad_target",
+            ProxyError::BadHost => "bad_host",
+            ProxyError::UnsupportedCoding => "unsupported_coding",
             ProxyError::UpstreamUnreachable => "upstream_unreachable",
             ProxyError::UpstreamBroke => "upstream_broke",
+            ProxyError::UpstreamInvalid => "upstream_invalid",
             ProxyError::UpstreamTimeout => "upstream_timeout",
             ProxyError::Unfit => "context_unfit",
             ProxyError::PlanningFailed => "planning_failed",
@@ -113,9 +128,13 @@ impl ProxyError {
             ProxyError::BodyTimeout => StatusCode::REQUEST_TIMEOUT,
             ProxyError::BodyBroken
             | ProxyError::BadTarget
+            | ProxyError::BadHost
             | ProxyError::Unfit
             | ProxyError::PlanningFailed => StatusCode::BAD_REQUEST,
-            ProxyError::UpstreamUnreachable | ProxyError::UpstreamBroke => StatusCode::BAD_GATEWAY,
+            ProxyError::UnsupportedCoding => StatusCode::NOT_IMPLEMENTED,
+            ProxyError::UpstreamUnreachable
+            | ProxyError::UpstreamBroke
+            | ProxyError::UpstreamInvalid => StatusCode::BAD_GATEWAY,
             ProxyError::UpstreamTimeout => StatusCode::GATEWAY_TIMEOUT,
             ProxyError::NoPolicy | ProxyError::Internal => StatusCode::INTERNAL_SERVER_ERROR,
         }
@@ -138,6 +157,10 @@ impl ProxyError {
         headers.insert("x-baler-error", HeaderValue::from_static(self.kind()));
         if status == StatusCode::UNAUTHORIZED {
             headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        if self == ProxyError::UnsupportedCoding {
+            // Where the request ends is not known for certain.
+            headers.insert(CONNECTION, HeaderValue::from_static("close"));
         }
         if status == StatusCode::SERVICE_UNAVAILABLE {
             headers.insert(RETRY_AFTER, HeaderValue::from_static("1"));

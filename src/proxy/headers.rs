@@ -4,6 +4,7 @@
 use bytes::Bytes;
 use hyper::header::{
     ACCEPT_ENCODING, CONNECTION, CONTENT_LENGTH, COOKIE, HOST, HeaderMap, HeaderName, HeaderValue,
+    TRANSFER_ENCODING,
 };
 use hyper::{Request, Version};
 
@@ -102,6 +103,45 @@ pub(super) fn request_id(headers: &HeaderMap) -> String {
         Some(id) if (1..=64).contains(&id.len()) && id.bytes().all(is_plain) => id.to_owned(),
         _ => crate::random::id(),
     }
+}
+
+/// Checks what decides where a request ends and whom it is for, as other servers on the way do.
+///
+/// # Errors
+/// [`ProxyError::UnsupportedCoding`] and [`ProxyError::BadHost`].
+pub(super) fn check<B>(request: &Request<B>) -> Result<(), ProxyError> {
+    if !has_known_coding(request.headers()) {
+        return Err(ProxyError::UnsupportedCoding);
+    }
+    let hosts = request.headers().get_all(HOST).iter().count();
+    match request.version() {
+        Version::HTTP_11 if hosts != 1 => Err(ProxyError::BadHost),
+        _ if hosts > 1 => Err(ProxyError::BadHost),
+        _ => Ok(()),
+    }
+}
+
+/// Whether a message has no transfer coding, or is chunked and nothing else: another coding would
+/// be lost, since it belongs to one connection.
+#[must_use]
+pub(super) fn has_known_coding(headers: &HeaderMap) -> bool {
+    let mut codings = headers.get_all(TRANSFER_ENCODING).iter();
+    let is_chunked = |coding: &HeaderValue| {
+        coding
+            .as_bytes()
+            .trim_ascii()
+            .eq_ignore_ascii_case(b"chunked")
+    };
+    codings.next().is_none_or(is_chunked) && codings.next().is_none()
+}
+
+/// Prepares the head of an answer for the client. INVARIANT: where the upstream's answer was
+/// chunked, its length is what the chunks say, never what a `Content-Length` beside them said.
+pub(super) fn strip_answer(headers: &mut HeaderMap) {
+    if headers.contains_key(TRANSFER_ENCODING) {
+        headers.remove(CONTENT_LENGTH);
+    }
+    strip_hop_by_hop(headers);
 }
 
 /// Removes hop-by-hop headers, including those that `Connection` names.

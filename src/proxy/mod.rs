@@ -233,6 +233,7 @@ async fn serve(
     // 1. Admit.
     x.authenticate(request.headers())?;
     x.admit()?;
+    headers::check(&request)?;
     // 2. Route.
     let Some(dialect) = x.route(&request) else {
         return x.stream_through(request).await;

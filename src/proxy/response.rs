@@ -32,7 +32,7 @@ impl Exchange {
     pub(super) fn respond(mut self, answer: UpstreamResponse) -> Response<Body> {
         let UpstreamResponse { response, slot } = answer;
         let (mut parts, body) = response.into_parts();
-        headers::strip_hop_by_hop(&mut parts.headers);
+        headers::strip_answer(&mut parts.headers);
         headers::strip_own(&mut parts.headers);
         parts.version = hyper::Version::default();
         self.status = parts.status.as_u16();

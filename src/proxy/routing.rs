@@ -1,11 +1,13 @@
 //! Routing: which requests are inspected, and the policy of each.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use globset::GlobMatcher;
 use hyper::body::Incoming;
 use hyper::http::request::Parts;
 use hyper::{HeaderMap, Method, Request};
+use percent_encoding::percent_decode_str;
 
 use crate::config::Config;
 use crate::core::policy::Policy;
@@ -63,7 +65,7 @@ impl Routes {
 
     /// The wire format of a request that is to be inspected.
     fn dialect(&self, method: &Method, path: &str) -> Option<Dialect> {
-        let dialect = Dialect::route(path, &self.chat_suffixes);
+        let dialect = Dialect::route(&normalized(path), &self.chat_suffixes);
         dialect.filter(|_| method == Method::POST)
     }
 
@@ -97,6 +99,28 @@ impl Routes {
     }
 }
 
+/// A path as servers understand it: percent-encoding decoded, empty and dot segments resolved, no
+/// slash at its end. The path that is sent stays as it is.
+fn normalized(path: &str) -> Cow<'_, str> {
+    let is_plain = !path.contains(['%'])
+        && !path.contains("//")
+        && !path.contains("/.")
+        && !path.ends_with('/');
+    if is_plain {
+        return Cow::Borrowed(path);
+    }
+    let decoded = percent_decode_str(path).decode_utf8_lossy();
+    let mut segments = Vec::new();
+    for segment in decoded.split('/') {
+        match segment {
+            "" | "." => {}
+            ".." => drop(segments.pop()),
+            segment => segments.push(segment),
+        }
+    }
+    Cow::Owned(format!("/{}", segments.join("/")))
+}
+
 impl Exchange {
     /// 2. Route: requests of a known dialect are inspected, all else is streamed through unread.
     pub(super) fn route(&mut self, request: &Request<Incoming>) -> Option<Dialect> {
@@ -112,8 +136,31 @@ impl Exchange {
         parts: &Parts,
     ) -> Result<Arc<Policy>, NoPolicy> {
         let routes = &self.snapshot.routes;
-        let (policy, traffic) = routes.choose(model, parts.uri.path(), &parts.headers)?;
+        let path = normalized(parts.uri.path());
+        let (policy, traffic) = routes.choose(model, &path, &parts.headers)?;
         self.traffic = Some(traffic);
         Ok(policy)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::normalized;
+
+    #[test]
+    fn one_path_has_many_spellings() {
+        for path in [
+            "/v1/chat/completions",
+            "/v1/chat/completions/",
+            "/v1/%63hat/completion%73",
+            "//v1//chat//completions",
+            "/v1/./chat/x/../completions",
+            "/v1/chat%2Fcompletions",
+            "/v1/chat/completions%2f",
+        ] {
+            assert_eq!(normalized(path), "/v1/chat/completions", "{path}");
+        }
+        assert_eq!(normalized("/"), "/");
+        assert_eq!(normalized("/%ff"), "/\u{fffd}");
     }
 }

@@ -8,9 +8,11 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use hyper::body::Incoming;
 use hyper::http::request::Parts;
-use hyper::{Request, Response};
+use hyper::{Request, Response, StatusCode};
+use hyper_util::client::legacy::Error as ClientError;
 
 use crate::core::summary::PendingSummary;
+use crate::observe::event::ConnectFailed;
 use crate::proxy::admission::BufferedBody;
 use crate::proxy::error::ProxyError;
 use crate::proxy::exchange::{Decision, Exchange};
@@ -20,7 +22,7 @@ use crate::proxy::peek::PeekedBody;
 use crate::proxy::plan;
 use crate::proxy::plan_request::{PlanFailure, PlanRequest, Purpose};
 use crate::proxy::read::EffectiveMode;
-use crate::upstream::{ConnectionSlot, RequestBody};
+use crate::upstream::{ConnectError, ConnectionSlot, RequestBody, Upload, UploadState};
 
 /// Delay before the background summary call, so that it does not queue ahead of the request.
 const SUMMARY_DELAY: Duration = Duration::from_secs(1);
@@ -89,7 +91,7 @@ impl Exchange {
     ) -> Result<UpstreamResponse, ProxyError> {
         let (parts, body) = request.into_parts();
         let head = self.upstream_head(parts)?;
-        self.stream_unread(Request::from_parts(head, RequestBody::Stream(body)))
+        self.stream_unread(Request::from_parts(head, RequestBody::stream(body)))
             .await
     }
 
@@ -199,17 +201,75 @@ impl Exchange {
         request: Request<RequestBody>,
     ) -> Result<Dispatched, ProxyError> {
         let began = Instant::now();
-        let timeout = self.snapshot.config.upstream.response_timeout;
-        let sending = self.proxy.upstream.send(request);
-        match tokio::time::timeout(timeout, sending).await {
-            Ok(Ok((response, slot))) => Ok(Dispatched {
-                response: UpstreamResponse { response, slot },
-                first_byte: began.elapsed(),
-            }),
-            Ok(Err(error)) if error.is_connect() => Err(ProxyError::UpstreamUnreachable),
-            Ok(Err(error)) if is_clients_fault(&error) => Err(ProxyError::BodyBroken),
-            Ok(Err(_)) => Err(ProxyError::UpstreamBroke),
-            Err(_) => Err(ProxyError::UpstreamTimeout),
+        let late = self.deadline(request.body().upload());
+        let sent = tokio::select! {
+            biased;
+            sent = self.proxy.upstream.send(request) => sent,
+            error = late => return Err(error),
+        };
+        let (response, slot) = sent.map_err(|error| self.send_failure(&error))?;
+        let switches = response.status() == StatusCode::SWITCHING_PROTOCOLS;
+        if switches || !headers::has_known_coding(response.headers()) {
+            return Err(ProxyError::UpstreamInvalid);
+        }
+        Ok(Dispatched {
+            response: UpstreamResponse { response, slot },
+            first_byte: began.elapsed(),
+        })
+    }
+
+    /// Ends when the answer is late. While the client is sending, the time runs between two pieces
+    /// of its body.
+    fn deadline(&self, upload: Option<Arc<Upload>>) -> impl Future<Output = ProxyError> + use<> {
+        let config = &self.snapshot.config;
+        let for_answer = config.upstream.response_timeout;
+        let for_piece = config.limits.body_timeout;
+        let began = Instant::now();
+        async move {
+            loop {
+                let now = Instant::now();
+                let (since, timeout, error) = match &upload {
+                    None => (began, for_answer, ProxyError::UpstreamTimeout),
+                    Some(upload) if upload.state() == UploadState::WaitsForClient => {
+                        (upload.last_moved(), for_piece, ProxyError::BodyTimeout)
+                    }
+                    Some(upload) => {
+                        let since = upload.last_moved();
+                        (since, for_answer, ProxyError::UpstreamTimeout)
+                    }
+                };
+                let end = since + timeout;
+                if end <= now {
+                    return error;
+                }
+                // What an upload waits for may change meanwhile.
+                let next = match upload {
+                    None => end,
+                    Some(_) => end.min(now + for_answer.min(for_piece)),
+                };
+                tokio::time::sleep_until(next.into()).await;
+            }
+        }
+    }
+
+    fn send_failure(&self, error: &ClientError) -> ProxyError {
+        if let Some(failed) = cause::<ConnectError>(error) {
+            ConnectFailed {
+                id: &self.id,
+                phase: failed.phase,
+                timed_out: failed.timed_out,
+            }
+            .emit(&self.proxy.shared.metrics);
+        }
+        let broken = cause::<hyper::Error>(error);
+        if error.is_connect() {
+            ProxyError::UpstreamUnreachable
+        } else if is_clients_fault(error) {
+            ProxyError::BodyBroken
+        } else if broken.is_some_and(hyper::Error::is_parse) {
+            ProxyError::UpstreamInvalid
+        } else {
+            ProxyError::UpstreamBroke
         }
     }
 
@@ -227,9 +287,21 @@ pub(super) struct Dispatched {
     first_byte: Duration,
 }
 
-/// Whether sending failed because the client's body did.
-fn is_clients_fault(error: &(dyn std::error::Error + 'static)) -> bool {
+/// The first cause of this kind.
+fn cause<E: std::error::Error + 'static>(error: &ClientError) -> Option<&E> {
+    causes(error).find_map(|cause| cause.downcast_ref::<E>())
+}
+
+/// An error and what caused it.
+fn causes<'e>(
+    error: &'e (dyn std::error::Error + 'static),
+) -> impl Iterator<Item = &'e (dyn std::error::Error + 'static)> {
     std::iter::successors(Some(error), |error| error.source())
+}
+
+/// Whether sending failed because the client's body did.
+fn is_clients_fault(error: &ClientError) -> bool {
+    causes(error)
         .filter_map(|error| error.downcast_ref::<hyper::Error>())
         .any(|error| error.is_user() || error.is_body_write_aborted())
 }

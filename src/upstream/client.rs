@@ -6,20 +6,20 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use hyper::body::Incoming;
-use hyper::header::CONTENT_TYPE;
-use hyper::{Request, Response, Uri, Version};
-use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
-use hyper_util::client::legacy::connect::HttpConnector;
+use hyper::body::{Body, Incoming};
+use hyper::header::{CONTENT_TYPE, HeaderValue, TRANSFER_ENCODING};
+use hyper::http::Extensions;
+use hyper::{Method, Request, Response, Uri, Version};
 use hyper_util::client::legacy::{Client, Error as ClientError};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 
 use crate::config;
-use crate::upstream::RequestBody;
+use crate::upstream::body::RequestBody;
+use crate::upstream::connect::{Connector, Uses};
 
-type Pool = Client<HttpsConnector<HttpConnector>, RequestBody>;
+type Pool = Client<Connector, RequestBody>;
 
 /// Streams that one HTTP/2 connection carries before the next one is used; servers commonly allow
 /// 100.
@@ -28,6 +28,14 @@ const STREAMS_PER_CONNECTION: usize = 90;
 const MAX_HTTP2_CONNECTIONS: usize = 64;
 /// Idle connections are closed after this time, sooner than most servers close them.
 const POOL_IDLE_TIMEOUT: Duration = Duration::from_secs(50);
+/// Headers of an answer, at most.
+const MAX_HEADERS: usize = 512;
+/// The longest head of an answer, and what a connection buffers in each direction, bytes.
+const BUFFER_BYTES: usize = 64 << 10;
+/// Bytes that an upstream may send ahead on one HTTP/2 stream while its client does not read, and on
+/// all streams of a connection: enough that streams which stall do not hold up the others.
+const STREAM_WINDOW_BYTES: u32 = 128 << 10;
+const CONNECTION_WINDOW_BYTES: u32 = 16 << 20;
 
 /// One HTTP/2 connection.
 struct Http2Connection {
@@ -51,6 +59,8 @@ pub struct Upstream {
     origin: Uri,
     base_path: Option<String>,
     http1: Pool,
+    /// Makes a new connection for each request.
+    unpooled: Pool,
     /// Empty unless HTTP/2 is configured. hyper-util keeps a single HTTP/2 connection per client
     /// and origin, which caps concurrency at that connection's streams; hence one client per
     /// connection.
@@ -86,6 +96,7 @@ impl Upstream {
             origin: config.origin.clone(),
             base_path: config.base_path.clone(),
             http1: pool(config, &tls, false),
+            unpooled: pool_of(config, &tls, false, 0),
             http2: http2.collect(),
         })
     }
@@ -136,11 +147,35 @@ impl Upstream {
     }
 
     /// Sends a request whose URI is one of [`Upstream::uri`]. The slot, if there is one, must be
-    /// kept until the answer has passed.
+    /// kept until the answer has passed. Where a kept connection broke before anything was
+    /// answered, a request that is safe to repeat is sent once more on a new connection: the
+    /// upstream closed a connection that it thought idle.
     ///
     /// # Errors
     /// When no connection could be made, or it broke before the head of an answer arrived.
     pub async fn send(
+        &self,
+        request: Request<RequestBody>,
+    ) -> Result<(Response<Incoming>, Option<ConnectionSlot>), ClientError> {
+        let repeated = repeatable(&request);
+        let sent = self.send_once(request).await;
+        match (sent, repeated) {
+            (Err(error), Some(mut request)) if is_stale(&error) => {
+                *request.version_mut() = Version::HTTP_11;
+                let response = self.unpooled.request(request).await?;
+                Ok((response, None))
+            }
+            (Ok((response, slot)), _) => {
+                if let Some(uses) = response.extensions().get::<Uses>() {
+                    uses.count();
+                }
+                Ok((response, slot))
+            }
+            (Err(error), _) => Err(error),
+        }
+    }
+
+    async fn send_once(
         &self,
         mut request: Request<RequestBody>,
     ) -> Result<(Response<Incoming>, Option<ConnectionSlot>), ClientError> {
@@ -154,34 +189,76 @@ impl Upstream {
             connection.streams.fetch_sub(1, Ordering::Relaxed);
         }
         *request.version_mut() = Version::HTTP_11;
+        if is_unannounced(request.body()) {
+            // For GET and HEAD, a body of unknown length would be taken for none.
+            let chunked = HeaderValue::from_static("chunked");
+            request.headers_mut().insert(TRANSFER_ENCODING, chunked);
+        }
         let response = self.http1.request(request).await?;
         Ok((response, None))
     }
 }
 
+/// Whether a body has bytes, and nobody knows how many.
+fn is_unannounced(body: &RequestBody) -> bool {
+    !body.is_end_stream() && body.size_hint().exact().is_none()
+}
+
+/// A copy of a request that is safe to send twice: it asks to read, and has no body.
+fn repeatable(request: &Request<RequestBody>) -> Option<Request<RequestBody>> {
+    let is_read = matches!(*request.method(), Method::GET | Method::HEAD);
+    if !is_read || !request.body().is_end_stream() {
+        return None;
+    }
+    let mut copy = Request::new(RequestBody::empty());
+    *copy.method_mut() = request.method().clone();
+    *copy.uri_mut() = request.uri().clone();
+    *copy.headers_mut() = request.headers().clone();
+    Some(copy)
+}
+
+/// Whether a connection that had served requests before ended instead of answering this one.
+fn is_stale(error: &ClientError) -> bool {
+    let mut about = Extensions::new();
+    if let Some(connected) = error.connect_info() {
+        connected.get_extras(&mut about);
+    }
+    let is_reused = about.get::<Uses>().is_some_and(Uses::is_reused);
+    let cause = std::error::Error::source(error);
+    let cause = cause.and_then(|cause| cause.downcast_ref::<hyper::Error>());
+    let is_broken = cause.is_some_and(|cause| !cause.is_parse() && !cause.is_user());
+    is_reused && is_broken
+}
+
 fn pool(config: &config::Upstream, tls: &rustls::ClientConfig, http2: bool) -> Pool {
-    let mut tcp = HttpConnector::new();
-    tcp.enforce_http(false);
-    tcp.set_nodelay(true);
-    tcp.set_keepalive(Some(Duration::from_secs(60)));
-    tcp.set_connect_timeout(Some(config.connect_timeout));
-    let builder = HttpsConnectorBuilder::new()
-        .with_tls_config(tls.clone())
-        .https_or_http();
-    let connector = if http2 {
-        builder.enable_http2().wrap_connector(tcp)
-    } else {
-        builder.enable_http1().wrap_connector(tcp)
-    };
+    pool_of(config, tls, http2, usize::MAX)
+}
+
+/// A pool that keeps so many idle connections.
+fn pool_of(
+    config: &config::Upstream,
+    tls: &rustls::ClientConfig,
+    http2: bool,
+    idle: usize,
+) -> Pool {
+    let mut tls = tls.clone();
+    if http2 {
+        tls.alpn_protocols = vec![b"h2".to_vec()];
+    }
     Client::builder(TokioExecutor::new())
         .pool_idle_timeout(POOL_IDLE_TIMEOUT)
+        .pool_max_idle_per_host(idle)
         .pool_timer(TokioTimer::new())
         .timer(TokioTimer::new())
         .http1_preserve_header_case(true)
-        .http1_max_buf_size(1 << 20)
+        .http1_max_buf_size(BUFFER_BYTES)
+        .http1_max_headers(MAX_HEADERS)
         .http2_only(http2)
-        .http2_adaptive_window(true)
-        .build(connector)
+        .http2_initial_stream_window_size(STREAM_WINDOW_BYTES)
+        .http2_initial_connection_window_size(CONNECTION_WINDOW_BYTES)
+        .http2_max_send_buf_size(BUFFER_BYTES)
+        .http2_max_header_list_size(u32::try_from(BUFFER_BYTES).unwrap_or(u32::MAX))
+        .build(Connector::new(tls, config.connect_timeout))
 }
 
 fn tls_config(config: &config::Upstream) -> io::Result<rustls::ClientConfig> {

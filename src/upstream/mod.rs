@@ -6,7 +6,9 @@
 
 mod body;
 mod client;
+mod connect;
 pub mod discovery;
 
-pub use body::RequestBody;
+pub use body::{RequestBody, Upload, UploadState};
 pub use client::{ConnectionSlot, Upstream};
+pub use connect::ConnectError;

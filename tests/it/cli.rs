@@ -136,6 +136,68 @@ async fn signals_drain_and_exit_with_zero() {
 }
 
 #[tokio::test]
+async fn requests_that_are_cut_off_are_counted_and_told_by_the_exit_code() {
+    let upstream = Upstream::start().await;
+    let mut command = baler();
+    command
+        .args([
+            "serve",
+            "--upstream",
+            &format!("http://{}/v1", upstream.address),
+        ])
+        .env("BALER_SHUTDOWN__TIMEOUT", "50ms");
+    let (mut child, mut lines, _, data) = serve(command).await;
+    let head = "GET /v1/models HTTP/1.1\r\nhost: x\r\n\r\n";
+    let mut running = Vec::new();
+    for _ in 0..2 {
+        let client = Client::send(data, head, b"").await;
+        running.push((client, within(upstream.next()).await));
+    }
+    let pid = child.id().unwrap().to_string();
+    let killed = std::process::Command::new("kill")
+        .args(["-TERM", &pid])
+        .status();
+    assert!(killed.unwrap().success());
+    assert_eq!(within(child.wait()).await.unwrap().code(), Some(3));
+    let mut told = false;
+    while let Some(line) = within(lines.next_line()).await.unwrap() {
+        told |= line.contains("cut off") && line.contains("requests=2");
+    }
+    assert!(told, "the log has their number");
+}
+
+#[tokio::test]
+async fn descriptors_are_raised_and_bound_the_connections() {
+    let upstream = Upstream::start().await;
+    let run = format!(
+        "ulimit -Hn 400; ulimit -Sn 100; exec {} serve --upstream http://{}/v1 \
+        --listen 127.0.0.1:0 --admin 127.0.0.1:0",
+        env!("CARGO_BIN_EXE_baler"),
+        upstream.address
+    );
+    let mut command = Command::new("sh");
+    command
+        .args(["-c", &run])
+        .stdin(Stdio::null())
+        .stderr(Stdio::piped())
+        .kill_on_drop(true);
+    let (_child, _lines, seen, data) = serve(command).await;
+    let bounded = |line: &String| line.contains("descriptors for 136 only");
+    assert!(seen.iter().any(bounded), "{seen:?}");
+    // More connections than that, all silent, keep nobody out.
+    let mut silent = Vec::new();
+    for _ in 0..300 {
+        silent.push(tokio::net::TcpStream::connect(data).await.unwrap());
+    }
+    let head = "GET /v1/models HTTP/1.1\r\nhost: x\r\n\r\n";
+    let mut client = Client::send(data, head, b"").await;
+    let mut got = within(upstream.next()).await;
+    got.send("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok")
+        .await;
+    within(client.read_until("ok")).await;
+}
+
+#[tokio::test]
 async fn a_quiet_log_does_not_end_the_process() {
     let mut command = baler();
     command.args([

@@ -339,9 +339,35 @@ async fn compact_is_a_filter() {
     // Without a target the policy decides, and it has nothing to do.
     assert_eq!(run(&["compact"], &long).await.1.trim_end(), long);
 
-    let (code, out, err) = run(&["compact"], "{\"messages\":[]}\n{broken\n").await;
-    assert_eq!((code, out.lines().count()), (1, 1), "{err}");
-    assert!(err.contains("request 2 is not JSON"), "{err}");
+    // A line that is not JSON comes out as it is, and the rest is worked on.
+    let lines = [
+        r#"{"messages":[]}"#,
+        r#"{broken"#,
+        r#"{"messages":[ ]}"#,
+        r#"[1, {"cut": "#,
+        r#"{"model":"m","messages":[]} and more"#,
+        r#"{"messages":[]}"#,
+    ];
+    let (code, out, err) = run(&["compact"], &lines.join("\n")).await;
+    assert_eq!(code, 1, "{err}");
+    let expected = [
+        lines[0],
+        lines[1],
+        lines[2],
+        lines[3].trim_end(),
+        r#"{"model":"m","messages":[]}"#,
+        "and more",
+        lines[5],
+    ];
+    assert_eq!(
+        out.lines().map(str::trim_end).collect::<Vec<_>>(),
+        expected,
+        "{err}"
+    );
+    assert!(
+        err.contains("request 2 is not JSON") && err.contains("request 4 is not"),
+        "{err}"
+    );
     for (arguments, told) in [
         (
             vec!["compact", "--policy", "nobody"],

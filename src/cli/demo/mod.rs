@@ -24,7 +24,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::app;
-use crate::app::Listeners;
+use crate::app::{Drained, Listeners};
 use crate::cli::DemoFlags;
 use crate::config;
 use crate::config::raw;
@@ -200,7 +200,7 @@ async fn play(flags: &DemoFlags) -> anyhow::Result<bool> {
 
 async fn start_model(
     stop: &CancellationToken,
-) -> anyhow::Result<(SocketAddr, AbortOnDropHandle<bool>)> {
+) -> anyhow::Result<(SocketAddr, AbortOnDropHandle<usize>)> {
     let listener = TcpListener::bind("127.0.0.1:0")
         .await
         .context("cannot listen on loopback")?;
@@ -209,6 +209,8 @@ async fn start_model(
     let bounds = Bounds {
         connections: 64,
         header_timeout: Duration::from_secs(10),
+        write_timeout: Duration::from_secs(10),
+        http1_only: false,
         drain_timeout: Duration::from_secs(1),
     };
     let worker = Worker::here(
@@ -221,7 +223,7 @@ async fn start_model(
     Ok((address, running))
 }
 
-type Running = AbortOnDropHandle<anyhow::Result<()>>;
+type Running = AbortOnDropHandle<anyhow::Result<Drained>>;
 
 async fn start_baler(
     model: SocketAddr,

@@ -94,7 +94,7 @@ pub struct Upstream {
     /// Whether the upstream's list of models (`/v1/models`) is fetched for the context lengths in
     /// it, for policies with `window = "auto"`.
     pub discover_windows: bool,
-    /// Time to connect, TLS included.
+    /// Time to connect, name resolution and TLS included.
     #[serde(with = "crate::core::text::duration")]
     #[schemars(with = "String")]
     pub connect_timeout: Duration,
@@ -160,10 +160,16 @@ pub struct Limits {
     #[serde(with = "crate::core::text::duration")]
     #[schemars(with = "String")]
     pub header_timeout: Duration,
-    /// Time to receive the body of a request that is inspected.
+    /// Time to receive the body of a request that is inspected; for any other request, the time
+    /// between two pieces of its body.
     #[serde(with = "crate::core::text::duration")]
     #[schemars(with = "String")]
     pub body_timeout: Duration,
+    /// Time in which a client that does not read its answer must take something; after it the
+    /// connection is closed.
+    #[serde(with = "crate::core::text::duration")]
+    #[schemars(with = "String")]
+    pub write_timeout: Duration,
     /// Time to plan one request, the wait for a free thread included; after it planning goes on with
     /// quick steps alone.
     #[serde(with = "crate::core::text::duration")]
@@ -287,6 +293,7 @@ impl Default for Limits {
             messages: 50_000,
             header_timeout: Duration::from_mins(2),
             body_timeout: Duration::from_mins(2),
+            write_timeout: Duration::from_mins(1),
             plan_timeout: Duration::from_millis(500),
             plan_deadline: Duration::from_secs(10),
         }

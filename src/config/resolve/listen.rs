@@ -86,6 +86,7 @@ impl Check<'_> {
         }
         self.longer_than_nothing("limits.header_timeout", raw.header_timeout);
         self.longer_than_nothing("limits.body_timeout", raw.body_timeout);
+        self.longer_than_nothing("limits.write_timeout", raw.write_timeout);
         self.longer_than_nothing("limits.plan_timeout", raw.plan_timeout);
         self.longer_than_nothing("limits.plan_deadline", raw.plan_deadline);
     }

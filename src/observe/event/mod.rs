@@ -4,6 +4,7 @@
 //! To add a metric: a field in the `...Metrics` of one file here, its registration there, and the
 //! `emit` that updates it.
 
+pub(in crate::observe) mod connect;
 pub(in crate::observe) mod discovery;
 pub(in crate::observe) mod overflow;
 pub(in crate::observe) mod planning;
@@ -15,6 +16,7 @@ pub(in crate::observe) mod webhook;
 
 use std::time::Duration;
 
+pub use connect::{ConnectFailed, ConnectPhase};
 pub use discovery::{DiscoveryEnded, DiscoveryOutcome, UnknownModel, UnknownModelsAreMany};
 pub use overflow::{Overflowed, RescueOutcome};
 pub use planning::{

@@ -71,7 +71,7 @@ pub struct Baler {
     pub data: SocketAddr,
     pub admin: SocketAddr,
     pub stop: CancellationToken,
-    pub running: tokio::task::JoinHandle<anyhow::Result<()>>,
+    pub running: tokio::task::JoinHandle<anyhow::Result<baler::app::Drained>>,
 }
 
 impl Baler {
@@ -82,7 +82,17 @@ impl Baler {
     }
 
     pub async fn start_for(toml: &str, upstream: &str) -> Self {
-        let config = config(toml, upstream);
+        Self::start_with(config(toml, upstream)).await
+    }
+
+    /// The same on ports that another one may still hold.
+    pub async fn start_on((data, admin): (SocketAddr, SocketAddr), upstream: SocketAddr) -> Self {
+        let mut config = config("", &format!("http://{upstream}/v1"));
+        (config.listen, config.admin) = (data, admin);
+        Self::start_with(config).await
+    }
+
+    async fn start_with(config: Config) -> Self {
         let listeners = Listeners::bind(&config).await.unwrap();
         let (data, admin) = (
             listeners.data.local_addr().unwrap(),

@@ -4,10 +4,16 @@
 //! A worker is one thread with an event loop of its own: a request never leaves its thread, which
 //! costs a third less than passing it between the threads of a shared loop (`tests/load/compare`).
 
+mod accept;
+mod body;
+mod connection;
+mod io;
+mod life;
+mod stream;
+
 use std::any::Any;
 use std::convert::Infallible;
 use std::future::Future;
-use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -15,33 +21,34 @@ use std::time::Duration;
 use http_body_util::Full;
 use hyper::body::{Body, Incoming};
 use hyper::{Request, Response};
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use hyper_util::server::conn::auto;
-use hyper_util::server::graceful::GracefulShutdown;
-use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
-use tower::ServiceBuilder;
+use tower::{ServiceBuilder, ServiceExt};
 use tower_http::catch_panic::{CatchPanicLayer, ResponseForPanic};
-use tracing::{debug, warn};
+use tracing::warn;
+
+use accept::Door;
+use body::BodyError;
+use connection::Connection;
+use life::Life;
 
 /// Bounds of a listener.
 #[derive(Debug, Clone, Copy)]
 pub struct Bounds {
     /// Connections at a time; further ones wait to be accepted.
     pub connections: usize,
-    /// Time to receive a request's headers.
+    /// Time to receive a request's headers, the wait for that request included.
     pub header_timeout: Duration,
+    /// Time in which a client that does not read must take something.
+    pub write_timeout: Duration,
     /// Time for running requests to finish once asked to stop.
     pub drain_timeout: Duration,
+    /// Whether HTTP/2 is refused.
+    pub http1_only: bool,
 }
 
-/// HTTP/2 streams that one client connection may have open.
-const MAX_STREAMS: u32 = 256;
-/// Pause after the system failed to accept a connection, for lack of file descriptors for instance.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// Threads of each worker for blocking work: planning long bodies, and name resolution.
 const BLOCKING_THREADS: usize = 8;
 
@@ -64,6 +71,7 @@ impl ResponseForPanic for Panicked {
 struct Accepted {
     stream: std::net::TcpStream,
     slot: Slot,
+    life: Arc<Life>,
 }
 
 /// Counts a connection against the bound and its worker for as long as it lives.
@@ -84,8 +92,10 @@ pub struct Worker {
     queue: mpsc::UnboundedSender<Accepted>,
     /// Connections that it serves.
     busy: Arc<AtomicUsize>,
-    /// Signals its end, and whether every running request was finished in time.
-    drained: oneshot::Receiver<bool>,
+    /// Requests that it serves.
+    running: Arc<AtomicUsize>,
+    /// Signals its end, and how many requests were cut off.
+    drained: oneshot::Receiver<usize>,
     /// The task of a worker without a thread of its own; it ends with the worker.
     _task: Option<AbortOnDropHandle<()>>,
 }
@@ -102,8 +112,8 @@ impl Worker {
     where
         H: Fn(Request<Incoming>) -> F + Clone + Send + Sync + 'static,
         F: Future<Output = Result<Response<B>, Infallible>> + Send + 'static,
-        B: Body<Data = bytes::Bytes> + Send + 'static,
-        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+        B: Body<Data = bytes::Bytes> + Unpin + Send + 'static,
+        B::Error: Into<BodyError>,
     {
         let (mut worker, work) = Worker::parts(handle, after_panic, bounds);
         worker._task = Some(AbortOnDropHandle::new(tokio::spawn(work)));
@@ -119,12 +129,12 @@ impl Worker {
         handle: H,
         after_panic: AfterPanic,
         bounds: Bounds,
-    ) -> io::Result<Self>
+    ) -> std::io::Result<Self>
     where
         H: Fn(Request<Incoming>) -> F + Clone + Send + Sync + 'static,
         F: Future<Output = Result<Response<B>, Infallible>> + Send + 'static,
-        B: Body<Data = bytes::Bytes> + Send + 'static,
-        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+        B: Body<Data = bytes::Bytes> + Unpin + Send + 'static,
+        B::Error: Into<BodyError>,
     {
         let (worker, work) = Worker::parts(handle, after_panic, bounds);
         let runtime = tokio::runtime::Builder::new_current_thread()
@@ -157,18 +167,22 @@ impl Worker {
     where
         H: Fn(Request<Incoming>) -> F + Clone + Send + Sync + 'static,
         F: Future<Output = Result<Response<B>, Infallible>> + Send + 'static,
-        B: Body<Data = bytes::Bytes> + Send + 'static,
-        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+        B: Body<Data = bytes::Bytes> + Unpin + Send + 'static,
+        B::Error: Into<BodyError>,
     {
         // Unbounded, but every entry holds a permit of the bounded semaphore below.
         let (queue, connections) = mpsc::unbounded_channel();
         let (done, drained) = oneshot::channel();
+        let running = Arc::new(AtomicUsize::new(0));
+        let served = Arc::clone(&running);
         let work = async move {
-            let _ = done.send(work(connections, handle, after_panic, bounds).await);
+            work(connections, handle, after_panic, bounds).await;
+            let _ = done.send(served.load(Ordering::Acquire));
         };
         let worker = Worker {
             queue,
             busy: Arc::default(),
+            running,
             drained,
             _task: None,
         };
@@ -178,35 +192,31 @@ impl Worker {
 
 /// A worker that gets no more connections.
 struct Closed {
-    drained: oneshot::Receiver<bool>,
+    drained: oneshot::Receiver<usize>,
     _task: Option<AbortOnDropHandle<()>>,
 }
 
-/// Serves connections until the queue is closed, then lets running requests finish. Returns whether
-/// all did in time.
+/// Serves connections until the queue is closed, then lets running requests finish in time.
 async fn work<H, F, B>(
     mut connections: mpsc::UnboundedReceiver<Accepted>,
     handle: H,
     after_panic: AfterPanic,
     bounds: Bounds,
-) -> bool
-where
+) where
     H: Fn(Request<Incoming>) -> F + Clone + Send + Sync + 'static,
     F: Future<Output = Result<Response<B>, Infallible>> + Send + 'static,
-    B: Body<Data = bytes::Bytes> + Send + 'static,
-    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    B: Body<Data = bytes::Bytes> + Unpin + Send + 'static,
+    B::Error: Into<BodyError>,
 {
-    let http = http(bounds);
+    let http = Arc::new(connection::http(&bounds));
     // A panic of a handler costs its request a 500, not the connection.
-    let service = TowerToHyperService::new(
-        ServiceBuilder::new()
-            .layer(CatchPanicLayer::custom(Panicked(after_panic)))
-            .service(tower::service_fn(handle)),
-    );
-    let graceful = GracefulShutdown::new();
+    let service = ServiceBuilder::new()
+        .layer(CatchPanicLayer::custom(Panicked(after_panic)))
+        .service(tower::service_fn(handle));
+    let draining = CancellationToken::new();
     let tasks = TaskTracker::new();
 
-    while let Some(Accepted { stream, slot }) = connections.recv().await {
+    while let Some(Accepted { stream, slot, life }) = connections.recv().await {
         let stream = match TcpStream::from_std(stream) {
             Ok(stream) => stream,
             Err(error) => {
@@ -214,98 +224,70 @@ where
                 continue;
             }
         };
-        let connection = graceful.watch(
-            http.serve_connection(TokioIo::new(stream), service.clone())
-                .into_owned(),
-        );
+        let connection = Connection {
+            http: Arc::clone(&http),
+            bounds,
+            life,
+            draining: draining.clone(),
+        };
+        let service = service.clone();
         tasks.spawn(async move {
-            if let Err(error) = connection.await {
-                debug!(%error, "connection ended");
-            }
+            let handle = move |request| service.clone().oneshot(request);
+            connection.serve(stream, handle).await;
             drop(slot);
         });
     }
     tasks.close();
-    let drained = async {
-        graceful.shutdown().await;
-        tasks.wait().await;
-    };
-    tokio::time::timeout(bounds.drain_timeout, drained)
-        .await
-        .is_ok()
-}
-
-fn http(bounds: Bounds) -> auto::Builder<TokioExecutor> {
-    let mut http = auto::Builder::new(TokioExecutor::new());
-    http.http1()
-        .timer(TokioTimer::new())
-        .header_read_timeout(bounds.header_timeout)
-        .preserve_header_case(true)
-        .auto_date_header(false);
-    http.http2()
-        .timer(TokioTimer::new())
-        .max_concurrent_streams(MAX_STREAMS)
-        .keep_alive_interval(Duration::from_secs(60))
-        .adaptive_window(true)
-        .auto_date_header(false);
-    http
+    draining.cancel();
+    let _ = tokio::time::timeout(bounds.drain_timeout, tasks.wait()).await;
 }
 
 /// Accepts on `listener` and hands each connection to the least busy worker, until `stop` is
-/// cancelled. Then it accepts nothing more and the workers drain. Returns whether every running
-/// request was finished in time.
+/// cancelled. Then it accepts nothing more and the workers drain. Returns the number of requests
+/// that were not finished in time.
 pub async fn serve(
     listener: TcpListener,
     workers: Vec<Worker>,
     connections: usize,
     stop: CancellationToken,
-) -> bool {
-    let permits = Arc::new(Semaphore::new(connections.min(Semaphore::MAX_PERMITS)));
-    loop {
-        let accepted = tokio::select! {
-            () = stop.cancelled() => break,
-            accepted = accept(&listener, &permits) => accepted,
+) -> usize {
+    let mut door = Door::new(listener, connections);
+    let hand_over = |stream, permit| -> Option<Arc<Life>> {
+        let worker = workers
+            .iter()
+            .min_by_key(|worker| worker.busy.load(Ordering::Relaxed))?;
+        worker.busy.fetch_add(1, Ordering::Relaxed);
+        let slot = Slot {
+            _permit: permit,
+            busy: Arc::clone(&worker.busy),
         };
-        match accepted {
-            Ok((stream, permit)) => {
-                if let Some(worker) = workers
-                    .iter()
-                    .min_by_key(|worker| worker.busy.load(Ordering::Relaxed))
-                {
-                    worker.busy.fetch_add(1, Ordering::Relaxed);
-                    let slot = Slot {
-                        _permit: permit,
-                        busy: Arc::clone(&worker.busy),
-                    };
-                    let _ = worker.queue.send(Accepted { stream, slot });
-                }
-            }
-            Err(error) => {
-                warn!(%error, "cannot accept a connection");
-                tokio::time::sleep(ACCEPT_PAUSE).await;
-            }
+        let life = Life::new(Arc::clone(&worker.running));
+        let accepted = Accepted {
+            stream,
+            slot,
+            life: Arc::clone(&life),
+        };
+        worker.queue.send(accepted).ok()?;
+        Some(life)
+    };
+    loop {
+        let (stream, permit) = tokio::select! {
+            biased;
+            () = stop.cancelled() => break,
+            accepted = door.next() => accepted,
+        };
+        if let Some(life) = hand_over(stream, permit) {
+            door.remember(&life);
         }
     }
-    drop(listener);
-    let mut all_drained = true;
-    // Every queue is closed before the first worker is waited for.
-    let draining = workers.into_iter().map(Worker::close);
-    let draining: Vec<_> = draining.collect();
-    for worker in draining {
-        all_drained &= worker.drained.await.unwrap_or(false);
+    for (stream, permit) in door.close() {
+        hand_over(stream, permit);
     }
-    all_drained
-}
-
-async fn accept(
-    listener: &TcpListener,
-    permits: &Arc<Semaphore>,
-) -> io::Result<(std::net::TcpStream, OwnedSemaphorePermit)> {
-    let permit = Arc::clone(permits)
-        .acquire_owned()
-        .await
-        .map_err(io::Error::other)?;
-    let (stream, _) = listener.accept().await?;
-    stream.set_nodelay(true)?;
-    Ok((stream.into_std()?, permit))
+    // Every queue is closed before the first worker is waited for.
+    let draining: Vec<Closed> = workers.into_iter().map(Worker::close).collect();
+    let mut cut = 0;
+    for worker in draining {
+        cut += worker.drained.await.unwrap_or(0);
+    }
+    cut
 }
