@@ -145,6 +145,7 @@ const PURE_CRATES: [&str; 22] = [
     "core",
     "flate2",
     "globset",
+    "foldhash",
     "highway",
     "humantime",
     "imagesize",

@@ -59,6 +59,7 @@ pub fn descend(
             window,
             webhook: webhooks(ladder.get(..at).unwrap_or_default()).count(),
             external: outside,
+            cancel,
         };
         let apply = |draft: &mut Draft<'_>| strategy.apply(&run, draft);
         reports.push(reported(strategy.name(), strategy.counts(), draft, apply)?);

@@ -8,6 +8,7 @@ use serde::de::DeserializeOwned;
 use super::need::{ExternalInputs, Stopped};
 use super::report::Done;
 use super::scope::Scope;
+use crate::core::Cancel;
 use crate::core::edit::{Draft, Target};
 
 /// A strategy, which is the type of its options. Doc comments of the type and its fields become the
@@ -42,6 +43,8 @@ pub(super) struct Run<'r> {
     pub(super) webhook: usize,
     /// Answers that were fetched for the ladder.
     pub(super) external: &'r ExternalInputs<'r>,
+    /// Long work looks at it between messages and lines.
+    pub(super) cancel: &'r Cancel,
 }
 
 /// The policy's trigger, as far as the options of a step must suit it.
