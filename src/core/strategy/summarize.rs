@@ -222,7 +222,8 @@ fn message(
         .min(target.target.saturating_sub(rest))
         .saturating_sub(new.tokens);
     let source = summarized(found, draft);
-    let extract = digest::extract_besides(draft, &source, covered, &[text, &lists], room, run.cancel)?;
+    let extract =
+        digest::extract_besides(draft, &source, covered, &[text, &lists], room, run.cancel)?;
     if extract.is_empty() {
         return Ok(Some(new));
     }

@@ -17,6 +17,8 @@ const REPORTS: [&str; 11] = [
     "traceback",
     "undefined",
 ];
+/// No report is longer (bytes).
+const LONGEST_REPORT: usize = 64;
 /// Ends of words that do.
 const REPORT_ENDS: [&str; 2] = ["error", "exception"];
 /// Pairs of words that do, one blank between them.
@@ -44,20 +46,21 @@ pub(super) static FAILED: Pattern = Pattern::new(concat!(
 #[must_use]
 pub fn tells_of_failure(line: &str) -> bool {
     let bytes = line.as_bytes();
-    let of_word = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
-    let (mut at, mut before, mut before_ends): (usize, &[u8], usize) = (0, &[], 0);
-    while at < bytes.len() {
-        let behind = bytes.get(at..).unwrap_or_default();
-        let skipped = behind.iter().take_while(|byte| !of_word(byte)).count();
-        let behind = behind.get(skipped..).unwrap_or_default();
-        let length = behind.iter().take_while(|byte| of_word(byte)).count();
-        let word = behind.get(..length).unwrap_or_default();
-        let is_next = skipped == 1 && bytes.get(before_ends) == Some(&b' ');
-        if reports(word) || (is_next && is_pair(before, word)) {
-            return true;
+    // The present word begins here; the one before it began and ended there.
+    let (mut begins, mut before) = (None, (0, 0));
+    for (at, byte) in bytes.iter().chain(b" ").enumerate() {
+        if byte.is_ascii_alphanumeric() || *byte == b'_' {
+            begins = begins.or(Some(at));
+        } else if let Some(from) = begins.take() {
+            let word = bytes.get(from..at).unwrap_or_default();
+            let is_next = from == before.1 + 1 && bytes.get(before.1) == Some(&b' ');
+            if reports(word)
+                || (is_next && is_pair(bytes.get(before.0..before.1).unwrap_or_default(), word))
+            {
+                return true;
+            }
+            before = (from, at);
         }
-        at += skipped + length;
-        (before, before_ends) = (word, at);
     }
     false
 }
@@ -70,6 +73,9 @@ fn reports(word: &[u8]) -> bool {
     if word.len() < 5 || !b"cdehklnrty".contains(&last.to_ascii_lowercase()) {
         return false;
     }
+    if word.len() > LONGEST_REPORT {
+        return false;
+    }
     let is = |known: &&str| word.eq_ignore_ascii_case(known.as_bytes());
     let ends = |end: &&str| {
         let from = word.len().checked_sub(end.len());
@@ -80,10 +86,12 @@ fn reports(word: &[u8]) -> bool {
 }
 
 fn is_pair(first: &[u8], second: &[u8]) -> bool {
-    first.len() <= 6
-        && REPORT_PAIRS.iter().any(|(one, other)| {
-            first.eq_ignore_ascii_case(one.as_bytes()) && second.eq_ignore_ascii_case(other.as_bytes())
-        })
+    matches!(
+        (first.len(), second.len()),
+        (3, 5) | (2, 4) | (6, 2) | (5, 3)
+    ) && REPORT_PAIRS.iter().any(|(one, other)| {
+        first.eq_ignore_ascii_case(one.as_bytes()) && second.eq_ignore_ascii_case(other.as_bytes())
+    })
 }
 
 /// Whether a tool result as a whole is a failure: by its beginning, an exit code, or an error

@@ -71,7 +71,8 @@ fn settled(line: &str) -> &str {
 fn without_escapes(text: &str) -> Cow<'_, str> {
     let is_noise = |c: char| c.is_control() && !matches!(c, '\n' | '\r' | '\t');
     // The first byte of control characters beyond ASCII is that of some letters, too.
-    let may_be = |b: u8| (b < 0x20 && !matches!(b, b'\n' | b'\r' | b'\t')) || matches!(b, 0x7f | 0xc2);
+    let may_be =
+        |b: u8| (b < 0x20 && !matches!(b, b'\n' | b'\r' | b'\t')) || matches!(b, 0x7f | 0xc2);
     if !text.bytes().any(may_be) || !text.contains(is_noise) {
         return Cow::Borrowed(text);
     }

@@ -297,11 +297,7 @@ fn shown_name(name: &str) -> String {
 
 /// Appends arguments to the head line of their call, and the parts of long texts that have no place
 /// there to `rest`.
-fn named_arguments<'j>(
-    members: &'j [(String, Json)],
-    head: &mut String,
-    rest: &mut Vec<Rest<'j>>,
-) {
+fn named_arguments<'j>(members: &'j [(String, Json)], head: &mut String, rest: &mut Vec<Rest<'j>>) {
     for (at, (key, value)) in members.iter().enumerate() {
         if head.len() > HEAD_BYTES {
             head.push_str(", …");

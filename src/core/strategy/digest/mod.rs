@@ -335,23 +335,71 @@ pub(super) fn shortened(
     if lines.len() < least || left_out == lines.len() {
         return None;
     }
-    let (mut out, mut gap, mut mark): (Vec<String>, bool, _) = (Vec::new(), false, Some(mark));
-    let mut close = |gap: &mut bool, out: &mut Vec<String>| {
-        if std::mem::take(gap) {
-            out.push(
-                mark.take()
-                    .map_or_else(|| "…".to_owned(), |mark| mark(left_out, lines.len())),
-            );
-        }
+    let mut out = Shortened {
+        lines: Vec::new(),
+        mark: Some(mark(left_out, lines.len())),
+        gap: false,
+        rows: None,
     };
     for (line, taken) in lines.iter().zip(&taken) {
-        if *taken {
-            close(&mut gap, &mut out);
-            out.push([" ".repeat(usize::from(line.depth) - 1), line.text.clone()].concat());
-        } else {
-            gap = true;
+        out.read(line, *taken);
+    }
+    Some(out.finish())
+}
+
+/// A text with the lines that stay, and marks of what was left out.
+struct Shortened {
+    lines: Vec<String>,
+    /// The mark for the first gap.
+    mark: Option<String>,
+    /// Lines were left out before the next one.
+    gap: bool,
+    /// Depth and number of the rows that were left out of the present table.
+    rows: Option<(u8, usize)>,
+}
+
+impl Shortened {
+    fn read(&mut self, line: &DigestLine, taken: bool) {
+        match (line.part, taken, &mut self.rows) {
+            (Part::Row, false, Some((_, missing))) => {
+                *missing += 1;
+                return;
+            }
+            (Part::Row, ..) => {}
+            _ => self.end_table(),
+        }
+        if !taken {
+            self.gap = true;
+            return;
+        }
+        self.close_gap();
+        if line.part == Part::Head {
+            self.rows = Some((line.depth, 0));
+        }
+        let blanks = " ".repeat(usize::from(line.depth) - 1);
+        self.lines.push([&blanks, line.text.as_str()].concat());
+    }
+
+    /// Says how many rows are missing, among the others, so that the table does not look complete.
+    fn end_table(&mut self) {
+        if let Some((depth, missing @ 1..)) = self.rows.take() {
+            let blanks = " ".repeat(usize::from(depth));
+            self.lines.push(format!("{blanks}… {missing} more"));
         }
     }
-    close(&mut gap, &mut out);
-    Some(out.join("\n"))
+
+    fn close_gap(&mut self) {
+        if std::mem::take(&mut self.gap) {
+            let mark = self.mark.take().unwrap_or_else(|| "…".to_owned());
+            self.lines.push(mark);
+        }
+    }
+
+    fn finish(mut self) -> String {
+        self.end_table();
+        // The mark says that something was left out, even where only rows were.
+        self.gap |= self.mark.is_some();
+        self.close_gap();
+        self.lines.join("\n")
+    }
 }

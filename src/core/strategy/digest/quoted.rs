@@ -13,6 +13,8 @@ const SENTENCE_BYTES: usize = 600;
 const LEAST_ALIKE: usize = 8;
 /// The part of a text that repetitive lines make it a log.
 const LOG: f32 = 0.4;
+/// The least length of a name in hexadecimal digits without a number (bytes).
+const HEX_BYTES: usize = 5;
 /// Lines behind the report of a failure that explain it.
 const EXPLAINS: usize = 5;
 
@@ -145,9 +147,18 @@ fn form_of(line: &str, buffer: &mut Vec<u8>) -> u64 {
     let joins = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_' || !byte.is_ascii();
     let mut rest = line.as_bytes();
     while !rest.is_empty() {
-        let length = rest.iter().take_while(|byte| joins(byte)).count();
+        let (mut length, mut digit, mut hex) = (0, false, true);
+        for byte in rest {
+            if !joins(byte) {
+                break;
+            }
+            digit |= byte.is_ascii_digit();
+            hex &= matches!(byte, b'a'..=b'f');
+            length += 1;
+        }
         let (name, behind) = rest.split_at_checked(length).unwrap_or((rest, &[]));
-        if name.iter().any(u8::is_ascii_digit) || is_hex(name) {
+        // Random names in hexadecimal digits may happen to have letters only.
+        if digit || (hex && length >= HEX_BYTES) {
             buffer.push(b'#');
         } else {
             buffer.extend_from_slice(name);
@@ -158,11 +169,6 @@ fn form_of(line: &str, buffer: &mut Vec<u8>) -> u64 {
         rest = behind;
     }
     hash_of(buffer.as_slice())
-}
-
-/// Whether a word may be a random name in hexadecimal digits that happens to have letters only.
-fn is_hex(word: &[u8]) -> bool {
-    word.len() >= 5 && word.iter().all(|b| matches!(b, b'a'..=b'f'))
 }
 
 /// Whether a line is blank but for the number that a listing gave it.

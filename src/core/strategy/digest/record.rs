@@ -33,6 +33,8 @@ const MOST_DEPTH: u8 = 3;
 const MOST_ITEMS: usize = 12;
 /// The name of the column with the keys of such an object.
 const KEY_COLUMN: &str = "key";
+/// The name of the column with the number of a row's list in a list of lists.
+const GROUP_COLUMN: &str = "group";
 /// Says that a newer result shows it.
 pub(super) const AS_BELOW: &str = "as below";
 /// Names of rows that are shown below are listed up to this length (bytes).
@@ -151,7 +153,9 @@ fn in_all(items: &[Json], asked: &Asked) -> Asked {
             _ => &[],
         };
         let scalars = members.iter().filter(|(_, value)| value.is_scalar());
-        let has = scalars.map(named_value).filter(|named| wanted.contains(named));
+        let has = scalars
+            .map(named_value)
+            .filter(|named| wanted.contains(named));
         common = Some(has.collect());
     }
     common.unwrap_or_default()
@@ -298,6 +302,9 @@ impl Lines<'_> {
         if items.iter().all(Json::is_scalar) {
             return self.scalars(path, &items);
         }
+        if let Some(rows) = grouped_rows(&items) {
+            return self.list(path, rows, false);
+        }
         let all = items.len();
         let (known, items): (Vec<Json>, Vec<Json>) = items
             .into_iter()
@@ -377,6 +384,29 @@ fn keyed_rows(members: &[(String, Json)]) -> Option<Vec<Json>> {
         other => other.clone(),
     };
     Some(members.iter().map(with_key).collect())
+}
+
+/// The objects in a list of lists of like ones, each with the number of its list: side by side they
+/// are a table.
+fn grouped_rows(items: &[Json]) -> Option<Vec<Json>> {
+    let mut rows = Vec::new();
+    for (at, group) in items.iter().enumerate() {
+        let Json::List(group) = group else {
+            return None;
+        };
+        for item in group {
+            let Json::Object(members) = item else {
+                return None;
+            };
+            let number = (GROUP_COLUMN.to_owned(), Json::Number(at.to_string().into()));
+            let members = std::iter::once(number).chain(members.iter().cloned());
+            rows.push(Json::Object(members.collect()));
+        }
+    }
+    let all = rows.len();
+    let table = Table::of(&rows)?;
+    rows_of(table, all)?;
+    Some(rows)
 }
 
 /// The head of a table of `all` rows, and those that are shown. `None` where its rows are too long

@@ -7,10 +7,10 @@
 use foldhash::fast::FixedState;
 
 use super::line::{DigestLine, Heading, Part};
-use super::maps::Map;
+use super::maps::{Map, hash_of};
 use super::weights::{line as lines_by, word as words_by};
-use crate::core::{Cancel, Cancelled};
 use crate::core::text::{INFORMATIVE, parts_of, shape, words_of};
+use crate::core::{Cancel, Cancelled};
 
 /// A key with so many digits is an id (`address1` is not).
 const ID_DIGITS: usize = 3;
@@ -109,7 +109,8 @@ pub(super) fn weigh(
 /// Reads lines in their order.
 #[derive(Default)]
 struct Reader<'t> {
-    index: Map<&'t str, u32>,
+    /// Indices of words, by their hashes: two words with the same one would share their score.
+    index: Map<u64, u32>,
     lines: Vec<Weight>,
     words: Vec<Word>,
     spelled: Vec<&'t str>,
@@ -212,7 +213,7 @@ impl<'t> Reader<'t> {
         {
             self.columns = heading
                 .cells()
-                .map(|name| self.index.get(name).copied())
+                .map(|name| self.index.get(&hash_of(name)).copied())
                 .collect();
         }
         self.lines.push(Weight {
@@ -292,7 +293,7 @@ impl<'t> Reader<'t> {
     }
 
     fn id_of(&mut self, word: &'t str) -> u32 {
-        *self.index.entry(word).or_insert_with(|| {
+        *self.index.entry(hash_of(word)).or_insert_with(|| {
             self.words.push(Word {
                 shape: shape(word),
                 ..Word::default()
@@ -304,7 +305,7 @@ impl<'t> Reader<'t> {
 
     fn for_known(&mut self, text: &str, mut f: impl FnMut(u32, &mut Word)) {
         for word in words_of(text) {
-            if let Some(id) = self.index.get(word)
+            if let Some(id) = self.index.get(&hash_of(word))
                 && let Some(word) = self.words.get_mut(*id as usize)
             {
                 f(*id, word);
@@ -369,7 +370,7 @@ impl<'t> Reader<'t> {
         let has_parts = |word: &&str| word.bytes().any(|b| matches!(b, b'/' | b'.'));
         let inside = |word: &&'t str| {
             let parts = Some(*word).filter(has_parts).into_iter().flat_map(parts_of);
-            let known = parts.filter_map(|part| self.index.get(part).copied());
+            let known = parts.filter_map(|part| self.index.get(&hash_of(part)).copied());
             known.collect()
         };
         let within = self.spelled.iter().map(inside).collect();
