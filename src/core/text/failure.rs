@@ -82,7 +82,7 @@ fn reports(word: &[u8]) -> bool {
         let tail = from.and_then(|from| word.get(from..)).unwrap_or_default();
         tail.eq_ignore_ascii_case(end.as_bytes()) && word.iter().all(u8::is_ascii_alphabetic)
     };
-    REPORTS.iter().any(|known| is(&known)) || REPORT_ENDS.iter().any(|end| ends(&end))
+    REPORTS.iter().any(is) || REPORT_ENDS.iter().any(ends)
 }
 
 fn is_pair(first: &[u8], second: &[u8]) -> bool {

@@ -8,18 +8,6 @@ const LONGEST_PIECE: usize = 24;
 
 /// Characters that join the parts of names, paths, dates and numbers.
 const JOINS: [char; 6] = ['.', '/', '#', '@', ':', '-'];
-/// Which characters of ASCII words have.
-const IN_WORDS: [bool; 128] = {
-    let mut table = [false; 128];
-    let mut byte: u8 = 0;
-    while byte < 128 {
-        table[byte as usize] = byte.is_ascii_alphanumeric()
-            || matches!(byte, b'_' | b'.' | b'/' | b'#' | b'@' | b':' | b'-');
-        byte += 1;
-    }
-    table
-};
-
 /// Least score of a value that is informative on its own, unlike small numbers, times of day and
 /// plain words.
 pub(in crate::core) const INFORMATIVE: f32 = 0.75;
@@ -80,12 +68,17 @@ fn next_run<'t>(rest: &mut &'t str) -> Option<&'t str> {
     text.get(begin..end)
 }
 
+/// Whether words have an ASCII character.
+fn is_in_words(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'/' | b'#' | b'@' | b':' | b'-')
+}
+
 /// The end of the characters from `at` on that are of words, or are not.
 fn run_end(text: &str, mut at: usize, of_word: bool) -> usize {
     let bytes = text.as_bytes();
     while let Some(byte) = bytes.get(at) {
         let (is_of_word, width) = if byte.is_ascii() {
-            (IN_WORDS.get(usize::from(*byte)) == Some(&true), 1)
+            (is_in_words(*byte), 1)
         } else {
             let c = text.get(at..).and_then(|rest| rest.chars().next());
             c.map_or((false, 1), |c| (c.is_alphanumeric(), c.len_utf8()))

@@ -356,7 +356,7 @@ impl<'t> Choice<'t> {
         let mut looked: usize = 0;
         while let Some(best) = heap.pop() {
             looked += 1;
-            if looked % STRIDE == 0 {
+            if looked.is_multiple_of(STRIDE) {
                 self.cancel.check()?;
             }
             if self.is_taken(best.line) {
@@ -389,24 +389,30 @@ impl<'t> Choice<'t> {
             for at in chain {
                 self.take(at);
             }
-            // Its neighbours now need no mark of a gap.
-            for near in [best.line.checked_sub(1), Some(best.line + 1)]
-                .into_iter()
-                .flatten()
-            {
-                let line = self.lines.get(near);
-                if line.is_some_and(|line| line.part.is_quoted() && wanted(line))
-                    && !self.is_taken(near)
-                {
-                    let density = self.density(near);
-                    heap.push(Candidate {
-                        density,
-                        line: near,
-                    });
-                }
-            }
+            self.look_again_beside(best.line, &wanted, &mut heap);
         }
         Ok(left)
+    }
+
+    /// The neighbours of a line that was taken now need no mark of a gap.
+    fn look_again_beside(
+        &self,
+        line: usize,
+        wanted: impl Fn(&DigestLine) -> bool,
+        heap: &mut BinaryHeap<Candidate>,
+    ) {
+        for near in [line.checked_sub(1), Some(line + 1)].into_iter().flatten() {
+            let beside = self.lines.get(near);
+            if beside.is_some_and(|line| line.part.is_quoted() && wanted(line))
+                && !self.is_taken(near)
+            {
+                let density = self.density(near);
+                heap.push(Candidate {
+                    density,
+                    line: near,
+                });
+            }
+        }
     }
 
     fn take(&mut self, at: usize) {

@@ -98,7 +98,7 @@ pub(super) fn weigh(
         ..Reader::default()
     };
     for (at, line) in lines.iter().enumerate() {
-        if at % STRIDE == 0 {
+        if at.is_multiple_of(STRIDE) {
             cancel.check()?;
         }
         reader.read(at, line);
@@ -323,7 +323,33 @@ impl<'t> Reader<'t> {
             cancel.check()?;
             self.for_known(text, |_, word| word.covered = true);
         }
-        // Keys whose values calls take, and values under such keys, by their words.
+        let wanted = self.wanted(context);
+        for (word, wanted) in self.words.iter_mut().zip(wanted) {
+            let age = word.entry as f32 / self.entries.max(1) as f32;
+            let recency = words_by::OLDEST + (1.0 - words_by::OLDEST) * age;
+            let mentions = word.calls.min(3) + word.entries.saturating_sub(1).min(3);
+            let used = 1.0 + words_by::USED * mentions as f32;
+            let asked = if wanted { words_by::ASKED } else { 1.0 };
+            word.value *= recency * used * asked;
+        }
+        self.weigh_lengths(lines);
+        let has_parts = |word: &&str| word.bytes().any(|b| matches!(b, b'/' | b'.'));
+        let inside = |word: &&'t str| {
+            let parts = Some(*word).filter(has_parts).into_iter().flat_map(parts_of);
+            let known = parts.filter_map(|part| self.index.get(&hash_of(part)).copied());
+            known.collect()
+        };
+        let within = self.spelled.iter().map(inside).collect();
+        Ok(Weighed {
+            lines: self.lines,
+            words: self.words,
+            within,
+        })
+    }
+
+    /// Whether each word is a value under a key whose values calls take.
+    fn wanted(&mut self, context: &Context) -> Vec<bool> {
+        // Keys whose values calls take.
         let mut asked = vec![false; self.words.len()];
         let note = |asked: &mut Vec<bool>, id: u32| {
             if let Some(asked) = asked.get_mut(id as usize) {
@@ -358,27 +384,7 @@ impl<'t> Reader<'t> {
                 note(&mut wanted, *value);
             }
         }
-        for (word, wanted) in self.words.iter_mut().zip(wanted) {
-            let age = word.entry as f32 / self.entries.max(1) as f32;
-            let recency = words_by::OLDEST + (1.0 - words_by::OLDEST) * age;
-            let mentions = word.calls.min(3) + word.entries.saturating_sub(1).min(3);
-            let used = 1.0 + words_by::USED * mentions as f32;
-            let asked = if wanted { words_by::ASKED } else { 1.0 };
-            word.value *= recency * used * asked;
-        }
-        self.weigh_lengths(lines);
-        let has_parts = |word: &&str| word.bytes().any(|b| matches!(b, b'/' | b'.'));
-        let inside = |word: &&'t str| {
-            let parts = Some(*word).filter(has_parts).into_iter().flat_map(parts_of);
-            let known = parts.filter_map(|part| self.index.get(&hash_of(part)).copied());
-            known.collect()
-        };
-        let within = self.spelled.iter().map(inside).collect();
-        Ok(Weighed {
-            lines: self.lines,
-            words: self.words,
-            within,
-        })
+        wanted
     }
 
     /// One value among many is less likely to be the one that is asked for.
