@@ -5,13 +5,14 @@
 use std::sync::Arc;
 
 use super::digest;
-use super::need::{ExternalInputs, Need, Stopped};
+use super::need::{Need, Stopped};
 use super::options::{self, OptionCheck, Run};
 use super::report::Done;
 use super::scope::{Scope, is_among};
+use crate::core::Cancelled;
 use crate::core::budget::Budget;
 use crate::core::conversation::{Exchange, scale};
-use crate::core::edit::{Draft, Replacement, Tag, Target, Zone};
+use crate::core::edit::{Draft, Replacement, Tag, Zone};
 pub use crate::core::summary::Options as Summarize;
 use crate::core::summary::{Forecast, State, Summaries, Summary, files, floor, next};
 
@@ -64,7 +65,7 @@ impl options::Options for Summarize {
     }
 
     fn apply(&self, run: &Run<'_>, draft: &mut Draft<'_>) -> Result<Done, Stopped> {
-        apply(self, run.scope, draft, run.target, run.window, run.external)
+        apply(self, run, draft)
     }
 }
 
@@ -83,32 +84,22 @@ struct Found {
     summary: Arc<Summary>,
 }
 
-#[expect(
-    clippy::too_many_arguments,
-    reason = "those of every strategy, and the window, by which this one chooses its tail"
-)]
-pub(super) fn apply(
-    options: &Summarize,
-    scope: &Scope,
-    draft: &mut Draft<'_>,
-    target: Target,
-    window: u64,
-    outside: &ExternalInputs<'_>,
-) -> Result<Done, Stopped> {
-    let Some(summaries) = outside.summaries else {
+fn apply(options: &Summarize, run: &Run<'_>, draft: &mut Draft<'_>) -> Result<Done, Stopped> {
+    let Some(summaries) = run.external.summaries else {
         return Ok(Done::default());
     };
+    let (scope, target) = (run.scope, run.target);
     let (found, state) = newest(draft, summaries);
     if let Some(found) = found
         && let Some(covered) = covered(scope, draft, found.end)
-        && let Some(done) = put(&found, &covered, options, draft, target)
+        && let Some(done) = put(&found, &covered, options, draft, run)?
     {
         return Ok(done);
     }
     if summaries.may_ask {
         let forecast = Forecast {
             budget: Budget {
-                window,
+                window: run.window,
                 prompt: target.prompt,
                 target: target.target,
                 min_gain: scale(target.prompt, WORTH_ASKING),
@@ -178,14 +169,16 @@ fn put(
     covered: &[Exchange],
     options: &Summarize,
     draft: &mut Draft<'_>,
-    target: Target,
-) -> Option<Done> {
-    let new = message(found, covered, options, draft, target)?;
+    run: &Run<'_>,
+) -> Result<Option<Done>, Cancelled> {
+    let Some(new) = message(found, covered, options, draft, run)? else {
+        return Ok(None);
+    };
     let details = details(found, covered, draft);
-    draft.condense(covered, vec![new]).then_some(Done {
+    Ok(draft.condense(covered, vec![new]).then_some(Done {
         replaced: 0,
         details,
-    })
+    }))
 }
 
 /// The message with a summary, and as much of Baler's own additions as there is room for.
@@ -194,8 +187,9 @@ fn message(
     covered: &[Exchange],
     options: &Summarize,
     draft: &Draft<'_>,
-    target: Target,
-) -> Option<Replacement> {
+    run: &Run<'_>,
+) -> Result<Option<Replacement>, Cancelled> {
+    let target = run.target;
     let messages = draft.conversation().messages;
     let before = draft.tokens_of(covered);
     let rest = draft.size().tokens - before;
@@ -205,7 +199,9 @@ fn message(
         draft.written(options.role.author(), &Tag::Summary.text(&body))
     };
     let text: &str = &found.summary.text;
-    let plain = written(&[text])?;
+    let Some(plain) = written(&[text]) else {
+        return Ok(None);
+    };
     // Baler's additions must neither make the list miss its target nor outgrow their share of it.
     let share = scale(target.target, options.extract_share);
     let limit = plain.tokens + share.min(target.prompt.saturating_sub(rest + plain.tokens));
@@ -223,13 +219,19 @@ fn message(
         .min(target.target.saturating_sub(rest))
         .saturating_sub(new.tokens);
     let source = summarized(found, draft);
-    let extract = digest::extract_besides(draft, &source, covered, &[text, &lists], room);
+    let known = [text, &lists];
+    let extract = digest::extract_besides(draft, &source, covered, &known, room, run.cancel);
+    // A summary goes without an extract when there is no time for one.
+    let extract = match extract {
+        Err(Cancelled) if run.cancel.check().is_ok() => String::new(),
+        extract => extract?,
+    };
     if extract.is_empty() {
-        return Some(new);
+        return Ok(Some(new));
     }
     let extract = format!("{EXTRACT_HEAD}\n{extract}");
     let with_extract = written(&[text, &lists, &extract]).filter(|with| with.tokens <= limit);
-    Some(with_extract.unwrap_or(new))
+    Ok(Some(with_extract.unwrap_or(new)))
 }
 
 /// The exchanges that a summary was made from.
@@ -248,7 +250,7 @@ fn details(found: &Found, covered: &[Exchange], draft: &Draft<'_>) -> Vec<(&'sta
     // Some of the exchanges in a summary stay all the same.
     let gone: usize = summarized(found, draft)
         .iter()
-        .filter(|exchange| covered.contains(exchange) || draft.is_gone(exchange))
+        .filter(|exchange| is_among(covered, exchange) || draft.is_gone(exchange))
         .map(|exchange| exchange.end - exchange.first)
         .sum();
     let messages = draft.conversation().messages.len();

@@ -3,14 +3,31 @@
 use crate::core::json::Json;
 use crate::core::text::Pattern;
 
-/// Words of a line that reports a failure.
-pub(super) static FAILURE: Pattern = Pattern::new(concat!(
-    concat!(
-        r"(?i-u)\b([a-z]*error|[a-z]*exception|traceback|failed|failure|fatal|",
-        r"panic(ked)?|denied|refused|cannot"
-    ),
-    r"|not found|no such|invalid|undefined|unable to|timed out|assert(ion)?error)\b",
-));
+/// Words that report a failure wherever they stand.
+const REPORTS: [&str; 11] = [
+    "cannot",
+    "denied",
+    "failed",
+    "failure",
+    "fatal",
+    "invalid",
+    "panic",
+    "panicked",
+    "refused",
+    "traceback",
+    "undefined",
+];
+/// No report is longer (bytes).
+const LONGEST_REPORT: usize = 64;
+/// Ends of words that do.
+const REPORT_ENDS: [&str; 2] = ["error", "exception"];
+/// Pairs of words that do, one blank between them.
+const REPORT_PAIRS: [(&str, &str); 4] = [
+    ("not", "found"),
+    ("no", "such"),
+    ("unable", "to"),
+    ("timed", "out"),
+];
 
 /// A result that is a failure as a whole: its beginning, or an exit code anywhere in it.
 pub(super) static FAILED: Pattern = Pattern::new(concat!(
@@ -28,7 +45,53 @@ pub(super) static FAILED: Pattern = Pattern::new(concat!(
 /// Whether a line reports a failure.
 #[must_use]
 pub fn tells_of_failure(line: &str) -> bool {
-    FAILURE.is_match(line)
+    let bytes = line.as_bytes();
+    // The present word begins here; the one before it began and ended there.
+    let (mut begins, mut before) = (None, (0, 0));
+    for (at, byte) in bytes.iter().chain(b" ").enumerate() {
+        if byte.is_ascii_alphanumeric() || *byte == b'_' {
+            begins = begins.or(Some(at));
+        } else if let Some(from) = begins.take() {
+            let word = bytes.get(from..at).unwrap_or_default();
+            let is_next = from == before.1 + 1 && bytes.get(before.1) == Some(&b' ');
+            if reports(word)
+                || (is_next && is_pair(bytes.get(before.0..before.1).unwrap_or_default(), word))
+            {
+                return true;
+            }
+            before = (from, at);
+        }
+    }
+    false
+}
+
+/// Whether a word reports a failure by itself. The first look is at its length and its last letter.
+fn reports(word: &[u8]) -> bool {
+    let Some(last) = word.last() else {
+        return false;
+    };
+    if word.len() < 5 || !b"cdehklnrty".contains(&last.to_ascii_lowercase()) {
+        return false;
+    }
+    if word.len() > LONGEST_REPORT {
+        return false;
+    }
+    let is = |known: &&str| word.eq_ignore_ascii_case(known.as_bytes());
+    let ends = |end: &&str| {
+        let from = word.len().checked_sub(end.len());
+        let tail = from.and_then(|from| word.get(from..)).unwrap_or_default();
+        tail.eq_ignore_ascii_case(end.as_bytes()) && word.iter().all(u8::is_ascii_alphabetic)
+    };
+    REPORTS.iter().any(is) || REPORT_ENDS.iter().any(ends)
+}
+
+fn is_pair(first: &[u8], second: &[u8]) -> bool {
+    matches!(
+        (first.len(), second.len()),
+        (3, 5) | (2, 4) | (6, 2) | (5, 3)
+    ) && REPORT_PAIRS.iter().any(|(one, other)| {
+        first.eq_ignore_ascii_case(one.as_bytes()) && second.eq_ignore_ascii_case(other.as_bytes())
+    })
 }
 
 /// Whether a tool result as a whole is a failure: by its beginning, an exit code, or an error
@@ -83,6 +146,33 @@ pub fn failure_line(text: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn lines_that_report_a_failure_are_told_by_their_words() {
+        for report in [
+            "ValueError: bad",
+            "it was not found",
+            "x: No such file",
+            "FAILED tests/a.py",
+            "error[E0308]: mismatched",
+            "request timed out.",
+            "thread panicked",
+            "denied",
+        ] {
+            assert!(tells_of_failure(report), "{report}");
+        }
+        for fine in [
+            "last_error = 1",
+            "errors: 0",
+            "not  found",
+            "failedx",
+            "no suchlike",
+            "naïve",
+            "",
+        ] {
+            assert!(!tells_of_failure(fine), "{fine}");
+        }
+    }
 
     #[test]
     fn failures_are_recognised() {

@@ -26,11 +26,17 @@ const MARKS: [&str; 15] = [
 /// template. Borrowed where nothing changes.
 #[must_use]
 pub fn harmless(text: &str) -> Cow<'_, str> {
+    let (mut may_end, mut may_mark) = (false, false);
+    for byte in text.bytes() {
+        // The first bytes of control characters beyond ASCII, and of U+2028 and U+2029.
+        may_end |= (byte < 0x20 && byte != b'\t') || matches!(byte, 0x7f | 0xc2 | 0xe2);
+        may_mark |= matches!(byte, b'<' | b'[');
+    }
     let mut out = Cow::Borrowed(text);
-    if text.contains(ends_line) {
+    if may_end && text.contains(ends_line) {
         out = Cow::Owned(text.replace(ends_line, " "));
     }
-    if out.contains("<") || out.contains("[") {
+    if may_mark && has_mark(&out) {
         for mark in MARKS {
             if out.contains(mark) {
                 let (first, rest) = mark.split_at(1);
@@ -39,6 +45,13 @@ pub fn harmless(text: &str) -> Cow<'_, str> {
         }
     }
     out
+}
+
+/// Whether a text has any mark of a chat template.
+fn has_mark(text: &str) -> bool {
+    text.match_indices(['<', '['])
+        .filter_map(|(at, _)| text.get(at..))
+        .any(|rest| MARKS.iter().any(|mark| rest.starts_with(mark)))
 }
 
 /// Whether some reader takes it for the end of a line, or for no character at all.

@@ -23,4 +23,4 @@ pub use table::{Table, shortest, write_cell};
 pub(in crate::core) use words::{INFORMATIVE, parts_of, shape, words_of};
 
 /// The patterns of this room.
-pub(in crate::core) static PATTERNS: [&Pattern; 2] = [&failure::FAILURE, &failure::FAILED];
+pub(in crate::core) static PATTERNS: [&Pattern; 1] = [&failure::FAILED];

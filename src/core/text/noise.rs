@@ -11,6 +11,9 @@ const LEAST_REPEATS: usize = 3;
 #[must_use]
 pub fn without_noise(text: &str) -> Cow<'_, str> {
     let plain = without_escapes(text);
+    if is_settled(&plain) {
+        return plain;
+    }
     let mut out = String::with_capacity(plain.len());
     let mut lines = plain.split('\n').map(settled).peekable();
     let mut first = true;
@@ -41,9 +44,22 @@ pub fn without_noise(text: &str) -> Cow<'_, str> {
     }
 }
 
+/// Whether no line changes, and none repeats the one before it.
+fn is_settled(text: &str) -> bool {
+    let mut before = None;
+    text.split('\n').all(|line| {
+        let is_new = before != Some(line);
+        before = Some(line);
+        is_new && settled(line).len() == line.len()
+    })
+}
+
 /// The visible part of a line: the text after the last carriage return, without trailing blanks.
 fn settled(line: &str) -> &str {
     let line = line.trim_end();
+    if !line.as_bytes().contains(&b'\r') {
+        return line;
+    }
     line.rsplit('\r')
         .find(|part| !part.trim().is_empty())
         .unwrap_or("")
@@ -54,7 +70,10 @@ fn settled(line: &str) -> &str {
 /// characters other than line breaks, carriage returns and tabs.
 fn without_escapes(text: &str) -> Cow<'_, str> {
     let is_noise = |c: char| c.is_control() && !matches!(c, '\n' | '\r' | '\t');
-    if !text.contains(is_noise) {
+    // The first byte of control characters beyond ASCII is that of some letters, too.
+    let may_be =
+        |b: u8| (b < 0x20 && !matches!(b, b'\n' | b'\r' | b'\t')) || matches!(b, 0x7f | 0xc2);
+    if !text.bytes().any(may_be) || !text.contains(is_noise) {
         return Cow::Borrowed(text);
     }
     let mut out = String::with_capacity(text.len());

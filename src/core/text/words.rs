@@ -6,41 +6,89 @@ const LONGEST_WORD: usize = 80;
 /// Longest word of such a script; longer runs are cut into pieces.
 const LONGEST_PIECE: usize = 24;
 
+/// Characters that join the parts of names, paths, dates and numbers.
+const JOINS: [char; 6] = ['.', '/', '#', '@', ':', '-'];
 /// Least score of a value that is informative on its own, unlike small numbers, times of day and
 /// plain words.
 pub(in crate::core) const INFORMATIVE: f32 = 0.75;
 
 /// The words of a text: runs of letters and digits, with the characters that join them in names,
 /// paths, dates and numbers.
-pub(in crate::core) fn words_of(text: &str) -> impl Iterator<Item = &str> {
-    const JOINS: [char; 6] = ['.', '/', '#', '@', ':', '-'];
-    text.split(|c: char| !(c.is_alphanumeric() || c == '_' || JOINS.contains(&c)))
-        .map(|word| {
-            word.trim_end_matches(JOINS)
-                .trim_start_matches([':', '-', '#', '.'])
-        })
-        .filter(|word| word.len() >= 2)
-        .flat_map(|word| {
-            let limit = if word.len() > LONGEST_PIECE && word.chars().any(is_caseless) {
-                LONGEST_PIECE
-            } else if word.len() > LONGEST_WORD {
-                0
-            } else {
-                LONGEST_WORD
-            };
-            chunks(word, limit)
-        })
+pub(in crate::core) fn words_of(text: &str) -> Words<'_> {
+    Words {
+        rest: text,
+        pieces: "",
+    }
 }
 
-/// The word in pieces of at most `limit` bytes; none for a limit of 0.
-fn chunks(word: &str, limit: usize) -> impl Iterator<Item = &str> {
-    let mut rest = if limit == 0 { "" } else { word };
-    std::iter::from_fn(move || {
-        let end = rest.floor_char_boundary(limit.min(rest.len()));
-        let (piece, behind) = rest.split_at_checked(end).unwrap_or((rest, ""));
-        rest = behind;
-        (!piece.is_empty()).then_some(piece)
-    })
+/// The words of a text, in their order.
+#[derive(Debug, Clone)]
+pub(in crate::core) struct Words<'t> {
+    rest: &'t str,
+    /// What is left of a run that is told in pieces.
+    pieces: &'t str,
+}
+
+impl<'t> Iterator for Words<'t> {
+    type Item = &'t str;
+
+    fn next(&mut self) -> Option<&'t str> {
+        loop {
+            if !self.pieces.is_empty() {
+                let end = self
+                    .pieces
+                    .floor_char_boundary(LONGEST_PIECE.min(self.pieces.len()));
+                let (piece, behind) = self.pieces.split_at_checked(end)?;
+                self.pieces = behind;
+                return Some(piece);
+            }
+            let run = next_run(&mut self.rest)?;
+            let word = run
+                .trim_end_matches(JOINS)
+                .trim_start_matches([':', '-', '#', '.']);
+            if word.len() > LONGEST_PIECE && !word.is_ascii() && word.chars().any(is_caseless) {
+                self.pieces = word;
+            } else if (2..=LONGEST_WORD).contains(&word.len()) {
+                return Some(word);
+            }
+        }
+    }
+}
+
+/// Takes the next run of characters of words off a text, with what stands before it.
+fn next_run<'t>(rest: &mut &'t str) -> Option<&'t str> {
+    let text = *rest;
+    let begin = run_end(text, 0, false);
+    if begin == text.len() {
+        *rest = "";
+        return None;
+    }
+    let end = run_end(text, begin, true);
+    *rest = text.get(end..).unwrap_or_default();
+    text.get(begin..end)
+}
+
+/// Whether words have an ASCII character.
+fn is_in_words(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'/' | b'#' | b'@' | b':' | b'-')
+}
+
+/// The end of the characters from `at` on that are of words, or are not.
+fn run_end(text: &str, mut at: usize, of_word: bool) -> usize {
+    let bytes = text.as_bytes();
+    while let Some(byte) = bytes.get(at) {
+        let (is_of_word, width) = if byte.is_ascii() {
+            (is_in_words(*byte), 1)
+        } else {
+            let c = text.get(at..).and_then(|rest| rest.chars().next());
+            c.map_or((false, 1), |c| (c.is_alphanumeric(), c.len_utf8()))
+        };
+        if is_of_word != of_word {
+            break;
+        }
+        at += width;
+    }
+    at
 }
 
 /// Whether a character is a letter of a script without capitals, whose names cannot begin with one.
@@ -67,6 +115,7 @@ pub(in crate::core) fn shape(word: &str) -> f32 {
     for c in word.chars() {
         match c {
             '0'..='9' => digits += 1,
+            'a'..='z' => lower += 1,
             c if c.is_uppercase() => {
                 upper += 1;
                 hump |= before.is_lowercase();
@@ -78,18 +127,24 @@ pub(in crate::core) fn shape(word: &str) -> f32 {
         before = c;
     }
     let letters = lower + upper;
-    match () {
-        () if is_time(word) => 0.5,
-        () if is_path(word) && letters >= 3 => 3.5,
-        () if digits > 0 && letters > 0 => 3.0,
-        () if digits > 0 && joins > 0 => 3.0,
-        () if digits >= 3 => 2.0,
-        () if digits > 0 => 0.5,
-        () if joins > 0 => 2.5,
-        () if hump => 2.5,
-        () if upper > 0 => 1.0,
-        () if letters >= 5 => 0.25,
-        () => 0.1,
+    if digits > 0 && letters <= 2 && is_time(word) {
+        0.5
+    } else if joins > 0 && letters >= 3 && is_path(word) {
+        3.5
+    } else if digits > 0 && (letters > 0 || joins > 0) {
+        3.0
+    } else if digits >= 3 {
+        2.0
+    } else if digits > 0 {
+        0.5
+    } else if joins > 0 || hump {
+        2.5
+    } else if upper > 0 {
+        1.0
+    } else if letters >= 5 {
+        0.25
+    } else {
+        0.1
     }
 }
 
@@ -100,7 +155,7 @@ fn is_time(word: &str) -> bool {
         && word.matches('-').count() < 2
         && word
             .bytes()
-            .all(|b| b.is_ascii_digit() || b":.-+TZ".contains(&b))
+            .all(|b| b.is_ascii_digit() || matches!(b, b':' | b'.' | b'-' | b'+' | b'T' | b'Z'))
 }
 
 /// Whether a word looks like the path of a file or folder. Neither `and/or` nor the `/p` of a

@@ -5,12 +5,13 @@ use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
 use super::line::{DigestLine, Part, Standing};
-use super::weigh::{Context, Weighed, Word, weigh};
+use super::weigh::{Context, STRIDE, Weighed, Word, weigh};
 use super::weights::{cost, line as lines_by, share, word as words_by};
 use super::write::GAP;
 use crate::core::conversation::scale;
 use crate::core::text::{Speech, tells_of_failure};
 use crate::core::tokens::Encoding;
+use crate::core::{Cancel, Cancelled};
 
 /// The longest line of a call that is a command (bytes).
 const COMMAND_BYTES: usize = 90;
@@ -26,8 +27,9 @@ pub(super) fn choose_within(
     context: &Context,
     budget: u64,
     encoding: Encoding,
-) -> Vec<bool> {
-    let mut choice = Choice::new(lines, context, encoding);
+    cancel: &Cancel,
+) -> Result<Vec<bool>, Cancelled> {
+    let mut choice = Choice::new(lines, context, encoding, cancel)?;
     let mut left = budget;
     for from_end in [false, true] {
         let mut edge = scale(budget, share::EDGE);
@@ -43,9 +45,9 @@ pub(super) fn choose_within(
         }
     }
     let failures = scale(budget, share::FAILURES);
-    let spent = failures - choice.fill(failures, |line| line.standing == Standing::Failure);
-    choice.fill(left.saturating_sub(spent), |_| true);
-    choice.taken
+    let spent = failures - choice.fill(failures, |line| line.standing == Standing::Failure)?;
+    choice.fill(left.saturating_sub(spent), |_| true)?;
+    Ok(choice.taken)
 }
 
 /// What a line's score has besides that of its words.
@@ -129,6 +131,7 @@ pub(super) struct Choice<'t> {
     /// Tokens of each line, once they were counted.
     tokens: Vec<Option<u64>>,
     encoding: Encoding,
+    cancel: &'t Cancel,
     pub taken: Vec<bool>,
 }
 
@@ -162,61 +165,59 @@ impl Ord for Candidate {
 }
 
 impl<'t> Choice<'t> {
-    /// The best of `lines` that take about `budget` tokens together.
-    pub(super) fn of(
-        lines: &'t [DigestLine],
-        context: &Context,
-        budget: u64,
-        encoding: Encoding,
-    ) -> Self {
-        let mut choice = Choice::new(lines, context, encoding);
-        choice.spend(budget);
-        choice
-    }
-
     /// Chooses anew, for another budget.
-    pub(super) fn restart(&mut self, budget: u64) {
+    pub(super) fn restart(&mut self, budget: u64) -> Result<(), Cancelled> {
         self.taken.fill(false);
         self.of.words.clone_from(&self.fresh);
-        self.spend(budget);
+        self.spend(budget)
     }
 
-    fn spend(&mut self, budget: u64) {
+    /// Chooses the best lines that take about `budget` tokens together.
+    pub(super) fn spend(&mut self, budget: u64) -> Result<(), Cancelled> {
         let model = self.share_of_the_model();
         let mut left = budget;
         let mut first = |most: f64, wanted: fn(&DigestLine) -> bool| {
             let room = scale(budget, most).min(left);
-            left -= room - self.fill(room, wanted);
+            left -= room - self.fill(room, wanted)?;
+            Ok(())
         };
-        first(share::USER, |line| line.part == Part::User);
-        first(share::FAILURES, |line| line.standing == Standing::Failure);
+        first(share::USER, |line| line.part == Part::User)?;
+        first(share::FAILURES, |line| line.standing == Standing::Failure)?;
         first(model, |line| {
             line.standing == Standing::Edge && line.text.chars().count() <= STATEMENT_CHARS
-        });
-        first(share::LONG, |line| line.standing == Standing::Edge);
-        first(share::RECORDS, is_record);
-        first(share::WITHIN, |line| line.standing == Standing::Own);
-        first(share::ASIDES, |line| line.standing == Standing::Aside);
-        self.fill(left, |_| true);
+        })?;
+        first(share::LONG, |line| line.standing == Standing::Edge)?;
+        first(share::RECORDS, is_record)?;
+        first(share::WITHIN, |line| line.standing == Standing::Own)?;
+        first(share::ASIDES, |line| line.standing == Standing::Aside)?;
+        self.fill(left, |_| true)?;
+        Ok(())
     }
 
     /// Chooses more, in at most about so many tokens. Returns whether there was any.
-    pub(super) fn extend(&mut self, budget: u64) -> bool {
-        let left = self.fill(budget, is_record);
-        self.fill(left, |_| true) < budget
+    pub(super) fn extend(&mut self, budget: u64) -> Result<bool, Cancelled> {
+        let left = self.fill(budget, is_record)?;
+        Ok(self.fill(left, |_| true)? < budget)
     }
 
-    fn new(lines: &'t [DigestLine], context: &Context, encoding: Encoding) -> Self {
-        let of = weigh(lines, context);
-        Choice {
+    /// No line is chosen yet.
+    pub(super) fn new(
+        lines: &'t [DigestLine],
+        context: &Context,
+        encoding: Encoding,
+        cancel: &'t Cancel,
+    ) -> Result<Self, Cancelled> {
+        let of = weigh(lines, context, cancel)?;
+        Ok(Choice {
             fresh: of.words.clone(),
             of,
             worth: worths(lines),
             tokens: vec![None; lines.len()],
             encoding,
+            cancel,
             taken: vec![false; lines.len()],
             lines,
-        }
+        })
     }
 
     /// The share of the room for what the model said: in a dialogue with few calls its own share,
@@ -340,11 +341,24 @@ impl<'t> Choice<'t> {
 
     /// Spends about `budget` tokens on the lines that are `wanted`, best first. Returns the tokens
     /// that are left.
-    fn fill(&mut self, budget: u64, wanted: impl Fn(&DigestLine) -> bool) -> u64 {
+    fn fill(
+        &mut self,
+        budget: u64,
+        wanted: impl Fn(&DigestLine) -> bool,
+    ) -> Result<u64, Cancelled> {
         let mut left = budget;
         let most = scale(budget, share::LINE);
+        if budget < LEAST_LEFT {
+            return Ok(budget);
+        }
+        self.cancel.check_budget()?;
         let mut heap = self.candidates(&wanted);
+        let mut looked: usize = 0;
         while let Some(best) = heap.pop() {
+            looked += 1;
+            if looked.is_multiple_of(STRIDE) {
+                self.cancel.check_budget()?;
+            }
             if self.is_taken(best.line) {
                 continue;
             }
@@ -375,24 +389,30 @@ impl<'t> Choice<'t> {
             for at in chain {
                 self.take(at);
             }
-            // Its neighbours now need no mark of a gap.
-            for near in [best.line.checked_sub(1), Some(best.line + 1)]
-                .into_iter()
-                .flatten()
+            self.look_again_beside(best.line, &wanted, &mut heap);
+        }
+        Ok(left)
+    }
+
+    /// The neighbours of a line that was taken now need no mark of a gap.
+    fn look_again_beside(
+        &self,
+        line: usize,
+        wanted: impl Fn(&DigestLine) -> bool,
+        heap: &mut BinaryHeap<Candidate>,
+    ) {
+        for near in [line.checked_sub(1), Some(line + 1)].into_iter().flatten() {
+            let beside = self.lines.get(near);
+            if beside.is_some_and(|line| line.part.is_quoted() && wanted(line))
+                && !self.is_taken(near)
             {
-                let line = self.lines.get(near);
-                if line.is_some_and(|line| line.part.is_quoted() && wanted(line))
-                    && !self.is_taken(near)
-                {
-                    let density = self.density(near);
-                    heap.push(Candidate {
-                        density,
-                        line: near,
-                    });
-                }
+                let density = self.density(near);
+                heap.push(Candidate {
+                    density,
+                    line: near,
+                });
             }
         }
-        left
     }
 
     fn take(&mut self, at: usize) {

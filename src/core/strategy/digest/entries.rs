@@ -3,10 +3,11 @@
 //! An entry is what a party said, or a call with its result. Newer exchanges are read first, so
 //! that the newest state of a record and the newest mention of a value are shown in full.
 
-use std::collections::{HashMap, HashSet};
+use std::borrow::Cow;
 
-use super::json_form::inline;
+use super::json_form::{inline, inline_bytes, shown_key};
 use super::line::{DigestLine, Part, Standing};
+use super::maps::{Map, Set, hash_of};
 use super::quoted::{quoted_lines, sentences_of};
 use super::record::result_lines;
 use super::records::{RecordParts, tables_of};
@@ -16,19 +17,24 @@ use crate::core::conversation::{Block, Call, Entry, Exchange, Kind, Speaker, Tex
 use crate::core::edit::{Tag, is_synthetic};
 use crate::core::json::Json;
 use crate::core::text::pieces;
+use crate::core::{Cancel, Cancelled};
 
 /// An argument up to this length is in the call's own line (bytes).
 const ARGUMENT_BYTES: usize = 160;
 /// A line from this length on is told once (bytes).
 const SAID_BYTES: usize = 40;
+/// A list or object in an argument up to this length is in the call's own line (bytes).
+const VALUE_BYTES: usize = 1_000;
+/// Arguments that begin beyond this place are no longer in the call's own line (bytes).
+const HEAD_BYTES: usize = 2_000;
 /// The longest name of a tool that is shown (characters).
 const NAME_CHARS: usize = 64;
 
 /// Begins the line above an argument that has lines of its own.
 const ARGUMENT: &str = "with ";
 
-/// A call as it was made, with its result.
-type Made<'m> = (&'m str, Option<&'m str>, Option<&'m str>);
+/// The key of an argument, and what is not in the line of its call.
+type Rest<'j> = (&'j str, Cow<'j, str>);
 
 /// Reads exchanges into lines, newest first.
 pub(super) struct Reader<'m, 'a> {
@@ -39,16 +45,16 @@ pub(super) struct Reader<'m, 'a> {
     /// The number of the user's message at or before each message.
     turns: Vec<u32>,
     /// How often each call was made with the same result.
-    times: HashMap<Made<'m>, u32>,
+    times: Map<u64, u32>,
     /// The calls with their results that were read.
-    told: HashSet<Made<'m>>,
+    told: Set<u64>,
 }
 
 impl<'m, 'a> Reader<'m, 'a> {
     /// A reader of `exchanges`. `turns` is the number of the user's message at or before each
     /// message.
     pub(super) fn new(messages: &'m [Entry<'a>], exchanges: &[Exchange], turns: Vec<u32>) -> Self {
-        let mut times: HashMap<Made<'m>, u32> = HashMap::new();
+        let mut times: Map<u64, u32> = Map::default();
         for (call, result) in exchanges
             .iter()
             .flat_map(|exchange| made(messages, exchange))
@@ -61,25 +67,32 @@ impl<'m, 'a> Reader<'m, 'a> {
             records: Vec::new(),
             turns,
             times,
-            told: HashSet::new(),
+            told: Set::default(),
         }
     }
 
     /// Takes note of an exchange that stays as it is.
-    pub(super) fn note(&mut self, exchange: &Exchange) {
-        self.read(exchange);
+    pub(super) fn note(&mut self, exchange: &Exchange, cancel: &Cancel) -> Result<(), Cancelled> {
+        self.read(exchange, cancel)?;
         self.records.clear();
+        Ok(())
     }
 
     /// The lines of an exchange. Exchanges are to be read newest first.
-    pub(super) fn read(&mut self, exchange: &Exchange) -> Vec<DigestLine> {
+    pub(super) fn read(
+        &mut self,
+        exchange: &Exchange,
+        cancel: &Cancel,
+    ) -> Result<Vec<DigestLine>, Cancelled> {
+        cancel.check_budget()?;
         let Some(first) = self.messages.get(exchange.first) else {
-            return Vec::new();
+            return Ok(Vec::new());
         };
         let mut calls: Vec<Vec<DigestLine>> = Vec::new();
         // Newest first, here too.
         for (call, result) in made(self.messages, exchange).into_iter().rev() {
             let mut out = Vec::new();
+            cancel.check_budget()?;
             self.read_call(call, result, &mut out);
             calls.push(out);
         }
@@ -92,7 +105,7 @@ impl<'m, 'a> Reader<'m, 'a> {
         lines.extend(calls.into_iter().rev().flatten());
         let turn = self.turns.get(exchange.first).copied().unwrap_or_default();
         lines.iter_mut().for_each(|line| line.turn = turn);
-        lines
+        Ok(lines)
     }
 
     /// The lines of an earlier digest, without the records of which newer ones are known.
@@ -155,13 +168,14 @@ impl<'m, 'a> Reader<'m, 'a> {
         };
         let arguments = arguments.as_deref();
         // Made again with the same result, it is told once, with a count.
-        if !self.told.insert(key_of(call, result)) {
+        let key = key_of(call, result);
+        if !self.told.insert(key) {
             return;
         }
         called(&call.name, arguments, out);
         let head = out.first().map(|line| line.text.clone());
         let stale = head.is_some_and(|head| !self.seen.call(&head));
-        let times = self.times.get(&key_of(call, result)).copied();
+        let times = self.times.get(&key).copied();
         if let (Some(head), Some(times @ 2..)) = (out.first_mut(), times) {
             head.text.push_str(&format!(" ×{times}"));
         }
@@ -211,7 +225,7 @@ fn made<'m, 'a>(
         .results(messages)
         .map(|(_, result)| result)
         .collect();
-    let by_id: HashMap<&str, &ToolResult<'a>> = results
+    let by_id: Map<&str, &ToolResult<'a>> = results
         .iter()
         .rev()
         .filter_map(|result| Some((result.answers.as_deref()?, *result)))
@@ -228,14 +242,14 @@ fn made<'m, 'a>(
     calls.map(with_result).collect()
 }
 
-/// What tells a call with its result from others.
-fn key_of<'m>(call: &'m Call<'_>, result: Option<&'m ToolResult<'_>>) -> Made<'m> {
+/// What tells a call as it was made, with its result, from others.
+fn key_of(call: &Call<'_>, result: Option<&ToolResult<'_>>) -> u64 {
     let arguments = call.arguments.map(|text| text.raw());
     let answer = result.and_then(|result| match result.texts.as_slice() {
         [only] => Some(only.raw()),
         _ => result.raw,
     });
-    (&call.name, arguments, answer)
+    hash_of(&(call.name.as_ref(), arguments, answer))
 }
 
 /// Appends the line of a call, and those of its long arguments.
@@ -243,7 +257,7 @@ fn called(name: &str, arguments: Option<&str>, out: &mut Vec<DigestLine>) {
     let mut head = shown_name(name);
     head.push('(');
     // Long texts: the parts of them that are not in the head line yet.
-    let mut rest: Vec<(&str, &str)> = Vec::new();
+    let mut rest: Vec<Rest<'_>> = Vec::new();
     let json = arguments.and_then(Json::parse);
     if let Some(Json::Object(members)) = &json {
         named_arguments(members, &mut head, &mut rest);
@@ -251,7 +265,7 @@ fn called(name: &str, arguments: Option<&str>, out: &mut Vec<DigestLine>) {
         let (first, after) = opening(arguments.unwrap_or_default());
         head.push_str(first);
         if !after.is_empty() {
-            rest.push(("", after));
+            rest.push(("", Cow::Borrowed(after)));
         }
     }
     head.push(')');
@@ -259,10 +273,10 @@ fn called(name: &str, arguments: Option<&str>, out: &mut Vec<DigestLine>) {
     let alone = rest.len() == 1;
     for (key, text) in rest {
         if !alone {
-            let section = format!("{ARGUMENT}{key}:");
+            let section = format!("{ARGUMENT}{}:", shown_argument(key));
             out.push(DigestLine::new(Part::Member, 1, &section));
         }
-        quoted_lines(text, Part::Argument, 2, out);
+        quoted_lines(&text, Part::Argument, 2, out);
     }
 }
 
@@ -283,16 +297,22 @@ fn shown_name(name: &str) -> String {
 
 /// Appends arguments to the head line of their call, and the parts of long texts that have no place
 /// there to `rest`.
-fn named_arguments<'j>(
-    members: &'j [(String, Json)],
-    head: &mut String,
-    rest: &mut Vec<(&'j str, &'j str)>,
-) {
+fn named_arguments<'j>(members: &'j [(String, Json)], head: &mut String, rest: &mut Vec<Rest<'j>>) {
     for (at, (key, value)) in members.iter().enumerate() {
+        if head.len() > HEAD_BYTES {
+            head.push_str(", …");
+            let more = members.iter().skip(at).map(|(key, value)| {
+                let mut text = format!("{}=", shown_key(key));
+                inline(value, &mut text);
+                text
+            });
+            rest.push(("more", Cow::Owned(more.collect::<Vec<_>>().join("\n"))));
+            return;
+        }
         if at > 0 {
             head.push_str(", ");
         }
-        head.push_str(key);
+        head.push_str(&shown_argument(key));
         head.push('=');
         match value {
             Json::String(text) if is_long(text) => {
@@ -300,11 +320,28 @@ fn named_arguments<'j>(
                 head.push_str(first);
                 if !after.is_empty() {
                     head.push('…');
-                    rest.push((key, after));
+                    rest.push((key, Cow::Borrowed(after)));
                 }
+            }
+            value if inline_bytes(value, VALUE_BYTES) > VALUE_BYTES => {
+                let mut text = String::new();
+                inline(value, &mut text);
+                let (first, after) = opening(&text);
+                head.push_str(first);
+                head.push('…');
+                rest.push((key, Cow::Owned(after.to_owned())));
             }
             value => inline(value, head),
         }
+    }
+}
+
+/// The name of an argument; one that is too long for a name is cut.
+fn shown_argument(key: &str) -> Cow<'_, str> {
+    if key.len() <= ARGUMENT_BYTES {
+        Cow::Borrowed(key)
+    } else {
+        shown_key(key)
     }
 }
 

@@ -8,6 +8,9 @@ use crate::core::text::{Table, write_cell};
 /// A text from this length on has lines of its own (bytes).
 const TEXT_BYTES: usize = 96;
 
+/// The longest key that is shown whole (bytes).
+const KEY_BYTES: usize = 160;
+
 /// Whether a text has lines of its own.
 pub(super) fn is_long_text(text: &str) -> bool {
     text.len() > TEXT_BYTES || text.contains('\n')
@@ -50,6 +53,13 @@ pub(super) fn is_party(word: &str) -> bool {
 
 /// A key as it is written before a colon: in quotes where it could be taken for more than a key.
 pub(super) fn shown_key(key: &str) -> Cow<'_, str> {
+    if key.len() > KEY_BYTES {
+        let end = key.floor_char_boundary(KEY_BYTES);
+        let mut quoted = String::new();
+        write_string(key.get(..end).unwrap_or_default(), &mut quoted);
+        quoted.push('…');
+        return Cow::Owned(quoted);
+    }
     let is_plain = |c: char| c.is_alphanumeric() || "_-. /#@$".contains(c);
     if !key.is_empty()
         && key.chars().all(is_plain)
@@ -147,9 +157,9 @@ pub(super) fn has_rows(value: &Json) -> bool {
 
 /// Whether a member identifies the record that has it, by its key.
 pub(super) fn is_id(key: &str) -> bool {
-    let lower = key.to_lowercase();
-    let last = lower.rsplit(['_', '-', ' ']).next().unwrap_or_default();
-    matches!(last, "id" | "number" | "code" | "ref" | "key" | "uuid")
+    let last = key.rsplit(['_', '-', ' ']).next().unwrap_or_default();
+    const IDS: [&str; 6] = ["id", "number", "code", "ref", "key", "uuid"];
+    IDS.iter().any(|id| last.eq_ignore_ascii_case(id))
         || key.ends_with("Id")
         || key.ends_with("ID")
         || key.ends_with("编号")

@@ -8,6 +8,7 @@ mod choose;
 mod entries;
 mod json_form;
 mod line;
+mod maps;
 mod quoted;
 mod record;
 mod records;
@@ -35,6 +36,7 @@ use super::scope::Scope;
 use crate::core::conversation::{Author, Exchange, Kind};
 use crate::core::edit::{Draft, Edit, Replacement, Tag, Target, Zone, is_synthetic};
 use crate::core::tokens::Encoding;
+use crate::core::{Cancel, Cancelled};
 
 /// Older exchanges become an extract of the values that later calls are likely to need.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
@@ -46,7 +48,7 @@ impl Options for Digest {
     const COUNTS: &'static [&'static str] = &["lines", "lines_shown"];
 
     fn apply(&self, run: &Run<'_>, draft: &mut Draft<'_>) -> Result<Done, Stopped> {
-        Ok(apply(run.scope, draft, run.target))
+        apply(run.scope, draft, run.target, run.cancel)
     }
 }
 
@@ -62,8 +64,9 @@ const LEAST_LINES: usize = 8;
 /// The same for JSON, where each line is a value with its key: a value that is not a line of its
 /// own is cut in the middle.
 const LEAST_MEMBERS: usize = 3;
-/// Tokens of the target that may stay unused.
+/// Tokens of the target that may stay unused, and the part of it: one in so many.
 const SLACK_TOKENS: u64 = 4;
+const SLACK_SHARE: u64 = 400;
 /// From so many times the tokens of an earlier digest on, there is more room than it had.
 const MORE_ROOM: u64 = 2;
 /// Tokens of originals that are read for each token of the budget.
@@ -71,14 +74,19 @@ const TOKENS_READ: u64 = 16;
 /// Attempts to meet the target.
 const TRIES: usize = 8;
 
-pub(super) fn apply(scope: &Scope, draft: &mut Draft<'_>, target: Target) -> Done {
+pub(super) fn apply(
+    scope: &Scope,
+    draft: &mut Draft<'_>,
+    target: Target,
+    cancel: &Cancel,
+) -> Result<Done, Stopped> {
     let mut old = draft.in_zone(Zone::Condensed);
     old.retain(|exchange| draft.body_of(Tag::Digest, exchange.first).is_some());
     let span = scope.span(draft);
     let before = draft.tokens_of(&span) + draft.tokens_of(&old);
     let budget = budget_of(draft.size().tokens - before, target).min(before);
     if budget < LEAST_TOKENS || (span.is_empty() && budget == before) {
-        return Done::default();
+        return Ok(Done::default());
     }
 
     let mut condensed = [old.as_slice(), &span].concat();
@@ -91,18 +99,19 @@ pub(super) fn apply(scope: &Scope, draft: &mut Draft<'_>, target: Target) -> Don
     } else {
         originals(draft, &condensed, budget)
     };
-    let lines = lines_of(draft, &sources, extended);
+    let lines = lines_of(draft, &sources, extended, cancel)?;
     let context = context_besides(draft, &condensed);
-    let Some((new, shown)) = filled(&lines, &context, budget, draft) else {
-        return Done::default();
+    let choice = Choice::new(&lines, &context, draft.conversation().encoding, cancel)?;
+    let Some((new, shown)) = filled(choice, &lines, budget, draft)? else {
+        return Ok(Done::default());
     };
     if !draft.condense(&condensed, vec![new]) {
-        return Done::default();
+        return Ok(Done::default());
     }
-    Done {
+    Ok(Done {
         replaced: 0,
         details: vec![("lines", lines.len() as u64), ("lines_shown", shown as u64)],
-    }
+    })
 }
 
 /// The exchanges that went into digests, and `condensed`: of older ones than `budget` could tell
@@ -159,26 +168,30 @@ fn budget_of(rest: u64, target: Target) -> u64 {
 
 /// The lines of exchanges, in their order. What the tail says, and what newer ones of them say, is
 /// told by reference.
-fn lines_of(draft: &Draft<'_>, exchanges: &[Exchange], extended: bool) -> Vec<DigestLine> {
+fn lines_of(
+    draft: &Draft<'_>,
+    exchanges: &[Exchange],
+    extended: bool,
+    cancel: &Cancel,
+) -> Result<Vec<DigestLine>, Cancelled> {
     let messages = draft.conversation().messages;
     let turns = turns_of(messages);
     let mut reader = Reader::new(messages, exchanges, turns);
     for exchange in draft.in_zone(Zone::Tail).iter().rev() {
-        reader.note(exchange);
+        reader.note(exchange, cancel)?;
     }
-    let by_exchange: Vec<Vec<DigestLine>> = exchanges
-        .iter()
-        .rev()
-        .map(|exchange| match messages.get(exchange.first) {
+    let mut by_exchange: Vec<Vec<DigestLine>> = Vec::with_capacity(exchanges.len());
+    for exchange in exchanges.iter().rev() {
+        by_exchange.push(match messages.get(exchange.first) {
             _ if let Some(body) = earlier_body(draft, exchange, extended) => {
                 reader.read_back(&body)
             }
             Some(entry) if is_synthetic(entry) => Vec::new(),
-            _ => reader.read(exchange),
-        })
-        .collect();
+            _ => reader.read(exchange, cancel)?,
+        });
+    }
     let lines = by_exchange.into_iter().rev().flatten().collect();
-    reader.finish(lines)
+    Ok(reader.finish(lines))
 }
 
 /// The body of a digest that stands for an exchange, where that is all there is of it.
@@ -194,59 +207,76 @@ fn earlier_body(draft: &Draft<'_>, exchange: &Exchange, extended: bool) -> Optio
 
 /// The lines that a digest of `exchanges` would keep besides `texts`, which stand for them: at most
 /// about `budget` tokens. `condensed` are the exchanges that go.
+///
+/// # Errors
+/// [`Cancelled`].
+#[expect(
+    clippy::too_many_arguments,
+    reason = "what is told, what stays besides it, its size, and the way to stop"
+)]
 pub(super) fn extract_besides(
     draft: &Draft<'_>,
     exchanges: &[Exchange],
     condensed: &[Exchange],
     texts: &[&str],
     budget: u64,
-) -> String {
+    cancel: &Cancel,
+) -> Result<String, Cancelled> {
     if budget < LEAST_TOKENS {
-        return String::new();
+        return Ok(String::new());
     }
-    let lines = lines_of(draft, exchanges, false);
+    let lines = lines_of(draft, exchanges, false, cancel)?;
     let mut context = context_besides(draft, condensed);
     context
         .texts
         .extend(texts.iter().map(|text| (*text).to_owned()));
-    let choice = Choice::of(&lines, &context, budget, draft.conversation().encoding);
-    body(&lines, &choice.taken).join("\n")
+    let mut choice = Choice::new(&lines, &context, draft.conversation().encoding, cancel)?;
+    choice.spend(budget)?;
+    Ok(body(&lines, &choice.taken).join("\n"))
 }
 
 /// The digest of `lines` that fills `budget`, and the number of its lines.
 fn filled(
+    mut choice: Choice<'_>,
     lines: &[DigestLine],
-    context: &Context,
     budget: u64,
     draft: &Draft<'_>,
-) -> Option<(Replacement, usize)> {
-    let encoding = draft.conversation().encoding;
+) -> Result<Option<(Replacement, usize)>, Cancelled> {
     let written = |body: &str| draft.written(Author::User, &Tag::Digest.text(body));
-    let mut room = budget.checked_sub(written("")?.tokens)?;
-    let mut choice = Choice::of(lines, context, room, encoding);
+    let frame = written("").map(|empty| empty.tokens);
+    let Some(mut room) = frame.and_then(|frame| budget.checked_sub(frame)) else {
+        return Ok(None);
+    };
+    choice.spend(room)?;
+    let slack = SLACK_TOKENS.max(budget / SLACK_SHARE);
     let mut best = None;
     for _ in 0..TRIES {
         let body = body(lines, &choice.taken);
         if body.is_empty() {
             break;
         }
-        let new = written(&body.join("\n"))?;
+        let Some(new) = written(&body.join("\n")) else {
+            break;
+        };
         let tokens = new.tokens;
         // As a rule, lines take less together than the sum of their own tokens.
         if tokens <= budget {
             best = Some((new, body.len()));
-            if budget - tokens < SLACK_TOKENS || !choice.extend(budget - tokens) {
+            if budget - tokens < slack || !choice.extend(budget - tokens)? {
                 break;
             }
         } else if best.is_some() {
             break;
         } else {
             // Headings and marks are not among the costs of lines.
-            room = room.checked_sub((tokens - budget).max(room / 16 + 1))?;
-            choice.restart(room);
+            let Some(less) = room.checked_sub((tokens - budget).max(room / 16 + 1)) else {
+                break;
+            };
+            room = less;
+            choice.restart(room)?;
         }
     }
-    best
+    Ok(best)
 }
 
 /// The texts that stay when `condensed` go.
@@ -285,9 +315,11 @@ pub(super) fn shortened(
     encoding: Encoding,
     mark: impl FnOnce(usize, usize) -> String,
 ) -> Option<String> {
+    // The one text is short enough for one step, and the flag is looked at between texts.
+    let cancel = Cancel::default();
     let mut lines = Vec::new();
     result_lines(text, &[], &mut Seen::default(), &mut Vec::new(), &mut lines);
-    let taken = choose_within(&lines, context, budget, encoding);
+    let taken = choose_within(&lines, context, budget, encoding, &cancel).ok()?;
     let left_out = taken.iter().filter(|taken| !**taken).count();
     let least = if lines.iter().all(|line| line.part == Part::Text) {
         LEAST_LINES
@@ -297,23 +329,71 @@ pub(super) fn shortened(
     if lines.len() < least || left_out == lines.len() {
         return None;
     }
-    let (mut out, mut gap, mut mark): (Vec<String>, bool, _) = (Vec::new(), false, Some(mark));
-    let mut close = |gap: &mut bool, out: &mut Vec<String>| {
-        if std::mem::take(gap) {
-            out.push(
-                mark.take()
-                    .map_or_else(|| "…".to_owned(), |mark| mark(left_out, lines.len())),
-            );
-        }
+    let mut out = Shortened {
+        lines: Vec::new(),
+        mark: Some(mark(left_out, lines.len())),
+        gap: false,
+        rows: None,
     };
     for (line, taken) in lines.iter().zip(&taken) {
-        if *taken {
-            close(&mut gap, &mut out);
-            out.push([" ".repeat(usize::from(line.depth) - 1), line.text.clone()].concat());
-        } else {
-            gap = true;
+        out.read(line, *taken);
+    }
+    Some(out.finish())
+}
+
+/// A text with the lines that stay, and marks of what was left out.
+struct Shortened {
+    lines: Vec<String>,
+    /// The mark for the first gap.
+    mark: Option<String>,
+    /// Lines were left out before the next one.
+    gap: bool,
+    /// Depth and number of the rows that were left out of the present table.
+    rows: Option<(u8, usize)>,
+}
+
+impl Shortened {
+    fn read(&mut self, line: &DigestLine, taken: bool) {
+        match (line.part, taken, &mut self.rows) {
+            (Part::Row, false, Some((_, missing))) => {
+                *missing += 1;
+                return;
+            }
+            (Part::Row, ..) => {}
+            _ => self.end_table(),
+        }
+        if !taken {
+            self.gap = true;
+            return;
+        }
+        self.close_gap();
+        if line.part == Part::Head {
+            self.rows = Some((line.depth, 0));
+        }
+        let blanks = " ".repeat(usize::from(line.depth) - 1);
+        self.lines.push([&blanks, line.text.as_str()].concat());
+    }
+
+    /// Says how many rows are missing, among the others, so that the table does not look complete.
+    fn end_table(&mut self) {
+        if let Some((depth, missing @ 1..)) = self.rows.take() {
+            let blanks = " ".repeat(usize::from(depth));
+            self.lines.push(format!("{blanks}… {missing} more"));
         }
     }
-    close(&mut gap, &mut out);
-    Some(out.join("\n"))
+
+    fn close_gap(&mut self) {
+        if std::mem::take(&mut self.gap) {
+            let mark = self.mark.take().unwrap_or_else(|| "…".to_owned());
+            self.lines.push(mark);
+        }
+    }
+
+    fn finish(mut self) -> String {
+        self.end_table();
+        // The mark says that something was left out, even where only rows were.
+        self.gap |= self.mark.is_some();
+        self.close_gap();
+        self.lines.join("\n")
+    }
 }

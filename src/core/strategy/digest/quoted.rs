@@ -1,9 +1,8 @@
 //! Texts as they stood: what parties said, sentence by sentence, and the lines of arguments and
 //! results.
 
-use std::collections::HashMap;
-
 use super::line::{DigestLine, Part, Standing};
+use super::maps::{Map, hash_of};
 use crate::core::text::{pieces, tells_of_failure, without_noise};
 
 /// The longest line, roughly (bytes): longer ones are cut into pieces that stay or go on their own.
@@ -14,6 +13,8 @@ const SENTENCE_BYTES: usize = 600;
 const LEAST_ALIKE: usize = 8;
 /// The part of a text that repetitive lines make it a log.
 const LOG: f32 = 0.4;
+/// The least length of a name in hexadecimal digits without a number (bytes).
+const HEX_BYTES: usize = 5;
 /// Lines behind the report of a failure that explain it.
 const EXPLAINS: usize = 5;
 
@@ -98,25 +99,24 @@ fn mark_repetitive(lines: &mut [DigestLine]) {
     if lines.len() < LEAST_ALIKE {
         return;
     }
-    let forms: Vec<String> = lines.iter().map(|line| form_of(&line.text)).collect();
-    let mut groups: HashMap<&str, (usize, usize, usize)> = HashMap::new();
+    let mut buffer = Vec::new();
+    let forms: Vec<u64> = lines
+        .iter()
+        .map(|line| form_of(&line.text, &mut buffer))
+        .collect();
+    let mut groups: Map<u64, (usize, usize, usize)> = Map::default();
     for (at, form) in forms.iter().enumerate() {
-        let (count, _, last) = groups.entry(form).or_insert((0, at, at));
+        let (count, _, last) = groups.entry(*form).or_insert((0, at, at));
         (*count, *last) = (*count + 1, at);
     }
-    let is_repetitive = |at: usize| {
-        let group = forms.get(at).and_then(|form| groups.get(form.as_str()));
-        group.is_some_and(|(count, ..)| *count >= LEAST_ALIKE)
-    };
+    let group_of = |at: usize| forms.get(at).and_then(|form| groups.get(form));
+    let is_repetitive = |at: usize| group_of(at).is_some_and(|(count, ..)| *count >= LEAST_ALIKE);
     let repetitive: Vec<bool> = (0..lines.len()).map(is_repetitive).collect();
     let many = repetitive.iter().filter(|alike| **alike).count();
     let is_log = many as f32 >= LOG * lines.len() as f32;
     // The first and the last of each kind show what they are about.
     for (at, line) in lines.iter_mut().enumerate() {
-        let ends = forms
-            .get(at)
-            .and_then(|form| groups.get(form.as_str()))
-            .is_some_and(|(_, first, last)| *first == at || *last == at);
+        let ends = group_of(at).is_some_and(|(_, first, last)| *first == at || *last == at);
         if repetitive.get(at) == Some(&true) && !ends {
             line.standing = Standing::Alike;
         }
@@ -140,26 +140,35 @@ fn mark_repetitive(lines: &mut [DigestLine]) {
     }
 }
 
-/// A line with every number, and every name that has one, as `#`: lines that differ only in these
-/// have the same form. Lines without any are told by their text.
-fn form_of(line: &str) -> String {
-    let mut form = String::with_capacity(line.len());
-    let joins = |c: char| c.is_alphanumeric() || c == '_';
-    for word in line.split_inclusive(|c: char| !joins(c)) {
-        let name = word.trim_end_matches(|c: char| !joins(c));
-        if name.contains(|c: char| c.is_ascii_digit()) || is_hex(name) {
-            form.push('#');
-            form.push_str(word.get(name.len()..).unwrap_or_default());
-        } else {
-            form.push_str(word);
+/// The hash of a line with every number, and every name that has one, as `#`: lines that differ only
+/// in these have the same form. Lines without any are told by their text.
+fn form_of(line: &str, buffer: &mut Vec<u8>) -> u64 {
+    buffer.clear();
+    let joins = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_' || !byte.is_ascii();
+    let mut rest = line.as_bytes();
+    while !rest.is_empty() {
+        let (mut length, mut digit, mut hex) = (0, false, true);
+        for byte in rest {
+            if !joins(byte) {
+                break;
+            }
+            digit |= byte.is_ascii_digit();
+            hex &= matches!(byte, b'a'..=b'f');
+            length += 1;
         }
+        let (name, behind) = rest.split_at_checked(length).unwrap_or((rest, &[]));
+        // Random names in hexadecimal digits may happen to have letters only.
+        if digit || (hex && length >= HEX_BYTES) {
+            buffer.push(b'#');
+        } else {
+            buffer.extend_from_slice(name);
+        }
+        let gap = behind.iter().take_while(|byte| !joins(byte)).count();
+        let (gap, behind) = behind.split_at_checked(gap).unwrap_or((behind, &[]));
+        buffer.extend_from_slice(gap);
+        rest = behind;
     }
-    form
-}
-
-/// Whether a word may be a random name in hexadecimal digits that happens to have letters only.
-fn is_hex(word: &str) -> bool {
-    word.len() >= 5 && word.bytes().all(|b| matches!(b, b'a'..=b'f'))
+    hash_of(buffer.as_slice())
 }
 
 /// Whether a line is blank but for the number that a listing gave it.

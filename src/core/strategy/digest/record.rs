@@ -5,6 +5,7 @@ use super::json_form::{
     has_ids, has_rows, inline, inline_bytes, is_long_text, is_short, naming, shown_key,
 };
 use super::line::{DigestLine, Part, Standing};
+use super::maps::Set;
 use super::quoted::{LINE_BYTES, quoted_lines};
 use super::records::RecordParts;
 use super::seen::{Record, Seen};
@@ -20,6 +21,8 @@ const RECORD_BYTES: usize = 400;
 const WIDE_BYTES: usize = 60;
 /// The mean length of rows from which a list is told item by item (bytes).
 const ROW_BYTES: usize = 160;
+/// The part of a path of keys that is shown before its last one (bytes).
+const PATH_BYTES: usize = 160;
 /// Members from which on an object of objects is a table.
 const LEAST_KEYED: usize = 3;
 /// Records inside of a record that are told with it.
@@ -30,6 +33,8 @@ const MOST_DEPTH: u8 = 3;
 const MOST_ITEMS: usize = 12;
 /// The name of the column with the keys of such an object.
 const KEY_COLUMN: &str = "key";
+/// The name of the column with the number of a row's list in a list of lists.
+const GROUP_COLUMN: &str = "group";
 /// Says that a newer result shows it.
 pub(super) const AS_BELOW: &str = "as below";
 /// Names of rows that are shown below are listed up to this length (bytes).
@@ -70,7 +75,7 @@ pub(super) fn result_lines(
         Record::Newest => RecordParts::of(&json),
         Record::Unnamed => None,
     };
-    without_echo(&mut json, asked);
+    without_echo(&mut json, &asked_by(asked));
     let mut lines = Lines {
         seen,
         out,
@@ -88,16 +93,30 @@ pub(super) fn result_lines(
     }
 }
 
+/// Members with scalars, which tell what a call asked for: key and value.
+type Asked = Set<(String, String)>;
+
+/// The scalars among the arguments of a call.
+fn asked_by(arguments: &[(String, Json)]) -> Asked {
+    let scalars = arguments.iter().filter(|(_, value)| value.is_scalar());
+    scalars.map(named_value).collect()
+}
+
+fn named_value((key, value): &(String, Json)) -> (String, String) {
+    (key.clone(), value.to_string())
+}
+
 /// Takes away values that only repeat the call's arguments; from a list of objects, those that do
 /// so in all of them. A map from ids to objects that have these ids becomes the list of them.
-fn without_echo(value: &mut Json, asked: &[(String, Json)]) {
-    let echoes = |(key, value): &(String, Json)| {
-        value.is_scalar() && asked.iter().any(|(k, v)| k == key && v == value)
-    };
+fn without_echo(value: &mut Json, asked: &Asked) {
     match value {
         Json::Object(members) => {
-            members.retain(|member| !echoes(member));
-            for (_, value) in members.iter_mut() {
+            if !asked.is_empty() {
+                members.retain(|member| {
+                    !(member.1.is_scalar() && asked.contains(&named_value(member)))
+                });
+            }
+            for (_, value) in members.iter_mut().filter(|(_, value)| !value.is_scalar()) {
                 without_echo(value, asked);
             }
             let has_id = |(key, value): &(String, Json)| match value {
@@ -112,21 +131,34 @@ fn without_echo(value: &mut Json, asked: &[(String, Json)]) {
             }
         }
         Json::List(items) => {
-            let has = |item: &Json, wanted: &(String, Json)| match item {
-                Json::Object(members) => members.contains(wanted),
-                _ => false,
-            };
-            let in_all: Vec<(String, Json)> = asked
-                .iter()
-                .filter(|member| items.iter().all(|item| has(item, member)))
-                .cloned()
-                .collect();
-            items
-                .iter_mut()
-                .for_each(|item| without_echo(item, &in_all));
+            let in_all = in_all(items, asked);
+            for item in items.iter_mut().filter(|item| !item.is_scalar()) {
+                without_echo(item, &in_all);
+            }
         }
         _ => {}
     }
+}
+
+/// Those of the values asked for that all items have.
+fn in_all(items: &[Json], asked: &Asked) -> Asked {
+    let mut common: Option<Asked> = None;
+    for item in items {
+        if asked.is_empty() || common.as_ref().is_some_and(Set::is_empty) {
+            break;
+        }
+        let wanted = common.as_ref().unwrap_or(asked);
+        let members: &[(String, Json)] = match item {
+            Json::Object(members) => members,
+            _ => &[],
+        };
+        let scalars = members.iter().filter(|(_, value)| value.is_scalar());
+        let has = scalars
+            .map(named_value)
+            .filter(|named| wanted.contains(named));
+        common = Some(has.collect());
+    }
+    common.unwrap_or_default()
 }
 
 fn is_empty(value: &Json) -> bool {
@@ -236,7 +268,10 @@ impl Lines<'_> {
             let path = if path.is_empty() {
                 key.into_owned()
             } else {
-                format!("{path}.{key}")
+                // Every line below repeats it.
+                let from = path.ceil_char_boundary(path.len().saturating_sub(PATH_BYTES));
+                let cut = if from > 0 { "…" } else { "" };
+                format!("{cut}{}.{key}", path.get(from..).unwrap_or_default())
             };
             // The one thing that was found is what the result is about.
             let single = matches!(&value, Json::List(items) if items.len() == 1);
@@ -266,6 +301,9 @@ impl Lines<'_> {
     fn list(&mut self, path: &str, items: Vec<Json>, own: bool) {
         if items.iter().all(Json::is_scalar) {
             return self.scalars(path, &items);
+        }
+        if let Some(rows) = grouped_rows(&items) {
+            return self.list(path, rows, false);
         }
         let all = items.len();
         let (known, items): (Vec<Json>, Vec<Json>) = items
@@ -346,6 +384,29 @@ fn keyed_rows(members: &[(String, Json)]) -> Option<Vec<Json>> {
         other => other.clone(),
     };
     Some(members.iter().map(with_key).collect())
+}
+
+/// The objects in a list of lists of like ones, each with the number of its list: side by side they
+/// are a table.
+fn grouped_rows(items: &[Json]) -> Option<Vec<Json>> {
+    let mut rows = Vec::new();
+    for (at, group) in items.iter().enumerate() {
+        let Json::List(group) = group else {
+            return None;
+        };
+        for item in group {
+            let Json::Object(members) = item else {
+                return None;
+            };
+            let number = (GROUP_COLUMN.to_owned(), Json::Number(at.to_string().into()));
+            let members = std::iter::once(number).chain(members.iter().cloned());
+            rows.push(Json::Object(members.collect()));
+        }
+    }
+    let all = rows.len();
+    let table = Table::of(&rows)?;
+    rows_of(table, all)?;
+    Some(rows)
 }
 
 /// The head of a table of `all` rows, and those that are shown. `None` where its rows are too long

@@ -2,10 +2,9 @@
 //! of the newest state of all, and one for each list that they have. Keys and calls are then said
 //! once.
 
-use std::collections::HashSet;
-
 use super::json_form::{inline_bytes, is_id, is_short};
 use super::line::{DigestLine, Part, Standing};
+use super::maps::{Map, Set};
 use crate::core::json::Json;
 use crate::core::text::Table;
 
@@ -73,7 +72,7 @@ impl RecordParts {
         Json::Object(std::iter::once(&self.id).chain(rest).cloned().collect())
     }
 
-    fn keys(&self) -> HashSet<&str> {
+    fn keys(&self) -> Set<&str> {
         let lists = self.lists.iter().map(|(key, _)| key.as_str());
         self.own
             .iter()
@@ -92,7 +91,7 @@ fn is_flat(value: &Json) -> bool {
 /// were read, newest first.
 pub(super) fn tables_of(records: &[RecordParts], lines: &mut Vec<DigestLine>) -> Vec<DigestLine> {
     let mut out = Vec::new();
-    let mut told: HashSet<usize> = HashSet::new();
+    let mut told: Set<usize> = Set::default();
     for members in kinds_of(records) {
         let of_kind: Vec<&RecordParts> = members.iter().filter_map(|at| records.get(*at)).collect();
         let own = of_kind
@@ -103,17 +102,7 @@ pub(super) fn tables_of(records: &[RecordParts], lines: &mut Vec<DigestLine>) ->
             continue;
         }
         told.extend(members);
-        let mut keys: Vec<&str> = Vec::new();
-        for (key, _) in of_kind.iter().flat_map(|record| &record.lists) {
-            if !keys.contains(&key.as_str()) {
-                keys.push(key);
-            }
-        }
-        for key in keys {
-            let rows: Vec<Json> = of_kind
-                .iter()
-                .flat_map(|record| rows_of(record, key))
-                .collect();
+        for (key, rows) in lists_of(&of_kind) {
             push_table(key, &rows, Standing::Usual, &mut out);
         }
     }
@@ -123,7 +112,7 @@ pub(super) fn tables_of(records: &[RecordParts], lines: &mut Vec<DigestLine>) ->
 
 /// The indices of the records of each kind that has several, oldest first.
 fn kinds_of(records: &[RecordParts]) -> Vec<Vec<usize>> {
-    let mut kinds: Vec<(HashSet<&str>, Vec<usize>)> = Vec::new();
+    let mut kinds: Vec<(Set<&str>, Vec<usize>)> = Vec::new();
     for (at, record) in records.iter().enumerate() {
         let keys = record.keys();
         let is_full = kinds.len() >= MOST_KINDS;
@@ -147,15 +136,27 @@ fn kinds_of(records: &[RecordParts]) -> Vec<Vec<usize>> {
         .collect()
 }
 
-/// The items of a list of a record, each with the record's id.
-fn rows_of(record: &RecordParts, key: &str) -> Vec<Json> {
-    let lists = record.lists.iter().filter(|(name, _)| name == key);
-    let items = lists.flat_map(|(_, items)| items);
-    let with_id = items.filter_map(|item| match item {
-        Json::Object(members) => Some(record.with_id(members.iter())),
-        _ => None,
-    });
-    with_id.collect()
+/// The items of the lists of records by the lists' keys, each with its record's id.
+fn lists_of<'r>(records: &[&'r RecordParts]) -> Vec<(&'r str, Vec<Json>)> {
+    let mut lists: Vec<(&str, Vec<Json>)> = Vec::new();
+    let mut places: Map<&str, usize> = Map::default();
+    for record in records {
+        for (key, items) in &record.lists {
+            let next = lists.len();
+            let place = *places.entry(key).or_insert(next);
+            if place == next {
+                lists.push((key, Vec::new()));
+            }
+            let with_id = items.iter().filter_map(|item| match item {
+                Json::Object(members) => Some(record.with_id(members.iter())),
+                _ => None,
+            });
+            if let Some((_, rows)) = lists.get_mut(place) {
+                rows.extend(with_id);
+            }
+        }
+    }
+    lists
 }
 
 /// Appends a table. `false` where the items are too unlike.
@@ -175,7 +176,7 @@ fn push_table(name: &str, items: &[Json], standing: Standing, out: &mut Vec<Dige
 
 /// Removes the lines of the results that tables tell; their calls then end with `…`, and are shown
 /// only where more belongs to them.
-fn remove(lines: &mut Vec<DigestLine>, told: &HashSet<usize>) {
+fn remove(lines: &mut Vec<DigestLine>, told: &Set<usize>) {
     let is_told = |line: &DigestLine| line.record.is_some_and(|record| told.contains(&record));
     let mut call = None;
     for at in 0..lines.len() {

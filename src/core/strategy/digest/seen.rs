@@ -1,16 +1,20 @@
 //! What newer messages say. Exchanges are read newest first; what an older one says again is told
 //! by a reference.
 
-use std::collections::{HashMap, HashSet};
-use std::sync::Arc;
+use std::rc::Rc;
 
 use super::json_form::is_id;
+use super::maps::{Map, Set, hash_of};
 
 use crate::core::json::Json;
 use crate::core::text::write_cell;
 
 /// An object from this length on is told once (bytes of its JSON).
 const LEAST_BYTES: usize = 40;
+/// Newer states of a record with the same id that an older one is compared to.
+const MOST_STATES: usize = 16;
+/// Levels of a value in which objects are taken note of: each is written out once a level.
+const MOST_LEVELS: usize = 6;
 
 /// Whether a record is told by a newer one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,40 +32,41 @@ type Id = (String, String);
 /// A record: its ids and all its keys.
 #[derive(Debug)]
 struct Named {
-    ids: HashSet<Id>,
-    keys: HashSet<String>,
+    ids: Set<Id>,
+    keys: Set<String>,
 }
 
 /// What was seen in newer messages.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
-    /// Objects, each with its key.
-    objects: HashSet<(String, String)>,
+    /// Objects, each with its key, by their hashes.
+    objects: Set<u64>,
     /// Records, by each of their ids.
-    records: HashMap<Id, Vec<Arc<Named>>>,
+    records: Map<Id, Vec<Rc<Named>>>,
     /// The values of their first ids, as rows begin with them.
-    ids: HashSet<String>,
-    sentences: HashSet<String>,
-    /// Heads of calls.
-    calls: HashSet<String>,
+    ids: Set<String>,
+    /// Sentences and lines, by their hashes.
+    sentences: Set<u64>,
+    /// Heads of calls, by their hashes.
+    calls: Set<u64>,
 }
 
 impl Seen {
     /// Whether a sentence is said for the last time.
     pub(super) fn say(&mut self, sentence: &str) -> bool {
-        !self.sentences.contains(sentence) && self.sentences.insert(sentence.to_owned())
+        self.sentences.insert(hash_of(sentence))
     }
 
     /// Whether a call with this head is made for the last time.
     pub(super) fn call(&mut self, head: &str) -> bool {
-        !self.calls.contains(head) && self.calls.insert(head.to_owned())
+        self.calls.insert(hash_of(head))
     }
 
     /// Takes note of a text that stays as it is.
     pub(super) fn note(&mut self, text: &str) {
         if let Some(json) = Json::parse(text) {
             self.record(&json);
-            self.remember(&json);
+            self.remember(&json, MOST_LEVELS);
         }
     }
 
@@ -70,7 +75,7 @@ impl Seen {
         let Json::Object(members) = value else {
             return Record::Unnamed;
         };
-        let ids: HashSet<Id> = members
+        let ids: Set<Id> = members
             .iter()
             .filter(|(key, value)| is_id(key) && value.is_scalar())
             .map(|(key, value)| (key.clone(), value.to_string()))
@@ -80,10 +85,10 @@ impl Seen {
         let Some(rarest) = ids.iter().min_by_key(shared) else {
             return Record::Unnamed;
         };
-        let keys: HashSet<String> = members.iter().map(|(key, _)| key.clone()).collect();
-        let newer = self.records.get(rarest).into_iter().flatten();
-        let known = |newer: &Arc<Named>| ids.is_subset(&newer.ids) && keys.is_subset(&newer.keys);
-        if newer.into_iter().any(known) {
+        let keys: Set<String> = members.iter().map(|(key, _)| key.clone()).collect();
+        let newer = self.records.get(rarest).map_or(&[][..], Vec::as_slice);
+        let known = |newer: &Rc<Named>| ids.is_subset(&newer.ids) && keys.is_subset(&newer.keys);
+        if newer.iter().rev().take(MOST_STATES).any(known) {
             return Record::Superseded;
         }
         for (_, value) in members
@@ -94,10 +99,10 @@ impl Seen {
             write_cell(value, &mut id);
             self.ids.insert(id);
         }
-        let named = Arc::new(Named { ids, keys });
+        let named = Rc::new(Named { ids, keys });
         for id in &named.ids {
             let records = self.records.entry(id.clone()).or_default();
-            records.push(Arc::clone(&named));
+            records.push(Rc::clone(&named));
         }
         Record::Newest
     }
@@ -108,20 +113,23 @@ impl Seen {
     }
 
     /// Takes note of the objects inside a value.
-    fn remember(&mut self, value: &Json) {
+    fn remember(&mut self, value: &Json, levels: usize) {
+        let Some(levels) = levels.checked_sub(1) else {
+            return;
+        };
         match value {
             Json::Object(members) => {
                 for (key, value) in members {
                     if let Json::Object(_) = value {
                         self.object(key, value);
                     }
-                    self.remember(value);
+                    self.remember(value, levels);
                 }
             }
             Json::List(items) => {
                 for item in items {
                     self.object("", item);
-                    self.remember(item);
+                    self.remember(item, levels);
                 }
             }
             _ => {}
@@ -131,7 +139,7 @@ impl Seen {
     /// Whether a newer result has this object under this key; takes note of it.
     pub(super) fn object(&mut self, key: &str, value: &Json) -> bool {
         let text = value.to_string();
-        text.len() >= LEAST_BYTES && !self.objects.insert((key.to_owned(), text))
+        text.len() >= LEAST_BYTES && !self.objects.insert(hash_of(&(key, text.as_str())))
     }
 }
 

@@ -4,14 +4,21 @@
 //! more so when they are recent, were used in calls, are under a key whose values calls take, come
 //! from a short result, or belong to the topic of the newest messages.
 
-use std::collections::{HashMap, HashSet};
+use foldhash::fast::FixedState;
 
 use super::line::{DigestLine, Heading, Part};
+use super::maps::{Map, hash_of};
 use super::weights::{line as lines_by, word as words_by};
 use crate::core::text::{INFORMATIVE, parts_of, shape, words_of};
+use crate::core::{Cancel, Cancelled};
 
 /// A key with so many digits is an id (`address1` is not).
 const ID_DIGITS: usize = 3;
+/// Words of one line that are weighed: more is data. It bounds the time that a line takes each time
+/// another one that needs it is looked at.
+const MOST_WORDS: usize = 240;
+/// Lines between two looks at the cancel flag.
+pub(super) const STRIDE: usize = 128;
 
 /// What is known of a line of the full digest.
 pub(super) struct Weight {
@@ -38,6 +45,10 @@ pub(super) struct Word {
     entries: u32,
     /// The last entry that has it, counted from 1.
     entry: usize,
+    /// The last line that has it, counted from 1.
+    line: usize,
+    /// The score of its form.
+    shape: f32,
     /// In a text that stays anyway, or in a line that was taken.
     pub covered: bool,
     /// Its weight in the newest messages.
@@ -77,21 +88,29 @@ pub(super) struct Weighed {
 }
 
 /// Weighs all lines.
-pub(super) fn weigh(lines: &[DigestLine], context: &Context) -> Weighed {
+pub(super) fn weigh(
+    lines: &[DigestLine],
+    context: &Context,
+    cancel: &Cancel,
+) -> Result<Weighed, Cancelled> {
     let mut reader = Reader {
-        index: HashMap::with_capacity(lines.len() * 4),
+        index: Map::with_capacity_and_hasher(lines.len() * 2, FixedState::default()),
         ..Reader::default()
     };
     for (at, line) in lines.iter().enumerate() {
+        if at.is_multiple_of(STRIDE) {
+            cancel.check_budget()?;
+        }
         reader.read(at, line);
     }
-    reader.weighed(lines, context)
+    reader.weighed(lines, context, cancel)
 }
 
 /// Reads lines in their order.
 #[derive(Default)]
 struct Reader<'t> {
-    index: HashMap<&'t str, u32>,
+    /// Indices of words, by their hashes: two words with the same one would share their score.
+    index: Map<u64, u32>,
     lines: Vec<Weight>,
     words: Vec<Word>,
     spelled: Vec<&'t str>,
@@ -106,7 +125,7 @@ struct Reader<'t> {
     /// Values in results, each with its key.
     values: Vec<(u32, u32)>,
     /// Keys whose values calls take.
-    asked: HashSet<u32>,
+    asked: Vec<u32>,
 }
 
 /// The line that is being read.
@@ -184,6 +203,9 @@ impl<'t> Reader<'t> {
             key: None,
         };
         for word in words_of(&line.text) {
+            if current.words.len() >= MOST_WORDS {
+                break;
+            }
             self.read_word(word, &mut current);
         }
         if line.part == Part::Head
@@ -191,7 +213,7 @@ impl<'t> Reader<'t> {
         {
             self.columns = heading
                 .cells()
-                .map(|name| self.index.get(name).copied())
+                .map(|name| self.index.get(&hash_of(name)).copied())
                 .collect();
         }
         self.lines.push(Weight {
@@ -238,7 +260,7 @@ impl<'t> Reader<'t> {
         let place = line.place_of(word);
         let id = self.id_of(word);
         match line.part {
-            Part::Call if place.names_value => _ = self.asked.insert(id),
+            Part::Call if place.names_value => self.asked.push(id),
             Part::Call | Part::Argument | Part::User | Part::Assistant => {}
             _ if place.names_value && !place.id_as_key => line.key = Some(id),
             Part::Head if !place.assigned => {}
@@ -249,29 +271,33 @@ impl<'t> Reader<'t> {
             }
         }
         let first = line.words.is_empty();
-        let again = line.words.contains(&id);
-        let entries = self.entries;
-        if let Some(known) = self.words.get_mut(id as usize) {
-            let score = match shape(word) {
-                _ if place.key => words_by::KEY,
-                score if line.part.is_plain() && first && only_begins_large(word) => {
-                    score.min(words_by::FIRST)
-                }
-                score => score,
+        let (entries, number) = (self.entries, self.lines.len() + 1);
+        let Some(known) = self.words.get_mut(id as usize) else {
+            return;
+        };
+        if known.value < known.shape {
+            let score = if place.key {
+                words_by::KEY
+            } else if line.part.is_plain() && first && only_begins_large(word) {
+                known.shape.min(words_by::FIRST)
+            } else {
+                known.shape
             };
             known.value = known.value.max(score);
-            if !again {
-                known.note(line.part, entries);
-            }
         }
-        if !again {
+        if known.line != number {
+            known.line = number;
+            known.note(line.part, entries);
             line.words.push(id);
         }
     }
 
     fn id_of(&mut self, word: &'t str) -> u32 {
-        *self.index.entry(word).or_insert_with(|| {
-            self.words.push(Word::default());
+        *self.index.entry(hash_of(word)).or_insert_with(|| {
+            self.words.push(Word {
+                shape: shape(word),
+                ..Word::default()
+            });
             self.spelled.push(word);
             u32::try_from(self.words.len() - 1).unwrap_or(u32::MAX)
         })
@@ -279,7 +305,7 @@ impl<'t> Reader<'t> {
 
     fn for_known(&mut self, text: &str, mut f: impl FnMut(u32, &mut Word)) {
         for word in words_of(text) {
-            if let Some(id) = self.index.get(word)
+            if let Some(id) = self.index.get(&hash_of(word))
                 && let Some(word) = self.words.get_mut(*id as usize)
             {
                 f(*id, word);
@@ -287,15 +313,56 @@ impl<'t> Reader<'t> {
         }
     }
 
-    fn weighed(mut self, lines: &[DigestLine], context: &Context) -> Weighed {
+    fn weighed(
+        mut self,
+        lines: &[DigestLine],
+        context: &Context,
+        cancel: &Cancel,
+    ) -> Result<Weighed, Cancelled> {
         for text in context.texts.iter().chain(&context.calls) {
+            cancel.check_budget()?;
             self.for_known(text, |_, word| word.covered = true);
         }
-        let mut asked = std::mem::take(&mut self.asked);
+        let wanted = self.wanted(context);
+        for (word, wanted) in self.words.iter_mut().zip(wanted) {
+            let age = word.entry as f32 / self.entries.max(1) as f32;
+            let recency = words_by::OLDEST + (1.0 - words_by::OLDEST) * age;
+            let mentions = word.calls.min(3) + word.entries.saturating_sub(1).min(3);
+            let used = 1.0 + words_by::USED * mentions as f32;
+            let asked = if wanted { words_by::ASKED } else { 1.0 };
+            word.value *= recency * used * asked;
+        }
+        self.weigh_lengths(lines);
+        let has_parts = |word: &&str| word.bytes().any(|b| matches!(b, b'/' | b'.'));
+        let inside = |word: &&'t str| {
+            let parts = Some(*word).filter(has_parts).into_iter().flat_map(parts_of);
+            let known = parts.filter_map(|part| self.index.get(&hash_of(part)).copied());
+            known.collect()
+        };
+        let within = self.spelled.iter().map(inside).collect();
+        Ok(Weighed {
+            lines: self.lines,
+            words: self.words,
+            within,
+        })
+    }
+
+    /// Whether each word is a value under a key whose values calls take.
+    fn wanted(&mut self, context: &Context) -> Vec<bool> {
+        // Keys whose values calls take.
+        let mut asked = vec![false; self.words.len()];
+        let note = |asked: &mut Vec<bool>, id: u32| {
+            if let Some(asked) = asked.get_mut(id as usize) {
+                *asked = true;
+            }
+        };
+        for id in std::mem::take(&mut self.asked) {
+            note(&mut asked, id);
+        }
         for text in &context.calls {
             self.for_known(text, |id, word| {
                 word.calls += 1;
-                asked.insert(id);
+                note(&mut asked, id);
             });
         }
         let total = self.lines.len() as f32;
@@ -305,66 +372,52 @@ impl<'t> Reader<'t> {
             });
         }
         // A call may take another value under the key whose value an earlier call took.
-        let taken = |id: &u32| {
-            self.words
-                .get(*id as usize)
-                .is_some_and(|word| word.calls > 0 && word.value >= INFORMATIVE)
-        };
-        asked.extend(
-            self.values
-                .iter()
-                .filter(|(value, _)| taken(value))
-                .map(|(_, key)| *key),
-        );
-        let wanted: HashSet<u32> = self
-            .values
-            .iter()
-            .filter(|(_, key)| asked.contains(key))
-            .map(|(value, _)| *value)
-            .collect();
-        for (id, word) in (0..).zip(&mut self.words) {
-            let age = word.entry as f32 / self.entries.max(1) as f32;
-            let recency = words_by::OLDEST + (1.0 - words_by::OLDEST) * age;
-            let mentions = word.calls.min(3) + word.entries.saturating_sub(1).min(3);
-            let used = 1.0 + words_by::USED * mentions as f32;
-            let asked = if wanted.contains(&id) {
-                words_by::ASKED
-            } else {
-                1.0
-            };
-            word.value *= recency * used * asked;
+        for (value, key) in &self.values {
+            let word = self.words.get(*value as usize);
+            if word.is_some_and(|word| word.calls > 0 && word.value >= INFORMATIVE) {
+                note(&mut asked, *key);
+            }
         }
-        self.weigh_lengths(lines);
-        let inside = |word: &&'t str| {
-            parts_of(word)
-                .filter_map(|part| self.index.get(part).copied())
-                .collect()
-        };
-        let within = self.spelled.iter().map(inside).collect();
-        Weighed {
-            lines: self.lines,
-            words: self.words,
-            within,
+        let mut wanted = vec![false; self.words.len()];
+        for (value, key) in &self.values {
+            if asked.get(*key as usize) == Some(&true) {
+                note(&mut wanted, *value);
+            }
         }
+        wanted
     }
 
     /// One value among many is less likely to be the one that is asked for.
     fn weigh_lengths(&mut self, lines: &[DigestLine]) {
         let in_result =
             |line: &DigestLine| !line.part.is_said() && !matches!(line.part, Part::Argument);
-        let mut bytes: HashMap<usize, usize> = HashMap::new();
+        // Bytes of each entry, by the line that opens it.
+        let mut bytes = vec![0_usize; lines.len()];
         // A table of records has the results of many calls.
         let of_call = |at: usize| lines.get(at).is_some_and(|line| line.part == Part::Call);
         for (line, weight) in lines.iter().zip(&self.lines) {
-            if in_result(line) && line.part != Part::Call && of_call(weight.entry) {
-                *bytes.entry(weight.entry).or_default() += line.text.len() + 1;
+            if in_result(line)
+                && line.part != Part::Call
+                && of_call(weight.entry)
+                && let Some(bytes) = bytes.get_mut(weight.entry)
+            {
+                *bytes += line.text.len() + 1;
             }
         }
         let (short, long) = lines_by::SHORT_AND_LONG_BYTES;
+        // The lines of an entry follow each other.
+        let mut last = (usize::MAX, 1.0);
         for weight in &mut self.lines {
-            if let Some(bytes) = bytes.get(&weight.entry) {
-                let length = (*bytes as f32).clamp(short, long);
-                weight.length_prior = (lines_by::USUAL_BYTES / length).powf(lines_by::ONE_OF_MANY);
+            let bytes = bytes.get(weight.entry).copied().unwrap_or_default();
+            if bytes > 0 {
+                if last.0 != bytes {
+                    let length = (bytes as f32).clamp(short, long);
+                    last = (
+                        bytes,
+                        (lines_by::USUAL_BYTES / length).powf(lines_by::ONE_OF_MANY),
+                    );
+                }
+                weight.length_prior = last.1;
             }
         }
     }

@@ -1,0 +1,18 @@
+//! Maps and sets with a fast hash. Its seed is fixed: the same list gives the same digest, and
+//! takes the same time, in every process.
+
+use std::collections::{HashMap, HashSet};
+use std::hash::{BuildHasher, Hash};
+
+use foldhash::fast::FixedState;
+
+/// A map that is looked up, and never walked through.
+pub(super) type Map<K, V> = HashMap<K, V, FixedState>;
+/// A set that is looked up, and never walked through.
+pub(super) type Set<K> = HashSet<K, FixedState>;
+
+/// What tells a text from others, as far as a digest needs to know: two texts with the same hash
+/// would be told once.
+pub(super) fn hash_of<T: Hash + ?Sized>(value: &T) -> u64 {
+    FixedState::default().hash_one(value)
+}

@@ -1,0 +1,118 @@
+//! The work of a digest grows with what it reads, and stops when nobody waits for it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use baler::core::Cancel;
+use baler::core::conversation::Fingerprint;
+use baler::core::planner::{Planner, Seeds, Session};
+use baler::core::policy::RequestFacts;
+use baler::core::strategy::ExternalInputs;
+use baler::core::tokens::Encoding;
+use serde_json::{Map, Value};
+
+use crate::invariants::{DIALECT, policy_of};
+use crate::support::{message, request};
+
+use super::{job, text, tokens};
+
+/// Digests a chat down to a quarter. Returns how often the work looked at its flag, and whether it
+/// came to its end; the flag is set at look number `most`.
+fn looks(all: &[String], most: usize) -> (usize, bool) {
+    let policy = policy_of(
+        "[[policy]]\nwindow = 100000000\nreserve = 0\nkeep = { exchanges = 1 }\n\
+        ladder = [\"digest\"]\n",
+    );
+    let body = request(all);
+    let outline = DIALECT.outline(body.as_bytes()).unwrap();
+    let session = Session::open_afresh(DIALECT, outline, Encoding::O200K).unwrap();
+    let looked = Arc::new(AtomicUsize::new(0));
+    let counter = Arc::clone(&looked);
+    let cancel = Cancel::at_deadline(move || counter.fetch_add(1, Ordering::Relaxed) >= most);
+    let (request, seed) = (RequestFacts::default(), Fingerprint::of(b"seed"));
+    let seeds = Seeds {
+        checkpoint: seed,
+        usage: seed,
+    };
+    let planner = Planner::new(&policy, (None, 100_000_000), &request, seeds, &cancel);
+    let target = tokens(all) / 4;
+    let done = planner.compact_to(&session, target, &ExternalInputs::default());
+    (looked.load(Ordering::Relaxed), done.is_ok())
+}
+
+/// A chat with `n` small messages of users.
+fn small_talk(n: usize) -> Vec<String> {
+    let say = |at: usize| message("user", &format!("item {at} is not mine"));
+    (0..n).map(say).collect()
+}
+
+/// One call with `n` arguments, and a result with as many members, half of which repeat them.
+fn wide_call(n: usize) -> Vec<String> {
+    let members = |from: usize| -> String {
+        let member = |at: usize| (format!("key_{at}"), Value::from(format!("v-{at}")));
+        let all: Map<String, Value> = (from..from + n).map(member).collect();
+        Value::Object(all).to_string()
+    };
+    let (asked, told) = (members(0), members(n / 2));
+    job(&[
+        ("set", &asked, &told),
+        ("list", "{}", "done"),
+        ("list", "{}", "done again"),
+    ])
+}
+
+/// `n` results, each with a key that no other has.
+fn unlike_records(n: usize) -> Vec<String> {
+    let results: Vec<String> = (0..n)
+        .map(|at| format!(r#"{{"id":"one","state_{at}":"open","total_{at}":{at}}}"#))
+        .collect();
+    let steps: Vec<_> = results
+        .iter()
+        .map(|result| ("get", "{}", result.as_str()))
+        .collect();
+    job(&steps)
+}
+
+#[test]
+fn four_times_as_much_to_read_is_about_four_times_the_work() {
+    type Make = fn(usize) -> Vec<String>;
+    let kinds: [(Make, usize); 3] = [
+        (small_talk, 2_000),
+        (wide_call, 2_000),
+        (unlike_records, 500),
+    ];
+    for (kind, (make, n)) in kinds.into_iter().enumerate() {
+        let (once, ended) = looks(&make(n), usize::MAX);
+        let (more, also_ended) = looks(&make(4 * n), usize::MAX);
+        assert!(ended && also_ended, "kind {kind}");
+        assert!(once > 4, "kind {kind}: the flag is looked at: {once}");
+        assert!(more <= 6 * once, "kind {kind}: {once} looks became {more}");
+    }
+}
+
+#[test]
+fn a_digest_stops_when_nobody_waits_for_it() {
+    let all = small_talk(2_000);
+    let (whole, _) = looks(&all, usize::MAX);
+    let (looked, ended) = looks(&all, whole / 2);
+    assert!(!ended, "it ends without a result");
+    assert!(looked <= whole / 2 + 1, "{looked} looks of {whole}");
+}
+
+#[test]
+fn a_call_with_many_arguments_keeps_its_name_and_they_are_told_below_it() {
+    let after = super::forced(
+        &wide_call(200),
+        &policy_of(
+            "[[policy]]\nwindow = 100000\nreserve = 0\nkeep = { exchanges = 1 }\n\
+            trigger = { ratio = 0.9 }\ntarget = { tokens = 2000 }\nladder = [\"digest\"]\n",
+        ),
+    );
+    let digest = text(&after.messages[2]);
+    let call = digest
+        .split('\n')
+        .find(|line| line.starts_with("→ set(key_0=v-0"))
+        .unwrap_or_else(|| panic!("{digest}"));
+    assert!(call.len() < 4_000 && call.contains("…"), "{call}");
+    assert!(digest.contains("|key_"), "{digest}");
+}
