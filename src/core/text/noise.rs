@@ -42,7 +42,7 @@ pub fn without_noise(text: &str) -> Cow<'_, str> {
 }
 
 /// The visible part of a line: the text after the last carriage return, without trailing blanks.
-fn settled(line: &str) -> &str {
+pub(super) fn settled(line: &str) -> &str {
     let line = line.trim_end();
     line.rsplit('\r')
         .find(|part| !part.trim().is_empty())
@@ -52,7 +52,7 @@ fn settled(line: &str) -> &str {
 
 /// The text without terminal escape sequences (CSI, OSC and two-character ones) and without control
 /// characters other than line breaks, carriage returns and tabs.
-fn without_escapes(text: &str) -> Cow<'_, str> {
+pub(super) fn without_escapes(text: &str) -> Cow<'_, str> {
     let is_noise = |c: char| c.is_control() && !matches!(c, '\n' | '\r' | '\t');
     if !text.contains(is_noise) {
         return Cow::Borrowed(text);

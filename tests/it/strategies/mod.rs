@@ -8,6 +8,7 @@ mod dedupe;
 mod digest;
 mod digest_form;
 mod long_turn;
+mod lossless;
 mod minify;
 mod oversize;
 mod reports;
