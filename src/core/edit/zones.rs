@@ -98,8 +98,7 @@ pub enum Zone {
 const TAIL_SHARE: u64 = 3;
 
 /// The zone of each exchange. `keep` asks for a tail, which never takes more than a third of the
-/// target that the head leaves, its newest exchange aside, and results that the model has not
-/// answered yet.
+/// target that the head leaves, its newest exchange aside.
 pub(super) fn assign(
     conversation: &MeasuredConversation<'_>,
     edits: &[Edit],
@@ -120,9 +119,7 @@ pub(super) fn assign(
         .saturating_sub(head + conversation.fixed_tokens)
         / TAIL_SHARE;
     let (mut tokens, mut messages, mut turns, mut kept) = (0, 0, 0, 0);
-    let unanswered = unanswered(conversation.exchanges);
-    let exchanges = conversation.exchanges.iter().zip(&mut zones).enumerate();
-    for (at, (exchange, zone)) in exchanges.rev() {
+    for (exchange, zone) in conversation.exchanges.iter().zip(&mut zones).rev() {
         if edits.get(exchange.first) == Some(&Edit::Drop) || exchange.kind == Kind::Instruction {
             continue;
         }
@@ -142,8 +139,7 @@ pub(super) fn assign(
             || target
                 .messages
                 .is_some_and(|limit| more_messages > limit / 2);
-        let is_due = unanswered.is_some_and(|first| at >= first);
-        if !is_due && (!wanted || (too_much && kept > 0)) {
+        if !wanted || (too_much && kept > 0) {
             break;
         }
         (tokens, messages, kept) = (more, more_messages, kept + 1);
@@ -153,15 +149,6 @@ pub(super) fn assign(
         }
     }
     zones
-}
-
-/// The index of the exchange with the results that the model has not answered yet, if there are any:
-/// users may have spoken since.
-fn unanswered(exchanges: &[Exchange]) -> Option<usize> {
-    let by_assistant = |exchange: &Exchange| matches!(exchange.kind, Kind::Calls | Kind::Assistant);
-    let last = exchanges.iter().rposition(by_assistant)?;
-    let exchange = exchanges.get(last)?;
-    (exchange.kind == Kind::Calls).then_some(last)
 }
 
 /// The zones before a tail is marked off.
