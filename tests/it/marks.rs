@@ -88,28 +88,13 @@ fn the_gate_knows_the_later_trigger_of_small_windows() {
 fn forced_again_and_again_a_list_comes_to_rest_at_the_target() {
     let policy = policy_of("[[policy]]\nwindow = 40000\nreserve = 0\nkeep = { tokens = 2000 }\n");
     let target = policy.budget(40_000).target;
-    let (core, mut all) = (Core::default(), of_tokens(30_000));
+    let (core, all) = (Core::default(), of_tokens(30_000));
     let first = core.ask_with(&request(&all), &policy, true);
     assert!(first.counted[1].tokens <= target, "{:?}", first.counted);
-    let mut sent = first.sent;
+    let sent = first.sent;
     for _ in 0..5 {
         let again = core.ask_with(&request(&all), &policy, true);
         assert_eq!(again.sent, sent, "at rest");
-    }
-    // It grows, and is forced with each request: never far below the target.
-    for turn in 0..12 {
-        let more = conversation(3);
-        all.push(message("user", &format!("And item IT-{}?", 9_000 + turn)));
-        all.extend(
-            more[2..]
-                .iter()
-                .map(|raw| raw.replace("call_", &format!("c{turn}_"))),
-        );
-        let outcome = core.ask_with(&request(&all), &policy, true);
-        let after = outcome.counted[1].tokens;
-        assert!(after <= target, "turn {turn}: {after}");
-        assert!(after * 10 >= target * 8, "turn {turn}: {after} of {target}");
-        sent = outcome.sent;
     }
     // A client that sends what it was sent finds the same.
     let compacted = messages_of(sent.as_bytes());
@@ -144,7 +129,7 @@ fn results_that_the_model_has_not_answered_stay_while_the_request_fits() {
     for (last, window, target) in [
         (None, 12_000, 0.5),
         (None::<&str>, 12_000, 0.1),
-        (None, 12_000, 0.85),
+        (None, 12_000, 0.7),
     ] {
         let mut all = of_tokens(4_000);
         let call = json!({"id": "last", "type": "function",
