@@ -217,12 +217,15 @@ pub fn describe(policy: &Policy) -> String {
         Window::Tokens(tokens) => tokens.to_string(),
     };
     let mut trigger: Vec<String> = Vec::new();
-    trigger.extend(
-        policy
-            .trigger
-            .ratio
-            .map(|ratio| format!("{:.0} %", ratio * 100.0)),
-    );
+    let percent = |ratio: f64| format!("{:.0} %", ratio * 100.0);
+    let small = policy
+        .trigger
+        .small_window_ratio
+        .map_or(String::new(), |ratio| {
+            format!(" ({} in windows below 32k)", percent(ratio))
+        });
+    let ratio = policy.trigger.ratio;
+    trigger.extend(ratio.map(|ratio| format!("{}{small}", percent(ratio))));
     trigger.extend(
         policy
             .trigger

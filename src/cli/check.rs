@@ -11,7 +11,7 @@ use crate::core::conversation::scale;
 use crate::core::edit::Keep;
 use crate::core::json::Json;
 use crate::core::models::Prices;
-use crate::core::policy::{Policy, Source, Trigger, Window};
+use crate::core::policy::{Policy, SMALL_WINDOW, Source, Trigger, Window};
 use crate::core::strategy::{Step, Strategy};
 use crate::{app, config};
 
@@ -100,7 +100,11 @@ fn keys(policy: &Policy, out: &mut impl Write) -> Result<()> {
     };
     let shown_elsewhere = |key: &str| matches!(key, "name" | "ladder");
     for (key, value) in keys.iter().filter(|(key, _)| !shown_elsewhere(key)) {
-        writeln!(out, "  {key} = {}", given(value))?;
+        let value = match (key.as_str(), value) {
+            ("trigger", Json::Null) => "by the window".to_owned(),
+            _ => given(value),
+        };
+        writeln!(out, "  {key} = {value}")?;
     }
     Ok(())
 }
@@ -108,17 +112,18 @@ fn keys(policy: &Policy, out: &mut impl Write) -> Result<()> {
 /// The sizes at which a policy acts.
 fn triggers(policy: &Policy, budget: Budget, out: &mut impl Write) -> Result<()> {
     let Budget {
+        window,
         prompt: room,
         target,
         min_gain,
-        ..
     } = budget;
     let Trigger {
-        ratio,
         tokens,
         messages,
         turns,
+        ..
     } = policy.trigger;
+    let ratio = policy.trigger.ratio_in(window);
     let limits = [
         ("tokens", ratio.map(|ratio| scale(room, ratio))),
         ("tokens", tokens),
@@ -139,6 +144,18 @@ fn triggers(policy: &Policy, budget: Budget, out: &mut impl Write) -> Result<()>
         "  acts at {limits}above {room} tokens anyway; down to {target} tokens, \
          saving at least {min_gain}"
     )?;
+    let Trigger {
+        ratio,
+        small_window_ratio,
+        ..
+    } = policy.trigger;
+    if let (Some(ratio), Some(small)) = (ratio, small_window_ratio) {
+        writeln!(
+            out,
+            "  trigger not given: {ratio} of the room, in windows of fewer than {SMALL_WINDOW} \
+             tokens {small}"
+        )?;
+    }
     if policy.when.is_some() {
         writeln!(out, "  acts when its expression is true")?;
     }

@@ -11,7 +11,7 @@ use hyper::HeaderMap;
 use hyper::header::{AUTHORIZATION, HeaderValue};
 use serde_json::value::RawValue;
 
-use super::{CompactFlags, EXIT_CONFIG, complain, environment};
+use super::{CompactFlags, EXIT_CONFIG, Room, complain, environment};
 use crate::config::{self, Config, Sources};
 use crate::core::Cancel;
 use crate::core::conversation::{Fingerprint, Size, scale};
@@ -246,8 +246,8 @@ impl Filter<'_> {
             answers: &[],
             summaries: summaries.as_ref(),
         };
-        if let Some(target) = target(session, self.flags) {
-            let (edits, reports) = planner.compact_to(session, target, &external)?;
+        if let Some(Goal { target, room }) = goal(planner.policy, session, self.flags) {
+            let (edits, reports) = planner.compact_to(session, target, room, &external)?;
             return Ok(Compacted {
                 edits,
                 reason: Some(Reason::Forced),
@@ -351,11 +351,44 @@ impl ImmediateSummaries {
     }
 }
 
-/// The target in prompt tokens, when the flags name one.
-fn target(session: &Session<'_>, flags: &CompactFlags) -> Option<u64> {
-    let Some(ratio) = flags.target_ratio else {
-        return flags.target_tokens;
-    };
+/// Where a compaction is to end, prompt tokens.
+struct Goal {
+    /// Where it is to come to.
+    target: u64,
+    /// What it must not exceed.
+    room: u64,
+}
+
+/// The goal that the flags name, if they name one.
+fn goal(policy: &Policy, session: &Session<'_>, flags: &CompactFlags) -> Option<Goal> {
+    let room = flags.room.map(|room| match room {
+        Room::Tokens(tokens) => tokens,
+        Room::Ratio(ratio) => share(session, ratio),
+    });
+    let of_ratio = flags.target_ratio.map(|ratio| share(session, ratio));
+    match (of_ratio.or(flags.target_tokens), room) {
+        (Some(target), room) => Some(Goal {
+            target: target.min(room.unwrap_or(target)),
+            room: room.unwrap_or(target),
+        }),
+        (None, Some(room)) => {
+            let all = vec![Edit::Keep; session.len()];
+            let before = size_of_edited(session.measures(), session.fixed_tokens(), &all);
+            let is_due = before.tokens > room;
+            let target = if is_due {
+                policy.target.of(room).min(room)
+            } else {
+                room
+            };
+            Some(Goal { target, room })
+        }
+        (None, None) => None,
+    }
+}
+
+/// Prompt tokens of a list that is compacted to this share of what follows its leading
+/// instructions.
+fn share(session: &Session<'_>, ratio: f64) -> u64 {
     let measures = session.measures();
     let instructions = measures
         .iter()
@@ -363,7 +396,7 @@ fn target(session: &Session<'_>, flags: &CompactFlags) -> Option<u64> {
     let kept: u64 = instructions.map(|measure| measure.tokens).sum();
     let fixed = session.fixed_tokens() + kept;
     let all = measures.iter().map(|measure| measure.tokens).sum::<u64>() + session.fixed_tokens();
-    Some(fixed + scale(all.saturating_sub(fixed), ratio))
+    fixed + scale(all.saturating_sub(fixed), ratio)
 }
 
 fn report(

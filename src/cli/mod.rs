@@ -95,11 +95,39 @@ struct CompactFlags {
     /// developer messages.
     #[arg(long, value_name = "RATIO", conflicts_with = "target_tokens")]
     target_ratio: Option<f64>,
-    /// Compact whatever the size, down to this many prompt tokens. Either target also limits the
-    /// newest results: they are cut where the rest leaves too little room. Without a target the
+    /// Compact whatever the size, down to this many prompt tokens. Without a target and a room the
     /// policy decides, as in the proxy.
     #[arg(long, value_name = "TOKENS")]
     target_tokens: Option<u64>,
+    /// The most that the prompt may take: tokens, or with a point a share as for --target-ratio.
+    /// Newest results are cut only where the prompt would exceed it. Default: the target. Without a
+    /// target, what exceeds the room is compacted down to the policy's target in it.
+    #[arg(long, value_name = "TOKENS|RATIO")]
+    room: Option<Room>,
+}
+
+/// The most that a prompt may take.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Room {
+    /// Prompt tokens.
+    Tokens(u64),
+    /// A share of the tokens after the leading instructions, above 0 and up to 1.
+    Ratio(f64),
+}
+
+impl std::str::FromStr for Room {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if let Ok(tokens) = text.parse() {
+            return Ok(Room::Tokens(tokens));
+        }
+        let ratio = text.parse().ok();
+        ratio
+            .filter(|ratio| *ratio > 0.0 && *ratio <= 1.0)
+            .map(Room::Ratio)
+            .ok_or_else(|| "neither a number of tokens nor a share between 0.0 and 1.0".to_owned())
+    }
 }
 
 #[derive(Debug, Args)]

@@ -12,6 +12,7 @@ use percent_encoding::percent_decode_str;
 use crate::config;
 use crate::core::conversation::Fingerprint;
 use crate::core::policy::Policy;
+use crate::core::strategy::TEXT_VERSION;
 use crate::core::wire::Dialect;
 use crate::core::wire::chat::Outline;
 use crate::proxy::headers;
@@ -126,9 +127,20 @@ impl Identities {
         ])
     }
 
-    /// The first link of the chain of checkpoints: tenant, upstream, policy, window.
+    /// The first link of the chain of checkpoints: tenant, upstream, policy, window, and the version
+    /// of what strategies write.
     pub(super) fn checkpoint_seed(
         &self,
+        asker: Asker<'_>,
+        policy: &Policy,
+        window: u64,
+    ) -> Fingerprint {
+        self.checkpoint_seed_of(TEXT_VERSION, asker, policy, window)
+    }
+
+    fn checkpoint_seed_of(
+        &self,
+        text_version: u32,
         asker: Asker<'_>,
         policy: &Policy,
         window: u64,
@@ -144,6 +156,7 @@ impl Identities {
         let known = format!("{family:?} {prices:?} {name}");
         Fingerprint::of_parts(&[
             b"checkpoint",
+            &text_version.to_le_bytes(),
             asker.dialect.as_str().as_bytes(),
             &asker.tenant.0,
             self.upstream.as_bytes(),
@@ -182,6 +195,43 @@ mod tests {
     use hyper::header::HeaderValue;
 
     use super::*;
+    use crate::core::planner::Session;
+    use crate::core::tokens::Encoding;
+
+    #[test]
+    fn versions_of_what_strategies_write_share_no_checkpoint() {
+        let config = crate::config::load(&crate::config::Sources::default()).unwrap();
+        let identities = Identities::new(&config.upstream);
+        let tenant = identities.tenant(&HeaderMap::new());
+        let asker = Asker {
+            dialect: Dialect::ChatCompletions,
+            tenant: &tenant,
+            model: Some("gpt-4o"),
+        };
+        let policy = config.policies.first().unwrap();
+        let body =
+            br#"{"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"b"},
+            {"role":"user","content":"c"}]}"#;
+        let session = Session::open_afresh(
+            asker.dialect,
+            asker.dialect.outline(body).unwrap(),
+            Encoding::for_model("gpt-4o"),
+        )
+        .unwrap();
+        let keys = |seed: Fingerprint| -> Vec<Fingerprint> {
+            let checkpoints = session.checkpoint_keys(&seed).into_iter();
+            let keys = checkpoints.map(|key| key.prefix);
+            keys.chain(session.summary_keys(&seed)).collect()
+        };
+        let of = |version| keys(identities.checkpoint_seed_of(version, asker, policy, 128_000));
+        let (old, new) = (of(TEXT_VERSION - 1), of(TEXT_VERSION));
+        assert!(!new.is_empty() && new.iter().all(|key| !old.contains(key)));
+        assert_eq!(
+            new,
+            keys(identities.checkpoint_seed(asker, policy, 128_000)),
+            "the seed in use has the version of this build"
+        );
+    }
 
     fn identities() -> Identities {
         let config = crate::config::load(&crate::config::Sources::default()).unwrap();

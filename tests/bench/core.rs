@@ -289,7 +289,7 @@ fn compacted(body: &str, measures: &[Measure], policy: &Policy, target: u64) {
     let session = session(body, measures);
     let (request, cancel) = (RequestFacts::default(), Cancel::default());
     let planner = Planner::new(policy, (None, 128_000), &request, seeds(), &cancel);
-    let compacted = planner.compact_to(&session, target, &ExternalInputs::default());
+    let compacted = planner.compact_to(&session, target, target, &ExternalInputs::default());
     let (_, reports) = compacted.unwrap();
     let acted = |report: &Report| report.strategy == "digest" && report.acted();
     assert!(reports.iter().any(acted), "{reports:?}");

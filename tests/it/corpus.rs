@@ -15,7 +15,7 @@ use crate::invariants::check;
 use crate::invariants::policy_of;
 use crate::support::messages_of;
 
-fn folder() -> PathBuf {
+pub fn folder() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/corpus")
 }
 
@@ -50,7 +50,7 @@ pub fn corpus() -> Vec<(String, String, u64)> {
 }
 
 /// A list as people read it: who, how many tokens, and the beginning of what is said.
-fn shown(body: &str) -> String {
+pub fn shown(body: &str) -> String {
     let describe = |raw: &String| {
         let entry = Dialect::ChatCompletions.entry(raw).unwrap();
         let mut text = entry.texts().join("\n");

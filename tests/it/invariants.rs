@@ -39,8 +39,8 @@ pub fn policy_of(toml: &str) -> Policy {
 pub fn check(body: &str, policy: &Policy, outcome: &Outcome) {
     check_edits(body, policy, outcome);
     let [before, _] = outcome.counted;
-    let room = outcome.plan.budget.prompt;
-    if before.tokens <= room && policy.trigger.fires(before, room).is_none() {
+    let budget = outcome.plan.budget;
+    if before.tokens <= budget.prompt && policy.trigger.fires(before, &budget).is_none() {
         assert!(
             policy.when.is_some() || outcome.plan.compaction.is_none(),
             "I4: below the trigger nothing new is done"

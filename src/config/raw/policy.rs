@@ -34,9 +34,9 @@ pub struct Policy {
     pub default_window: u64,
     /// Tokens kept free for the reply; at most a quarter of the window.
     pub reserve: u64,
-    /// When to act: at any of these. A table given here replaces the default one. Above window −
-    /// reserve the policy always acts.
-    pub trigger: Trigger,
+    /// When to act: at any of these. When not given, at 0.8 of window − reserve, in windows of
+    /// fewer than 32,000 tokens at 0.9. Above window − reserve the policy always acts.
+    pub trigger: Option<Trigger>,
     /// A lower trigger for conversations whose prompt cache is cold; none when not given.
     pub idle_trigger: Option<IdleTrigger>,
     /// The size down to which a conversation is compacted.
@@ -102,10 +102,7 @@ impl Default for Policy {
             window: Window::Auto,
             default_window: 128_000,
             reserve: 16_384,
-            trigger: Trigger {
-                ratio: Some(0.8),
-                ..Trigger::default()
-            },
+            trigger: None,
             idle_trigger: None,
             target: Amount::Ratio(0.5),
             min_gain: Amount::Ratio(0.1),

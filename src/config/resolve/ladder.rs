@@ -3,6 +3,7 @@
 
 use crate::config::raw;
 use crate::config::resolve::check::{Check, has_credentials, http_uri};
+use crate::config::resolve::policy::trigger;
 use crate::core::strategy::{OptionCheck, Strategy, TriggerLimits};
 
 impl Check<'_> {
@@ -17,10 +18,11 @@ impl Check<'_> {
                 "contains summarize twice; only one summary of a conversation is prepared",
             );
         }
+        let trigger = trigger(policy);
         let trigger = TriggerLimits {
-            ratio: policy.trigger.ratio,
-            messages: policy.trigger.messages,
-            turns: policy.trigger.turns,
+            ratio: trigger.ratio,
+            messages: trigger.messages,
+            turns: trigger.turns,
         };
         for (at, step) in policy.ladder.iter().enumerate() {
             let key = format!("{key}.{at}.{}", step.strategy.name());

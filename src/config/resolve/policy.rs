@@ -44,7 +44,8 @@ impl Check<'_> {
         self.marks(key, raw);
         self.idle_and_prices(key, raw);
         self.ladder(&format!("{key}.ladder"), raw);
-        let when = self.condition(&format!("{key}.trigger.when"), raw.trigger.when.as_deref());
+        let when = raw.trigger.as_ref().and_then(|given| given.when.as_deref());
+        let when = self.condition(&format!("{key}.trigger.when"), when);
         let matcher = self.matcher(key, raw);
         (self.problems() == problems).then(|| Policy {
             name: raw.name.clone(),
@@ -52,12 +53,7 @@ impl Check<'_> {
             window: raw.window,
             default_window: raw.default_window,
             reserve: raw.reserve,
-            trigger: Trigger {
-                ratio: raw.trigger.ratio,
-                tokens: raw.trigger.tokens,
-                messages: raw.trigger.messages,
-                turns: raw.trigger.turns,
-            },
+            trigger: trigger(raw),
             when,
             idle: raw.idle_trigger,
             break_even: raw.break_even,
@@ -91,10 +87,11 @@ impl Check<'_> {
 
     /// High and low mark.
     fn marks(&mut self, key: &str, raw: &raw::Policy) {
-        if let Some(ratio) = raw.trigger.ratio {
+        let trigger = trigger(raw);
+        if let Some(ratio) = trigger.ratio {
             self.share(&format!("{key}.trigger.ratio"), ratio);
         }
-        let low_is_below = match (raw.target, raw.trigger.ratio, raw.trigger.tokens) {
+        let low_is_below = match (raw.target, trigger.ratio, trigger.tokens) {
             (Amount::Ratio(low), Some(high), _) => low < high,
             (Amount::Tokens(low), _, Some(high)) => low < high,
             _ => true,
@@ -169,6 +166,19 @@ fn is_for_everything(policy: &raw::Policy) -> bool {
     (policy.models.is_empty() || policy.models.iter().any(|pattern| pattern == "*"))
         && policy.paths.is_empty()
         && policy.headers.is_empty()
+}
+
+/// When a policy acts: as given, else as by default.
+pub(super) fn trigger(raw: &raw::Policy) -> Trigger {
+    raw.trigger
+        .as_ref()
+        .map_or(Trigger::DEFAULT, |given| Trigger {
+            ratio: given.ratio,
+            small_window_ratio: None,
+            tokens: given.tokens,
+            messages: given.messages,
+            turns: given.turns,
+        })
 }
 
 fn delivery(raw: &raw::Policy, matcher: Matcher) -> Delivery {

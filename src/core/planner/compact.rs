@@ -26,7 +26,8 @@ pub(super) enum Outcome {
 
 impl Planner<'_> {
     /// Compacts a request at once, whatever its triggers, to at most `target` prompt tokens where
-    /// that is possible.
+    /// the ladder can. What the ladder leaves above `room`, in prompt tokens and not less than
+    /// `target`, is cut from the newest results.
     ///
     /// # Errors
     /// [`Stopped`], as for [`Planner::derive`]; a list whose calls and results do not match is
@@ -35,6 +36,7 @@ impl Planner<'_> {
         &self,
         session: &Session<'_>,
         target: u64,
+        room: u64,
         external: &ExternalInputs<'_>,
     ) -> Result<(Vec<Edit>, Vec<Report>), Stopped> {
         let conversation = session
@@ -45,8 +47,8 @@ impl Planner<'_> {
             return Ok((edits, Vec::new()));
         }
         let budget = Budget {
-            window: target,
-            prompt: target,
+            window: room,
+            prompt: room.max(target),
             target,
             min_gain: 0,
         };
@@ -170,7 +172,10 @@ fn least_gain(
     }
     let high = match reason {
         Reason::Tokens => policy.trigger.tokens.unwrap_or(budget.prompt),
-        _ => scale(budget.prompt, policy.trigger.ratio.unwrap_or(1.0)),
+        _ => scale(
+            budget.prompt,
+            policy.trigger.ratio_in(budget.window).unwrap_or(1.0),
+        ),
     };
     budget.min_gain.max(high.saturating_sub(target.target))
 }

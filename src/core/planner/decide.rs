@@ -9,7 +9,9 @@ use super::planner::Planner;
 use super::session::Session;
 use crate::core::budget::Budget;
 use crate::core::conversation::{Fingerprint, scale};
-use crate::core::edit::{Checkpoint, Draft, Edit, Target, size_of_edited, validate};
+use crate::core::edit::{
+    Checkpoint, Draft, Edit, MeasuredConversation, Target, is_synthetic, size_of_edited, validate,
+};
 use crate::core::policy::{Condition, Reason};
 use crate::core::strategy::{ExternalInputs, Stopped};
 use crate::core::summary::{self, Forecast, PendingSummary};
@@ -60,6 +62,12 @@ impl Planner<'_> {
             estimate: estimate.known,
         }
     }
+}
+
+/// Whether something was condensed in the list that `edits` leave, by them or by a client that sends
+/// compacted lists.
+fn is_compacted(conversation: &MeasuredConversation<'_>, edits: &[Edit]) -> bool {
+    edits.iter().any(|edit| *edit != Edit::Keep) || conversation.messages.iter().any(is_synthetic)
 }
 
 /// All that a decision is made from besides the request itself.
@@ -173,9 +181,13 @@ impl Decision<'_, '_, '_> {
             min_gain: estimate.to_counted(plan.budget.min_gain),
             ..plan.budget
         };
-        if reason == Reason::Forced {
-            // A forced compaction shows an effect on short lists, too.
-            budget.target = budget.target.min(estimate.known.counted / 2);
+        if reason == Reason::Forced && estimate.known.counted <= budget.target {
+            // Forced again and again, a list comes to rest at the target.
+            if is_compacted(&conversation, &plan.edits) {
+                return Ok(None);
+            }
+            // Forced once, a short list shows an effect, too.
+            budget.target = estimate.known.counted / 2;
         }
         let planner = self.planner;
         match compact(
@@ -208,7 +220,12 @@ impl Decision<'_, '_, '_> {
         let policy = self.planner.policy;
         let (step, options) = policy.summarize()?;
         let summaries = self.external.summaries?;
-        let Budget { prompt, target, .. } = plan.budget;
+        let Budget {
+            window,
+            prompt,
+            target,
+            ..
+        } = plan.budget;
         if plan.after.tokens < scale(prompt, options.prepare_at) {
             return None;
         }
@@ -223,7 +240,7 @@ impl Decision<'_, '_, '_> {
         let draft = Draft::new(conversation, edits, &policy.pin, &policy.keep, goal);
         // When the summary is used, the list will have grown up to the trigger.
         let now = plan.after.tokens;
-        let by_ratio = || scale(prompt, policy.trigger.ratio.unwrap_or(1.0));
+        let by_ratio = || scale(prompt, policy.trigger.ratio_in(window).unwrap_or(1.0));
         let high = policy.trigger.tokens.unwrap_or_else(by_ratio);
         let forecast = Forecast {
             budget: plan.budget,

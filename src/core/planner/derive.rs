@@ -102,7 +102,7 @@ impl Watch<'_, '_> {
     ) -> Option<Reason> {
         let Budget { window, prompt, .. } = self.budget;
         let policy = self.planner.policy;
-        let others = policy.trigger.fires(size, prompt);
+        let others = policy.trigger.fires(size, &self.budget);
         let Some(condition) = &policy.when else {
             return others;
         };

@@ -37,7 +37,7 @@ pub fn nothing_can_trigger(
         && idle.is_none_or(|ratio| bytes < scale(budget.prompt, ratio))
         && prepares.is_none_or(|ratio| bytes < scale(budget.prompt, ratio))
         && trigger
-            .ratio
+            .ratio_in(budget.window)
             .is_none_or(|ratio| bytes < scale(budget.prompt, ratio))
         && trigger.tokens.is_none_or(|tokens| bytes < tokens)
         && [trigger.messages, trigger.turns]

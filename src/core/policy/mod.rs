@@ -24,7 +24,7 @@ pub use condition::{Condition, ConditionView, RequestFacts, SeenMessage};
 pub use delivery::{Delivery, Mode, OnError, OnUnfit};
 pub use matcher::Matcher;
 pub use pricing::{pays, price};
-pub use trigger::{IdleTrigger, Reason, Trigger};
+pub use trigger::{IdleTrigger, Reason, SMALL_WINDOW, Trigger};
 pub use window::{Source, Window};
 
 /// A policy, resolved from configuration.

@@ -5,13 +5,19 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::core::budget::Budget;
 use crate::core::conversation::{Size, scale};
+
+/// Windows of fewer tokens are small.
+pub const SMALL_WINDOW: u64 = 32_000;
 
 /// When a policy acts: at the first of these that is reached.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Trigger {
-    /// Share of window − reserve.
+    /// Share of window − reserve; [`Trigger::ratio_in`] is the one that counts.
     pub ratio: Option<f64>,
+    /// The share in small windows, where it is another one.
+    pub small_window_ratio: Option<f64>,
     /// Prompt tokens.
     pub tokens: Option<u64>,
     /// Messages.
@@ -92,13 +98,34 @@ impl Reason {
 }
 
 impl Trigger {
-    /// The first trigger that `size` reaches, given the prompt budget (window −
-    /// reserve). A size above it always fires.
+    /// The trigger of a policy that names none. A small window comes to its trigger within a few
+    /// turns: acting later there saves rewrites, and a reserve of a quarter leaves room enough.
+    pub const DEFAULT: Trigger = Trigger {
+        ratio: Some(0.8),
+        small_window_ratio: Some(0.9),
+        tokens: None,
+        messages: None,
+        turns: None,
+    };
+
+    /// The share of window − reserve at which the policy acts in a window of this many tokens.
     #[must_use]
-    pub fn fires(&self, size: Size, prompt: u64) -> Option<Reason> {
+    pub fn ratio_in(&self, window: u64) -> Option<f64> {
+        let small = self.small_window_ratio.filter(|_| window < SMALL_WINDOW);
+        small.or(self.ratio)
+    }
+
+    /// The first trigger that `size` reaches, given the window and the prompt budget (window −
+    /// reserve). A size above the budget always fires.
+    #[must_use]
+    pub fn fires(&self, size: Size, budget: &Budget) -> Option<Reason> {
+        let Budget { window, prompt, .. } = *budget;
         let reached = |limit: Option<u64>, value: u64| limit.is_some_and(|limit| value >= limit);
         if size.tokens > prompt
-            || reached(self.ratio.map(|ratio| scale(prompt, ratio)), size.tokens)
+            || reached(
+                self.ratio_in(window).map(|ratio| scale(prompt, ratio)),
+                size.tokens,
+            )
         {
             Some(Reason::Ratio)
         } else if reached(self.tokens, size.tokens) {

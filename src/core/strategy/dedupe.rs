@@ -1,5 +1,10 @@
 //! `dedupe`: a tool result that occurs again later, and a run of lines that does, become a
 //! reference to the newest copy.
+//!
+//! A reference says where the copy stands: how many results below, of which call, and which lines
+//! of it. The count alone makes it unique; the call tells a reader what it is. What lies between a
+//! reference and its copy is newer than the reference, so that it is condensed later or together
+//! with it, and the count stays right.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -12,14 +17,19 @@ use super::need::Stopped;
 use super::options::{Options, Run};
 use super::report::Done;
 use super::scope::Scope;
-use crate::core::conversation::BlockId;
-use crate::core::edit::Draft;
+use crate::core::conversation::{BlockId, Exchange};
+use crate::core::edit::{Draft, Edit};
+use crate::core::json::Json;
 
 /// Lines that must agree before a run of them is looked at.
 const WINDOW: usize = 4;
 /// The beginning of a reference to a whole result.
-const REFERENCE: &str = "[the same as the newer result of ";
-/// A run shorter than this is not worth its reference (bytes).
+const REFERENCE: &str = "[the same as the result ";
+/// The beginning of a reference to lines, before their number.
+const RUN: &str = "[… ";
+/// The words between the number of lines and their place.
+const RUN_OF: &str = " lines: the same as lines ";
+/// A run shorter than this is not worth its reference (bytes), nor is one shorter than that.
 const LEAST_BYTES: usize = 160;
 
 /// Repeated results and blocks become a reference to their newest copy.
@@ -44,17 +54,25 @@ impl Options for Dedupe {
     }
 }
 
-/// Where a copy stands: the text's index and the line.
+/// Where a line of a copy stands: the source and the line.
 type Place = (usize, usize);
+
+/// A text that references may point to.
+struct Source {
+    lines: Vec<String>,
+    /// The number of each line in the result as the tool gave it, from 1.
+    numbers: Vec<usize>,
+    /// The call that it is the result of.
+    label: String,
+    /// Position of the result among all that are there.
+    position: usize,
+}
 
 /// The texts that were seen, newest first.
 #[derive(Default)]
 struct Seen {
-    /// Lines of each text.
-    texts: Vec<Vec<String>>,
-    /// The call that each text is the result of.
-    labels: Vec<String>,
-    /// Whole texts.
+    sources: Vec<Source>,
+    /// Whole results of one text.
     whole: HashMap<String, usize>,
     /// The places where runs of `WINDOW` lines begin, by their hash; a run that is found is
     /// compared line by line.
@@ -73,91 +91,186 @@ fn hashes<S: Hash>(lines: &[S]) -> impl Iterator<Item = u64> + '_ {
 pub(super) fn apply(options: Dedupe, scope: &Scope, draft: &mut Draft<'_>) -> u64 {
     let messages = draft.conversation().messages;
     let editable: HashSet<BlockId> = scope.results(draft).into_iter().map(|(_, id)| id).collect();
-    let results = draft.results(draft.remaining().map(|(exchange, _)| exchange));
+    let mut results = draft.results(draft.remaining().map(|(exchange, _)| exchange));
+    // Of an exchange that others stand for nothing is to be seen, and nothing to be counted.
+    results.retain(|(_, id)| matches!(draft.edit(id.at()), Edit::Keep | Edit::Replace(_)));
     let (mut seen, mut replaced) = (Seen::default(), 0);
-    for (exchange, id) in results.into_iter().rev() {
+    for (position, (exchange, id)) in results.into_iter().enumerate().rev() {
+        let read = Texts::of(draft, id);
+        let Some(texts) = read else { continue };
         if editable.contains(&id) {
-            let shorter = match seen.reference(draft, id) {
-                Some(reference) => draft.set_text(id, &reference),
-                None if options.blocks => draft.map_texts(id, |text| seen.without_runs(text)),
-                None => false,
-            };
+            if let Some(reference) = seen.reference(&texts, position)
+                && draft.set_text(id, &reference)
+            {
+                replaced += 1;
+                continue;
+            }
+            let shorter =
+                options.blocks && draft.map_texts(id, |text| seen.without_runs(text, position));
             replaced += u64::from(shorter);
         }
-        let entry = draft.entry(id.at());
-        let Some(result) = entry.as_ref().and_then(|entry| entry.result(id.block)) else {
-            continue;
-        };
-        // A reference is not a copy of anything.
-        for text in result.decoded().filter(|text| !text.starts_with(REFERENCE)) {
-            seen.add(&text, label::of_result(messages, &exchange, result));
-        }
+        let label = label_of(messages, &exchange, id);
+        // Copies are looked for in what stood there before: lines that are a reference now lead on.
+        seen.add(&texts, &label, position);
     }
     replaced
 }
 
+/// The call that a result answers, in few words.
+fn label_of(
+    messages: &[crate::core::conversation::Entry<'_>],
+    exchange: &Exchange,
+    id: BlockId,
+) -> String {
+    let result = messages
+        .get(id.at())
+        .and_then(|entry| entry.result(id.block));
+    let label = result.map(|result| label::of_result(messages, exchange, result));
+    label.unwrap_or_default()
+}
+
+/// The texts of a result as they are now.
+struct Texts {
+    texts: Vec<String>,
+    /// Whether there is nothing besides them.
+    is_whole: bool,
+    /// Whether an earlier compaction edited them.
+    is_edited: bool,
+}
+
+impl Texts {
+    fn of(draft: &Draft<'_>, id: BlockId) -> Option<Self> {
+        let entry = draft.entry(id.at())?;
+        let result = entry.result(id.block)?;
+        let texts: Vec<String> = result.decoded().map(|text| text.into_owned()).collect();
+        Some(Texts {
+            is_whole: result.parts <= 1 && texts.len() == 1,
+            is_edited: *draft.edit(id.at()) != Edit::Keep,
+            texts,
+        })
+    }
+}
+
 impl Seen {
-    fn add(&mut self, text: &str, label: String) {
-        let index = self.texts.len();
-        let lines: Vec<String> = text.split('\n').map(str::to_owned).collect();
-        for (line, hash) in hashes(&lines).enumerate() {
-            self.runs.entry(hash).or_insert((index, line));
+    fn add(&mut self, result: &Texts, label: &str, position: usize) {
+        let mut number = 1;
+        for text in &result.texts {
+            // A reference is not a copy of anything.
+            if text.starts_with(REFERENCE) {
+                number += 1;
+                continue;
+            }
+            let index = self.sources.len();
+            let (mut lines, mut numbers) = (Vec::new(), Vec::new());
+            for line in text.split('\n') {
+                lines.push(line.to_owned());
+                numbers.push(number);
+                number += if result.is_edited { lines_in(line) } else { 1 };
+            }
+            if has_lines(text) {
+                for (line, hash) in hashes(&lines).enumerate() {
+                    self.runs.entry(hash).or_insert((index, line));
+                }
+            }
+            if result.is_whole {
+                self.whole.entry(text.clone()).or_insert(index);
+            }
+            self.sources.push(Source {
+                lines,
+                numbers,
+                label: label.to_owned(),
+                position,
+            });
         }
-        self.whole.entry(text.to_owned()).or_insert(index);
-        self.texts.push(lines);
-        self.labels.push(label);
     }
 
     /// A reference to a newer copy of a whole result. One of several parts has none: they may
     /// differ where the text does not.
-    fn reference(&self, draft: &Draft<'_>, id: BlockId) -> Option<String> {
-        let entry = draft.entry(id.at())?;
-        let result = entry.result(id.block)?;
-        let mut texts = result.decoded();
-        let text = texts.next().filter(|_| texts.next().is_none())?;
-        if result.parts > 1 || text.len() < LEAST_BYTES / 2 {
+    fn reference(&self, result: &Texts, position: usize) -> Option<String> {
+        let text = result.texts.first().filter(|_| result.is_whole)?;
+        // A count of results below means another one when it is read elsewhere.
+        if text.len() < LEAST_BYTES / 2 || text.lines().any(is_reference) {
             return None;
         }
-        let newer = self.whole.get(text.as_ref())?;
-        Some(format!("{REFERENCE}{}]", self.labels.get(*newer)?))
+        let newer = self.sources.get(*self.whole.get(text)?)?;
+        let below = newer.position.checked_sub(position)?;
+        Some(format!("{REFERENCE}{below} below: {}]", newer.label))
     }
 
-    fn without_runs(&self, text: &str) -> Option<String> {
+    fn without_runs(&self, text: &str, position: usize) -> Option<String> {
+        if !has_lines(text) {
+            return None;
+        }
         // Line ends are part of the lines, so that every line without a copy stays byte for byte.
         let lines: Vec<&str> = text.split('\n').collect();
         let hashes: Vec<u64> = hashes(&lines).collect();
         let (mut out, mut at, mut found): (Vec<String>, usize, bool) = (Vec::new(), 0, false);
         while let Some(line) = lines.get(at) {
-            if let Some((index, start)) = hashes.get(at).and_then(|hash| self.runs.get(hash)) {
-                let newer = self
-                    .texts
-                    .get(*index)
-                    .and_then(|newer| newer.get(*start..))
-                    .unwrap_or_default();
-                let length = newer
-                    .iter()
-                    .zip(lines.iter().skip(at))
-                    .take_while(|(a, b)| a.as_str() == **b)
-                    .count();
-                let bytes: usize = lines
-                    .iter()
-                    .skip(at)
-                    .take(length)
-                    .map(|line| line.len() + 1)
-                    .sum();
-                if length >= WINDOW && bytes >= LEAST_BYTES {
-                    let label = self.labels.get(*index).map_or("", String::as_str);
-                    out.push(format!(
-                        "[… {length} lines as in the newer result of {label} …]"
-                    ));
-                    at += length;
-                    found = true;
-                    continue;
-                }
+            let place = hashes.get(at).and_then(|hash| self.runs.get(hash));
+            let run = place.and_then(|place| self.run(*place, lines.get(at..)?, position));
+            if let Some((length, reference)) = run {
+                out.push(reference);
+                at += length;
+                found = true;
+            } else {
+                out.push((*line).to_owned());
+                at += 1;
             }
-            out.push((*line).to_owned());
-            at += 1;
         }
         found.then(|| out.join("\n"))
     }
+
+    /// The number of `lines` that stand at `place` too, and a reference to them, where there are
+    /// enough.
+    fn run(
+        &self,
+        (index, start): Place,
+        lines: &[&str],
+        position: usize,
+    ) -> Option<(usize, String)> {
+        let newer = self.sources.get(index)?;
+        let copies = newer.lines.get(start..)?.iter().zip(lines);
+        let length = copies
+            .take_while(|(a, b)| a.as_str() == **b && !is_reference(a))
+            .count();
+        let bytes: usize = lines.iter().take(length).map(|line| line.len() + 1).sum();
+        if length < WINDOW || bytes < LEAST_BYTES {
+            return None;
+        }
+        let (first, last) = (
+            newer.numbers.get(start)?,
+            newer.numbers.get(start + length - 1)?,
+        );
+        let below = newer.position.checked_sub(position)?;
+        let reference = format!(
+            "{RUN}{length}{RUN_OF}{first}–{last} of the result {below} below: {} …]",
+            newer.label
+        );
+        (reference.len() < bytes).then_some((length, reference))
+    }
+}
+
+/// Whether runs of lines of a text are compared. JSON is not: `minify` writes it anew, with other
+/// lines or none.
+fn has_lines(text: &str) -> bool {
+    text.contains('\n') && Json::parse(text).is_none()
+}
+
+/// The lines that a line stands for: more than one where it is a reference or has a count.
+fn lines_in(line: &str) -> usize {
+    let number = |text: &str| text.parse().ok();
+    let referred = line
+        .strip_prefix(RUN)
+        .and_then(|rest| rest.split_once(RUN_OF));
+    let counted = || line.strip_suffix(')')?.rsplit_once(" (×");
+    let found = match referred {
+        Some((lines, _)) => number(lines),
+        None => counted().and_then(|(_, times)| number(times)),
+    };
+    found.unwrap_or(1)
+}
+
+/// Whether a line refers to others.
+fn is_reference(line: &str) -> bool {
+    line.starts_with(REFERENCE) || (line.starts_with(RUN) && line.contains(RUN_OF))
 }

@@ -14,7 +14,7 @@ pub(super) struct Limits {
 
 /// For references to another message.
 pub(super) const SHORT: Limits = Limits {
-    items: 2,
+    items: 3,
     chars: 60,
 };
 
@@ -29,6 +29,21 @@ pub(super) fn clipped(text: &str, chars: usize) -> String {
         line.push('…');
     }
     line
+}
+
+/// A text like [`clipped`]; of a path the last `chars` characters, because its end has the file's name.
+fn clipped_value(text: &str, chars: usize) -> String {
+    let is_path =
+        text.contains(['/', '\\']) && !text.contains(|c: char| c.is_whitespace() || c.is_control());
+    let long_by = text.chars().count().saturating_sub(chars);
+    if !is_path || long_by == 0 {
+        return clipped(text, chars);
+    }
+    let from = text.char_indices().nth(long_by).map_or(0, |(at, _)| at);
+    let end = text.get(from..).unwrap_or_default();
+    // Whole names where there are any.
+    let from = end.find(['/', '\\']).filter(|at| at + 1 < end.len());
+    format!("…{}", end.get(from.unwrap_or(0)..).unwrap_or_default())
 }
 
 /// `read(path=src/main.rs)`
@@ -62,7 +77,7 @@ pub(super) fn of_result(
 
 fn of_value(value: &Json, limits: Limits) -> String {
     match value {
-        Json::String(text) => clipped(text, limits.chars),
+        Json::String(text) => clipped_value(text, limits.chars),
         Json::List(items) => {
             let shown = items
                 .iter()

@@ -1,5 +1,6 @@
 //! `minify`: tool results and arguments in fewer tokens and with nothing lost. JSON loses its white
-//! space, lists of like objects become tables, and other text loses terminal noise.
+//! space, lists of like objects become tables, and other text loses terminal noise; code and diffs
+//! stay byte for byte.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -11,7 +12,7 @@ use super::scope::Scope;
 use crate::core::conversation::Speaker;
 use crate::core::edit::Draft;
 use crate::core::json::Json;
-use crate::core::text::{shortest, without_noise};
+use crate::core::text::{restorable, shortest};
 
 /// JSON results lose their white space, lists of like objects become tables, and terminal noise
 /// goes from other results.
@@ -20,7 +21,8 @@ use crate::core::text::{shortest, without_noise};
 pub struct Minify {
     /// Whether JSON is written shorter.
     pub json: bool,
-    /// Whether terminal escapes, progress lines, trailing blanks and repeated lines go.
+    /// Whether terminal escapes and progress lines go, and repeated lines become a count. Code and
+    /// diffs only lose escapes.
     pub text: bool,
 }
 
@@ -73,7 +75,7 @@ pub(super) fn shorter(options: Minify, text: &str) -> Option<String> {
     let new = match shortest(text) {
         Some(json) if options.json => json,
         Some(_) => return None,
-        None if options.text => without_noise(text).into_owned(),
+        None if options.text => restorable(text).into_owned(),
         None => return None,
     };
     // A result must not become empty: some servers refuse that.

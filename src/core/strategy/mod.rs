@@ -33,6 +33,14 @@ mod truncate;
 mod webhook;
 mod weighed;
 
+/// The version of what strategies write: digests, transcripts, references, tables, placeholders, and
+/// the choice of what they keep.
+///
+/// It is part of the seed of checkpoints. Raise it with every release in which a strategy writes
+/// other bytes: each living conversation is then compacted anew from its originals, once, and no
+/// text of one version is continued by another. The changelog tells operators so.
+pub const TEXT_VERSION: u32 = 2;
+
 pub use clear_results::ClearResults;
 pub use coalesce::Coalesce;
 pub use collapse_errors::CollapseErrors;

@@ -3,6 +3,7 @@
 
 mod built_in;
 pub mod duration;
+mod exact;
 mod failure;
 mod markers;
 mod noise;
@@ -13,6 +14,7 @@ mod table;
 mod words;
 
 pub use built_in::{BadPattern, Pattern};
+pub use exact::restorable;
 pub use failure::{failure_line, is_failure, tells_of_failure};
 pub use markers::harmless;
 pub use noise::without_noise;

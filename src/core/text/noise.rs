@@ -55,7 +55,7 @@ fn is_settled(text: &str) -> bool {
 }
 
 /// The visible part of a line: the text after the last carriage return, without trailing blanks.
-fn settled(line: &str) -> &str {
+pub(super) fn settled(line: &str) -> &str {
     let line = line.trim_end();
     if !line.as_bytes().contains(&b'\r') {
         return line;
@@ -68,7 +68,7 @@ fn settled(line: &str) -> &str {
 
 /// The text without terminal escape sequences (CSI, OSC and two-character ones) and without control
 /// characters other than line breaks, carriage returns and tabs.
-fn without_escapes(text: &str) -> Cow<'_, str> {
+pub(super) fn without_escapes(text: &str) -> Cow<'_, str> {
     let is_noise = |c: char| c.is_control() && !matches!(c, '\n' | '\r' | '\t');
     // The first byte of control characters beyond ASCII is that of some letters, too.
     let may_be =

@@ -57,7 +57,7 @@ fn a_cache_mark_survives_where_a_placeholder_takes_the_place_of_parts() {
     all[3] = one_part("call_0", &same);
     all[5] = result("call_1", &same);
     let after = compacted(&all, r#""dedupe""#).messages;
-    let reference = "[the same as the newer result of read()]";
+    let reference = "[the same as the result 1 below: read()]";
     assert_eq!(
         content(&after[3]),
         json!([{"type": "text", "text": reference, "cache_control": {"type": "ephemeral"}}])

@@ -20,11 +20,15 @@ fn an_identical_older_result_becomes_a_reference_to_the_newest() {
         ),
     ]);
     let after = compacted(&all, r#""dedupe""#);
-    let reference = "[the same as the newer result of read(path=/home/ann/project/src/main.rs, \
-        lines=[1, 2, … 5 in all])]";
+    let reference = |below: usize| {
+        format!(
+            "[the same as the result {below} below: read(path=/home/ann/project/src/main.rs, \
+            lines=[1, 2, 3, … 5 in all])]"
+        )
+    };
     assert_eq!(
         results(&after.messages),
-        [reference, &words(2, 60), reference, &same]
+        [reference(3), words(2, 60), reference(1), same]
     );
     assert_eq!(
         (
@@ -53,7 +57,7 @@ fn a_run_of_lines_that_stands_again_later_becomes_a_reference() {
     assert_eq!(
         results(&after.messages),
         [
-            "first of all\n[… 12 lines as in the newer result of run(cmd=ls -l) …]\nand then",
+            "first of all\n[… 12 lines: the same as lines 2–13 of the result 1 below: run(cmd=ls -l) …]\nand then",
             newer.as_str()
         ]
     );
@@ -66,7 +70,7 @@ fn a_run_of_lines_that_stands_again_later_becomes_a_reference() {
     let after = compacted(&all, "{ dedupe = { blocks = false } }");
     assert_eq!(
         results(&after.messages),
-        ["[the same as the newer result of run()]", newer.as_str()],
+        ["[the same as the result 1 below: run()]", newer.as_str()],
         "whole results still are"
     );
 }
@@ -83,9 +87,33 @@ fn a_copy_in_the_newest_exchange_is_the_one_that_stays() {
     assert_eq!(
         results(&after.messages),
         [
-            "[the same as the newer result of read(path=a)]",
+            "[the same as the result 1 below: read(path=a)]",
             same.as_str()
         ]
+    );
+}
+
+#[test]
+fn a_reference_ends_with_the_files_name_and_fits_one_result_only() {
+    let path = "/home/ann/projects/of/the/year/packages/agent/source/core/strategy/dedupe.rs";
+    let call = json!({"path": path, "offset": 640, "limit": 70}).to_string();
+    let shared = numbered(30);
+    let older = format!("before\n{shared}\nafter");
+    let newer = |n: usize| format!("{}\n{shared}", words(n, 40));
+    let all = job(&[
+        ("read", &call, &older),
+        ("read", &call, &words(5, 60)),
+        ("read", &call, &newer(1)),
+        ("read", &call, &newer(2)),
+    ]);
+    let after = results(&compacted(&all, r#""dedupe""#).messages);
+    let label = "read(path=…/packages/agent/source/core/strategy/dedupe.rs, offset=640, limit=70)";
+    assert_eq!(
+        after[0],
+        format!(
+            "before\n[… 30 lines: the same as lines 2–31 of the result 3 below: {label} …]\nafter"
+        ),
+        "four calls have this label, and one stands there"
     );
 }
 
@@ -97,7 +125,7 @@ fn what_stands_around_a_run_of_lines_keeps_its_line_ends() {
         ("run", "{}", &older),
         ("run", "{}", &format!("something else\n{shared}\nthe end")),
     ]);
-    let reference = "[… 12 lines as in the newer result of run() …]";
+    let reference = "[… 12 lines: the same as lines 2–13 of the result 1 below: run() …]";
     assert_eq!(
         results(&compacted(&all, r#""dedupe""#).messages)[0],
         format!("first of all\r\nand more\r\n{reference}\nand then\r\n\n")

@@ -9,6 +9,7 @@ mod digest;
 mod digest_form;
 mod digest_work;
 mod long_turn;
+mod lossless;
 mod minify;
 mod oversize;
 mod reports;

@@ -142,8 +142,9 @@ fn families_that_want_reasoning_back_keep_it_with_calls() {
             ..Planner::new(&policy, (None, 100_000), &request, seeds, &cancel)
         };
         let external = ExternalInputs::default();
+        let target = tokens(&all) - 1;
         let (edits, _) = planner
-            .compact_to(&session, tokens(&all) - 1, &external)
+            .compact_to(&session, target, target, &external)
             .unwrap();
         let sent = messages_of(assemble(&body, &session.render(&edits)).as_bytes());
         assert_eq!(thinking(&sent), left, "wants it: {wants_reasoning}");

@@ -1,0 +1,105 @@
+#!/usr/bin/env python3
+"""Runs the judges of digests over recorded conversations, and compares what they find with the floors.
+
+    judge.py BALER EVAL_DIR TRACES_DIR [--sample] [--record]
+
+--sample takes part of the cases of each file. --record prints the floors that follow from what is found, instead of comparing.
+EVAL_DIR holds quality.py (facets: values, fields, words, lines, honesty) and probes.py (made-up conversations).
+"""
+import argparse, json, os, re, subprocess, sys, time  # noqa: E401
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+RATIOS = (0.4, 0.25)
+# Every so many cases of a file are taken for a sample; the long session has few cases, and each is large.
+SAMPLE = {"airline-agent": 40, "coding-agent": 240, "coding-session": 60, "retail-agent": 60, "travel-zh": 150}
+# What a floor lies below the figure that it was recorded from.
+SLACK = {"share": 0.03, "per_100": 1.0, "passed": 0}
+SHARES = ("values", "values_in_context", "fields_own", "fields_all", "replies", "lines", "user_words", "assistant_words")
+COUNTS = ("short_tables", "silent_calls")
+
+
+def adapted(quality):
+    """Teaches the judge today's notation: the patterns of adapter.txt."""
+    with open(os.path.join(HERE, "adapter.txt"), encoding="utf-8") as file:
+        for line in file:
+            name, _, pattern = line.rstrip("\n").partition(" = ")
+            if pattern and not line.startswith("#") and hasattr(quality, name):
+                setattr(quality, name, re.compile(pattern))
+
+
+def figures(quality, args):
+    """(set, ratio, facet, figure) of everything."""
+    for name, every in SAMPLE.items():
+        path = os.path.join(args.traces, name + ".jsonl")
+        if not os.path.exists(path):
+            print(f"SKIPPED: {path} is not there", flush=True)
+            continue
+        for ratio in RATIOS:
+            options = argparse.Namespace(ratio=ratio, min_tokens=1500, every=every if args.sample else 1, baseline=None, model="gpt-4o")
+            report = quality.evaluate(path, options, [args.baler, "compact", "--target-ratio", str(ratio)])
+            print(f"{name} {ratio}: {report['cases']} cases, kept {report['kept']}, broken {report['broken']}", flush=True)
+            yield name, ratio, "broken", report["broken"]
+            for facet in SHARES:
+                # A handful of cases says nothing.
+                if report["facets"][facet]["of"] >= 20:
+                    yield name, ratio, facet, report["facets"][facet]["score"]
+            for facet in COUNTS:
+                yield name, ratio, facet, report["facets"][facet]["per_100"]
+
+
+def probes(args):
+    """Probes that pass."""
+    command = [sys.executable, os.path.join(args.eval, "probes.py"), "--", args.baler, "compact", "--target-ratio", "{ratio}"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    failed = [line for line in done.stdout.split("\n") if line.startswith("FAIL")]
+    print("\n".join(failed), flush=True)
+    passed, of = re.search(r"^(\d+) of (\d+) probes passed$", done.stdout, re.M).groups()
+    print(f"{passed} of {of} probes passed", flush=True)
+    return int(passed)
+
+
+def is_count(facet):
+    return facet in COUNTS or facet == "broken"
+
+
+def floor_of(facet, figure):
+    if facet == "broken": return 0
+    if facet == "passed": return figure
+    if facet in COUNTS: return round(figure + SLACK["per_100"], 1) if figure else 0
+    return round(max(0, figure - SLACK["share"]), 2)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    for name in ("baler", "eval", "traces"): parser.add_argument(name)
+    parser.add_argument("--sample", action="store_true")
+    parser.add_argument("--record", action="store_true")
+    args = parser.parse_args()
+    sys.path.insert(0, args.eval)
+    import quality  # noqa: E402
+    adapted(quality)
+    started = time.time()
+    found = {("probes", "-", "passed"): probes(args)}
+    found.update({(name, str(ratio), facet): figure for name, ratio, facet, figure in figures(quality, args)})
+    kind = "sample" if args.sample else "all"
+    if args.record:
+        for (name, ratio, facet), figure in found.items():
+            print("\t".join((kind, name, ratio, facet, str(floor_of(facet, figure)))))
+        return
+    missed = []
+    with open(os.path.join(HERE, "floors.tsv"), encoding="utf-8") as file:
+        rows = [line.rstrip("\n").split("\t") for line in file if line.strip() and not line.startswith("#")]
+    compared = 0
+    for of, name, ratio, facet, floor in rows:
+        figure = found.get((name, ratio, facet))
+        if of != kind or figure is None: continue
+        compared += 1
+        if figure > float(floor) if is_count(facet) else figure < float(floor):
+            missed.append(f"{name} {ratio} {facet}: {figure}, and {'at most' if is_count(facet) else 'at least'} {floor} is wanted")
+    print(f"{compared} figures compared in {time.time() - started:.0f} s", flush=True)
+    if missed or not compared:
+        sys.exit("FAILED: " + ("\n".join(missed) or "there is nothing to compare"))
+
+
+if __name__ == "__main__":
+    main()
