@@ -110,7 +110,6 @@ def sidecar(rendering, resource, pod, baler):
         check("startupProbe" in baler, f"{name}: the application would not wait for Baler")
     else:
         check(pod["spec"]["containers"][0] is baler, f"{name}: Baler is not started first")
-        check("postStart" in baler.get("lifecycle", {}), f"{name}: the application would not wait for Baler")
         check(resource["kind"] not in ("Job", "CronJob"), f"{name}: would never end")
     check(pod["spec"].get("terminationGracePeriodSeconds", 30) > 25, f"{name}: no time to drain")
     environment = {e["name"]: e.get("value") for e in baler.get("env", [])}
