@@ -201,8 +201,8 @@ mod tests {
     #[test]
     fn versions_of_what_strategies_write_share_no_checkpoint() {
         let config = crate::config::load(&crate::config::Sources::default()).unwrap();
-        let identities = Identities::new(&config.upstream);
-        let tenant = identities.tenant(&HeaderMap::new());
+        let identities = Identities::new(&config.upstream, config.tenant.clone());
+        let tenant = identities.tenant(&HeaderMap::new(), None);
         let asker = Asker {
             dialect: Dialect::ChatCompletions,
             tenant: &tenant,

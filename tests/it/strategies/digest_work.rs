@@ -36,7 +36,7 @@ fn looks(all: &[String], most: usize) -> (usize, bool) {
     };
     let planner = Planner::new(&policy, (None, 100_000_000), &request, seeds, &cancel);
     let target = tokens(all) / 4;
-    let done = planner.compact_to(&session, target, &ExternalInputs::default());
+    let done = planner.compact_to(&session, target, target, &ExternalInputs::default());
     (looked.load(Ordering::Relaxed), done.is_ok())
 }
 
