@@ -128,16 +128,16 @@ struct Compacted {
 }
 
 impl Filter<'_> {
-    /// Writes each request of `input` on a line of its own, compacted. A line that is not JSON comes
-    /// out as it is, and the exit code tells.
+    /// Writes each request of `input` on a line of its own, compacted. A line that is not JSON
+    /// comes out as it is, and the exit code tells.
     fn run(&self, input: &str) -> anyhow::Result<ExitCode> {
         let mut out = std::io::BufWriter::new(std::io::stdout().lock());
         let mut rest = input;
         let (mut number, mut code) = (0, ExitCode::SUCCESS);
         while !rest.trim().is_empty() {
             let mut requests = serde_json::Deserializer::from_str(rest).into_iter::<&RawValue>();
-            let mut failed = None;
-            for request in requests.by_ref() {
+            let (mut failed, mut done) = (None, 0);
+            while let Some(request) = requests.next() {
                 number += 1;
                 match request {
                     Ok(request) => {
@@ -146,12 +146,13 @@ impl Filter<'_> {
                         // them there is none.
                         writeln!(out, "{}", body.replace(['\n', '\r'], " "))?;
                         complain(&format!("{number}: {report}"));
+                        done = requests.byte_offset();
                     }
                     Err(error) => failed = Some(error),
                 }
             }
             let Some(error) = failed else { break };
-            let (line, after) = line_at(rest, requests.byte_offset());
+            let (line, after) = line_at(rest, done);
             writeln!(out, "{line}")?;
             complain(&format!(
                 "baler compact: request {number} is not JSON: {error}"

@@ -259,8 +259,8 @@ impl Admission {
         })
     }
 
-    /// Collects a body. Memory is taken as bytes arrive; what arrived stays in `arrived` when a bound
-    /// is met.
+    /// Collects a body. Memory is taken as bytes arrive; what arrived stays in `arrived` when a
+    /// bound is met.
     async fn collect(
         &self,
         body: &mut Incoming,

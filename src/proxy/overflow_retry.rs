@@ -222,8 +222,8 @@ impl Exchange {
         Some((body?, waited))
     }
 
-    /// Estimated prompt tokens of the list that was sent; measured now where planning failed, or the
-    /// answer came before the size was found out.
+    /// Estimated prompt tokens of the list that was sent; measured now where planning failed, or
+    /// the answer came before the size was found out.
     async fn measured(&self, request: &Arc<PlanRequest>) -> Option<u64> {
         if let Some(sent) = self.sent_tokens() {
             return Some(sent);

@@ -1,5 +1,5 @@
-//! Runs the core for one request: off the event loop when it may take long, within a budget of time,
-//! and without ever taking the request down with it.
+//! Runs the core for one request: off the event loop when it may take long, within a budget of
+//! time, and without ever taking the request down with it.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -74,8 +74,8 @@ async fn call_webhook(
     Ok(webhook::call(&proxy.upstream, webhook, caller, asked, metrics).await)
 }
 
-/// One run. Once the budget of time is spent, the planner takes cheaper steps; at the deadline it is
-/// given up.
+/// One run. Once the budget of time is spent, the planner takes cheaper steps; at the deadline it
+/// is given up.
 async fn conclude_within(
     proxy: &Arc<Proxy>,
     request: &Arc<PlanRequest>,

@@ -127,8 +127,8 @@ impl Identities {
         ])
     }
 
-    /// The first link of the chain of checkpoints: tenant, upstream, policy, window, and the version
-    /// of what strategies write.
+    /// The first link of the chain of checkpoints: tenant, upstream, policy, window, and the
+    /// version of what strategies write.
     pub(super) fn checkpoint_seed(
         &self,
         asker: Asker<'_>,

@@ -1,8 +1,8 @@
 //! One client connection, from its first byte to its end.
 //!
-//! Every phase has a deadline: the opening, that is the bytes that tell the HTTP version; a request's
-//! head; the idle time between two requests; and writing. Once the listener drains, an idle
-//! connection is kept for a moment, because its client may be sending a request already.
+//! Every phase has a deadline: the opening, that is the bytes that tell the HTTP version; a
+//! request's head; the idle time between two requests; and writing. Once the listener drains, an
+//! idle connection is kept for a moment, because its client may be sending a request already.
 
 use std::convert::Infallible;
 use std::future::Future;

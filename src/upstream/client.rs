@@ -32,8 +32,8 @@ const POOL_IDLE_TIMEOUT: Duration = Duration::from_secs(50);
 const MAX_HEADERS: usize = 512;
 /// The longest head of an answer, and what a connection buffers in each direction, bytes.
 const BUFFER_BYTES: usize = 64 << 10;
-/// Bytes that an upstream may send ahead on one HTTP/2 stream while its client does not read, and on
-/// all streams of a connection: enough that streams which stall do not hold up the others.
+/// Bytes that an upstream may send ahead on one HTTP/2 stream while its client does not read, and
+/// on all streams of a connection: enough that streams which stall do not hold up the others.
 const STREAM_WINDOW_BYTES: u32 = 128 << 10;
 const CONNECTION_WINDOW_BYTES: u32 = 16 << 20;
 

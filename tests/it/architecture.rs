@@ -431,7 +431,9 @@ fn no_test_spins_or_holds_a_stopwatch() {
 #[test]
 fn lines_have_at_most_a_hundred_columns() {
     let mut offences = Vec::new();
-    for path in ["src", "tests"].into_iter().flat_map(rust_files) {
+    let files = ["src", "tests"].into_iter().flat_map(rust_files);
+    // The gallery consists of texts that people and tools said.
+    for path in files.filter(|path| !path.starts_with("tests/it/gallery/")) {
         let text = std::fs::read_to_string(root().join(&path)).unwrap();
         for (line, content) in (1..).zip(text.lines()) {
             let columns = content.chars().count();

@@ -170,7 +170,7 @@ async fn requests_that_are_cut_off_are_counted_and_told_by_the_exit_code() {
 async fn descriptors_are_raised_and_bound_the_connections() {
     let upstream = Upstream::start().await;
     let run = format!(
-        "ulimit -Hn 400; ulimit -Sn 100; exec {} serve --upstream http://{}/v1 \
+        "ulimit -Sn 100; ulimit -Hn 400; exec {} serve --upstream http://{}/v1 \
         --listen 127.0.0.1:0 --admin 127.0.0.1:0",
         env!("CARGO_BIN_EXE_baler"),
         upstream.address

@@ -1,5 +1,5 @@
-//! Requests that there is no room to look at are streamed through unread; only too many at a time are
-//! refused.
+//! Requests that there is no room to look at are streamed through unread; only too many at a time
+//! are refused.
 
 use crate::support::Baler;
 use crate::support::Client;

@@ -22,7 +22,7 @@ use crate::support::words;
 
 /// 3,000 tokens for the prompt: prepared from 1,950 on, compacted at 2,400, down to 1,500.
 const POLICY: &str = "[[policy]]\nname = \"small\"\nwindow = 4000\nreserve = 1000\n\
-    keep = { tokens = 0, exchanges = 1 }\n";
+    trigger = { ratio = 0.8 }\nkeep = { tokens = 0, exchanges = 1 }\n";
 
 fn policy(options: &str) -> String {
     format!("{POLICY}ladder = [{{ summarize = {{ {options} }} }}, \"token_budget\"]\n")

@@ -20,7 +20,8 @@ use crate::support::request;
 use crate::support::within;
 
 /// A window of 4,000 tokens that acts at 80 % of 3,000 and goes down to half.
-const POLICY: &str = "[[policy]]\nname = \"small\"\nwindow = 4000\nreserve = 1000\n";
+const POLICY: &str =
+    "[[policy]]\nname = \"small\"\nwindow = 4000\nreserve = 1000\ntrigger = { ratio = 0.8 }\n";
 
 /// An answer with more headers and a body that says this.
 fn answer(status: &str, headers: &str, body: &str) -> String {

@@ -116,8 +116,8 @@ pub struct Upstream {
 pub struct Route {
     /// A POST to a path with one of these endings is a chat completion.
     pub chat_suffixes: Vec<String>,
-    /// Whether bodies with a content encoding (gzip, deflate, br, zstd) are decoded to be inspected.
-    /// They are sent decoded only if something of them changed.
+    /// Whether bodies with a content encoding (gzip, deflate, br, zstd) are decoded to be
+    /// inspected. They are sent decoded only if something of them changed.
     pub decode_bodies: bool,
 }
 
@@ -170,8 +170,8 @@ pub struct Limits {
     #[serde(with = "crate::core::text::duration")]
     #[schemars(with = "String")]
     pub write_timeout: Duration,
-    /// Time to plan one request, the wait for a free thread included; after it planning goes on with
-    /// quick steps alone.
+    /// Time to plan one request, the wait for a free thread included; after it planning goes on
+    /// with quick steps alone.
     #[serde(with = "crate::core::text::duration")]
     #[schemars(with = "String")]
     pub plan_timeout: Duration,

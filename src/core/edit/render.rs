@@ -69,7 +69,8 @@ pub fn render(dialect: Dialect, outline: &Outline<'_>, edits: &[Edit]) -> Vec<Pi
     pieces
 }
 
-/// The largest of the messages that an edit puts in the place of another: the others only fill gaps.
+/// The largest of the messages that an edit puts in the place of another: the others only fill
+/// gaps.
 fn largest(edit: &Edit) -> Option<usize> {
     let new = edit.new_messages().iter().enumerate();
     new.max_by_key(|(_, new)| new.tokens).map(|(nth, _)| nth)

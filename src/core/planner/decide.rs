@@ -64,8 +64,8 @@ impl Planner<'_> {
     }
 }
 
-/// Whether something was condensed in the list that `edits` leave, by them or by a client that sends
-/// compacted lists.
+/// Whether something was condensed in the list that `edits` leave, by them or by a client that
+/// sends compacted lists.
 fn is_compacted(conversation: &MeasuredConversation<'_>, edits: &[Edit]) -> bool {
     edits.iter().any(|edit| *edit != Edit::Keep) || conversation.messages.iter().any(is_synthetic)
 }

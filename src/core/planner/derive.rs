@@ -18,9 +18,9 @@ const FALLBACK_RATIO: f64 = 0.8;
 
 /// Up to so many messages an expression over them is evaluated at every request point.
 const ALWAYS_EVALUATED: usize = 256;
-/// From there on it is evaluated each time the list has grown by one part in so many, so that a long
-/// list costs no more than a few times its length. The points follow from their place alone, so that
-/// every process comes to the same.
+/// From there on it is evaluated each time the list has grown by one part in so many, so that a
+/// long list costs no more than a few times its length. The points follow from their place alone,
+/// so that every process comes to the same.
 const EVALUATION_STEP: usize = 16;
 /// Request points without a decision after which the walk is worth remembering.
 const WORTH_REMEMBERING: usize = 64;

@@ -31,7 +31,8 @@ pub(super) fn clipped(text: &str, chars: usize) -> String {
     line
 }
 
-/// A text like [`clipped`]; of a path the last `chars` characters, because its end has the file's name.
+/// A text like [`clipped`]; of a path the last `chars` characters, because its end has the file's
+/// name.
 fn clipped_value(text: &str, chars: usize) -> String {
     let is_path =
         text.contains(['/', '\\']) && !text.contains(|c: char| c.is_whitespace() || c.is_control());

@@ -103,7 +103,11 @@ impl Descent<'_> {
                 }
                 done => done,
             };
-            reports.push(reported(strategy.name(), strategy.counts(), draft, apply)?);
+            let report = reported(strategy.name(), strategy.counts(), draft, apply)?;
+            reports.push(Report {
+                shortcut: skipped,
+                ..report
+            });
         }
         Ok(skipped)
     }

@@ -33,8 +33,8 @@ mod truncate;
 mod webhook;
 mod weighed;
 
-/// The version of what strategies write: digests, transcripts, references, tables, placeholders, and
-/// the choice of what they keep.
+/// The version of what strategies write: digests, transcripts, references, tables, placeholders,
+/// and the choice of what they keep.
 ///
 /// It is part of the seed of checkpoints. Raise it with every release in which a strategy writes
 /// other bytes: each living conversation is then compacted anew from its originals, once, and no

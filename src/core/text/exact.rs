@@ -1,8 +1,8 @@
 //! Text in fewer tokens from which a reader can restore every line.
 //!
-//! Line numbers and exact lines matter: an edit quotes the lines that it replaces, a diff has context
-//! lines of a single blank, and a Makefile lives by its tabs. So no line goes, and no blank of one
-//! that is not a terminal's.
+//! Line numbers and exact lines matter: an edit quotes the lines that it replaces, a diff has
+//! context lines of a single blank, and a Makefile lives by its tabs. So no line goes, and no blank
+//! of one that is not a terminal's.
 
 use std::borrow::Cow;
 

@@ -17,7 +17,8 @@ use crate::observe::registry::{LabelDescription, Registered, Registrar, Series};
 labels! {
     /// Where Baler's own time went.
     pub enum Phase {
-        /// Waiting for a thread that plans; bodies that are planned on the event loop wait for none.
+        /// Waiting for a thread that plans; bodies that are planned on the event loop wait for
+        /// none.
         Queue = "queue",
         /// Viewing the body: fields, messages, exchanges.
         View = "view",

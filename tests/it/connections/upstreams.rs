@@ -115,9 +115,10 @@ async fn an_upload_may_take_longer_than_an_answer_but_not_stand_still() {
         \r\n";
     let mut client = Client::send(baler.data, head, b"").await;
     let (mut stream, _) = within(listener.accept()).await.unwrap();
+    let mut pace = tokio::time::interval(Duration::from_millis(80));
     for piece in 0..10 {
         // The pace of a client on a slow line: what is tested is that the sum does not matter.
-        tokio::time::sleep(Duration::from_millis(80)).await;
+        pace.tick().await;
         client.stream.write_all(&[b'a' + piece]).await.unwrap();
     }
     let seen = read_until(&mut stream, b"abcdefghij").await;

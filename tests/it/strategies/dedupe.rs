@@ -107,7 +107,8 @@ fn a_reference_ends_with_the_files_name_and_fits_one_result_only() {
         ("read", &call, &newer(2)),
     ]);
     let after = results(&compacted(&all, r#""dedupe""#).messages);
-    let label = "read(path=…/packages/agent/source/core/strategy/dedupe.rs, offset=640, limit=70)";
+    let path = "…/of/the/year/packages/agent/source/core/strategy/dedupe.rs";
+    let label = &format!("read(limit=70, offset=640, path={path})");
     assert_eq!(
         after[0],
         format!(

@@ -289,8 +289,8 @@ fn a_digest_fills_what_the_target_leaves() {
     ];
     for (name, all) in runs {
         let policy = policy_of(
-            "[[policy]]\nwindow = 8000\nreserve = 0\nkeep = { tokens = 600 }\n\
-            ladder = [\"digest\"]\n",
+            "[[policy]]\nwindow = 8000\nreserve = 0\ntrigger = { ratio = 0.8 }\n\
+            keep = { tokens = 600 }\nladder = [\"digest\"]\n",
         );
         let core = Core::default();
         let mut compactions = 0;

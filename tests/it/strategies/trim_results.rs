@@ -634,7 +634,8 @@ fn of_content_in_parts_each_text_is_trimmed_and_the_rest_stays() {
         large.len() - 30,
         &large[large.len() - 10..]
     );
-    assert_eq!(after.messages[3], raw(&cut));
+    let value = |raw: &str| serde_json::from_str::<serde_json::Value>(raw).unwrap();
+    assert_eq!(value(&after.messages[3]), value(&raw(&cut)));
     assert_eq!(after.report("trim_results").replaced, 1);
 }
 

@@ -140,8 +140,8 @@ fn mark_repetitive(lines: &mut [DigestLine]) {
     }
 }
 
-/// The hash of a line with every number, and every name that has one, as `#`: lines that differ only
-/// in these have the same form. Lines without any are told by their text.
+/// The hash of a line with every number, and every name that has one, as `#`: lines that differ
+/// only in these have the same form. Lines without any are told by their text.
 fn form_of(line: &str, buffer: &mut Vec<u8>) -> u64 {
     buffer.clear();
     let joins = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_' || !byte.is_ascii();

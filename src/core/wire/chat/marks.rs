@@ -131,8 +131,8 @@ fn member(json: &str, value: std::ops::Range<usize>) -> Option<std::ops::Range<u
     Some(before.len()..json.len() - rest.trim_start().len())
 }
 
-/// A message, which has no marks, with these. A mark of a part goes to the same part where there are
-/// as many of them, else to the last one. A message without content takes none.
+/// A message, which has no marks, with these. A mark of a part goes to the same part where there
+/// are as many of them, else to the last one. A message without content takes none.
 pub(in crate::core::wire) fn with_marks(json: &str, marks: &[CacheMark<'_>]) -> Option<String> {
     let message = Marked::read(json)?;
     let parts = message.parts();
