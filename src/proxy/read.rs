@@ -47,7 +47,7 @@ pub(super) enum Read {
     /// A chat request.
     Chat(Box<ChatRequest>),
     /// There is no room for its body: it is streamed through unread.
-    Unread(Request<RequestBody>),
+    Unread(Box<Request<RequestBody>>),
 }
 
 /// The mode of one request: its policy's, narrowed by its own header.
@@ -87,7 +87,7 @@ impl Exchange {
         let admission = &shared.admission;
         let mut body = match admission.read(body, &parts.headers).await? {
             ReadBody::Whole(body) => body,
-            ReadBody::Shed(body) => return self.shed(parts, body, dialect).map(Read::Unread),
+            ReadBody::Shed(body) => return self.shed(parts, body, dialect),
         };
         let read_at = Instant::now();
         let is_signed = is_signed(&parts.headers, parts.uri.query());
@@ -121,12 +121,7 @@ impl Exchange {
 
     /// A request that there is no room to look at, to be streamed through. Its policy is found by
     /// what arrived of it.
-    fn shed(
-        &mut self,
-        parts: Parts,
-        body: ShedBody,
-        dialect: Dialect,
-    ) -> Result<Request<RequestBody>, ProxyError> {
+    fn shed(&mut self, parts: Parts, body: ShedBody, dialect: Dialect) -> Result<Read, ProxyError> {
         let model = dialect.peek_model(&body.begun);
         let policy = self.choose_policy(model.as_deref(), &parts)?;
         let discovered = self.proxy.shared.windows.discovered(model.as_deref());
@@ -139,7 +134,7 @@ impl Exchange {
         RequestPassed { reason }.emit(&self.proxy.shared.metrics);
         let head = self.upstream_head(parts)?;
         let body = RequestBody::resumed(body.begun, body.rest);
-        Ok(Request::from_parts(head, body))
+        Ok(Read::Unread(Box::new(Request::from_parts(head, body))))
     }
 
     fn facts(

@@ -192,7 +192,9 @@ async fn bodies_share_a_bounded_memory() {
     )
     .await;
     let body = request(&[message("user", &"x".repeat(60_000))]);
-    until(async || baler.chat(&body).await.header("x-baler-error") == "out_of_memory").await;
+    let refused =
+        async || Box::pin(baler.chat(&body)).await.header("x-baler-error") == "out_of_memory";
+    until(refused).await;
     assert_eq!(baler.chat(&body).await.status, 503);
     drop(held);
     baler.metric_ends("baler_requests_in_flight").await;

@@ -5,6 +5,7 @@ use serde_json::json;
 
 use crate::invariants::{Core, DIALECT, policy_of};
 use crate::support::{message, messages_of, request, words};
+use baler::core::conversation::scale;
 use baler::core::planner::gate;
 
 /// A conversation with calls, each of about 120 tokens that say something of their own.
@@ -60,7 +61,7 @@ fn a_policy_that_names_no_trigger_acts_later_in_small_windows() {
     ] {
         let policy = policy_of(&format!("[[policy]]\nwindow = {window}\n{trigger}\n"));
         let room = policy.budget(window).prompt;
-        let tokens = u64::try_from(room as u128 * (share * 100.0) as u128 / 100).unwrap();
+        let tokens = scale(room, share);
         let outcome = Core::default().ask(&request(&of_tokens(tokens)), &policy);
         let made = outcome.plan.compaction.is_some();
         assert_eq!(

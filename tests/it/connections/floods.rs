@@ -76,7 +76,7 @@ async fn floods_of_frames_are_cut_off_or_cost_nothing() {
         let flooding = flood(&baler, 5_000, |_| frame(kind, 0, 0, payload));
         let body = request(&[message("user", "hi")]);
         let asking = baler.chat(&body);
-        let (_, answer) = within(async { tokio::join!(flooding, asking) }).await;
+        let (_, answer) = Box::pin(within(async { tokio::join!(flooding, asking) })).await;
         assert_eq!(answer.status, 200);
     }
     baler.metric_ends("baler_requests_in_flight").await;

@@ -57,7 +57,8 @@ fn a_run_of_lines_that_stands_again_later_becomes_a_reference() {
     assert_eq!(
         results(&after.messages),
         [
-            "first of all\n[… 12 lines: the same as lines 2–13 of the result 1 below: run(cmd=ls -l) …]\nand then",
+            "first of all\n\
+            [… 12 lines: the same as lines 2–13 of the result 1 below: run(cmd=ls -l) …]\nand then",
             newer.as_str()
         ]
     );

@@ -18,7 +18,8 @@ fn a_long_run_of_one_turn_shrinks_with_every_strategy_that_drops_or_condenses() 
         "{ clear_results = { keep = 5 } }",
     ] {
         let policy = policy_of(&format!(
-            "[[policy]]\nwindow = 6000\nreserve = 0\ntrigger = {{ ratio = 0.8 }}\nkeep = {{ tokens = 500 }}\nladder = [{step}]\n"
+            "[[policy]]\nwindow = 6000\nreserve = 0\ntrigger = {{ ratio = 0.8 }}\n\
+            keep = {{ tokens = 500 }}\nladder = [{step}]\n"
         ));
         let body = request(&all);
         let outcome = Core::default().ask(&body, &policy);

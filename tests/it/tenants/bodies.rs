@@ -12,6 +12,9 @@ use super::super::support::{
 
 const SMALL: &str = "[[policy]]\nname = \"p\"\nwindow = 3000\nkeep = { tokens = 100 }\n";
 
+/// Encodes a body.
+type Encoder = fn(&[u8]) -> Vec<u8>;
+
 #[tokio::test]
 async fn a_signed_body_is_never_edited() {
     let (address, log) = Upstream::agreeable().await;
@@ -74,8 +77,7 @@ async fn an_encoded_body_is_decoded_to_be_looked_at_and_sent_decoded_only_if_it_
     let (address, log) = Upstream::agreeable().await;
     let baler = Baler::start(SMALL, address).await;
     let (short, long) = (request(&agent(2, 20)), request(&agent(40, 100)));
-    let encoders: [(&str, fn(&[u8]) -> Vec<u8>); 3] =
-        [("gzip", gzip), ("deflate", zlib), ("zstd", zstd)];
+    let encoders: [(&str, Encoder); 3] = [("gzip", gzip), ("deflate", zlib), ("zstd", zstd)];
     for (name, encode) in encoders {
         let encoded = encode(short.as_bytes());
         let answer = send(&baler, &encoded, name).await;
@@ -118,7 +120,10 @@ async fn an_encoded_body_is_decoded_to_be_looked_at_and_sent_decoded_only_if_it_
 
 #[tokio::test]
 async fn an_encoded_body_that_was_refused_as_too_long_is_sent_again_decoded() {
-    let error = r#"{"error":{"message":"This model's maximum context length is 2000 tokens. However, your messages resulted in 4321 tokens.","code":"context_length_exceeded"}}"#;
+    let error = concat!(
+        r#"{"error":{"message":"This model's maximum context length is 2000 tokens. However, "#,
+        r#"your messages resulted in 4321 tokens.","code":"context_length_exceeded"}}"#
+    );
     let (address, log) = Upstream::automatic(move |body| {
         if serde_json::from_slice::<Value>(body).is_ok() {
             return json_answer("{}");

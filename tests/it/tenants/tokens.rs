@@ -59,7 +59,8 @@ async fn only_clients_with_a_token_are_served_and_the_token_goes_no_further() {
             "sk-own",
         ),
         (
-            "proxy-authorization: Bearer first-token-0123456789\r\nauthorization: Bearer sk-own\r\n",
+            "proxy-authorization: Bearer first-token-0123456789\r\n\
+            authorization: Bearer sk-own\r\n",
             "sk-own",
         ),
     ] {
