@@ -114,8 +114,9 @@ pub async fn run(
     let count = config.workers.max(1);
     let shared = Arc::new(Shared::new(config, Arc::clone(&metrics))?);
 
-    // The vocabulary of most models. The other one is loaded by the first request that needs it,
-    // off the event loop.
+    // The vocabulary of most models, which nobody waits for: a request that must be counted before
+    // it is there waits on a thread that plans. The others are loaded by the first request that
+    // needs them.
     let load = tokio::task::spawn_blocking(|| Encoding::O200K.load());
     let stop_admin = CancellationToken::new();
     let admin = serve_admin(
@@ -128,7 +129,6 @@ pub async fn run(
         stop_admin.clone(),
     );
     let workers = workers(&shared, count, bounds)?;
-    load.await?;
     readiness.set(true);
     let stopping = async {
         stop.cancelled().await;
@@ -148,6 +148,7 @@ pub async fn run(
     }
     stop_admin.cancel();
     admin.await?;
+    load.await?;
     Ok(Drained { cut })
 }
 

@@ -12,6 +12,7 @@ use baler::app;
 use baler::app::Listeners;
 use baler::config;
 use baler::config::{Config, Sources};
+use baler::core::tokens::Encoding;
 use tokio_util::sync::CancellationToken;
 
 pub use client::{Answer, Client};
@@ -93,6 +94,8 @@ impl Baler {
     }
 
     async fn start_with(config: Config) -> Self {
+        // Readiness does not wait for it, and tests ask for what was counted.
+        Encoding::O200K.load();
         let listeners = Listeners::bind(&config).await.unwrap();
         let (data, admin) = (
             listeners.data.local_addr().unwrap(),
