@@ -3,6 +3,7 @@
 mod check;
 mod compact;
 mod demo;
+mod probe;
 mod schema;
 mod serve;
 
@@ -41,6 +42,9 @@ enum Command {
     Compact(CompactFlags),
     /// Play a long conversation with and without Baler. Needs no key, no network and no file.
     Demo(DemoFlags),
+    /// Ask a running Baler whether it is ready: exit code 0 if it is. The health check of a
+    /// container.
+    Probe(ServeFlags),
     /// Print the JSON schema of the configuration file.
     Schema,
 }
@@ -59,6 +63,13 @@ struct ServeFlags {
     /// Where probes and Prometheus connect [key: admin.address, env: BALER_ADMIN__ADDRESS].
     #[arg(long, value_name = "IP:PORT")]
     admin: Option<String>,
+    /// enforce, observe or off, for the built-in default policy [env: BALER_POLICY__MODE].
+    #[arg(long, value_name = "MODE")]
+    mode: Option<String>,
+    /// Context length in tokens, such as 128k, or auto, for the built-in default policy [env:
+    /// BALER_POLICY__WINDOW].
+    #[arg(long, value_name = "TOKENS")]
+    window: Option<String>,
     /// text or json [key: log.format, env: BALER_LOG__FORMAT].
     #[arg(long, value_name = "FORMAT")]
     log_format: Option<String>,
@@ -147,6 +158,8 @@ impl ServeFlags {
             ("upstream.url", self.upstream),
             ("listen.address", self.listen),
             ("admin.address", self.admin),
+            ("policy.mode", self.mode),
+            ("policy.window", self.window),
             ("log.format", self.log_format),
             ("log.level", self.log_level),
         ];
@@ -178,6 +191,7 @@ pub fn run(cli: Cli) -> ExitCode {
         Some(Command::Check(flags)) => check::run(flags),
         Some(Command::Compact(flags)) => compact::run(&flags),
         Some(Command::Demo(flags)) => demo::run(&flags),
+        Some(Command::Probe(flags)) => probe::run(flags),
         Some(Command::Schema) => schema::run(),
     };
     done.unwrap_or_else(|error| {

@@ -15,7 +15,12 @@ use crate::cli::{EXIT_CONFIG, EXIT_CUT, ServeFlags, complain};
 use crate::{config, observe};
 
 pub(super) fn run(flags: ServeFlags) -> anyhow::Result<ExitCode> {
+<<<<<<< HEAD
     let mut config = match config::load(&flags.sources()) {
+=======
+    let sources = flags.sources();
+    let config = match config::load(&sources) {
+>>>>>>> eaa03f2 (The default policy can be set by variables and flags; check refuses what serve would)
         Ok(config) => config,
         Err(problems) => {
             complain(&problems.to_string());
@@ -23,7 +28,18 @@ pub(super) fn run(flags: ServeFlags) -> anyhow::Result<ExitCode> {
         }
     };
     observe::init_logging(config.log_format, &config.log_level);
+<<<<<<< HEAD
     config.limits.connections = within_descriptors(config.limits.connections);
+=======
+    let file = sources.file.as_ref().map_or_else(
+        || "none, only defaults, variables and flags".to_owned(),
+        |file| file.display().to_string(),
+    );
+    info!(
+        "baler {}, configuration file: {file}",
+        env!("CARGO_PKG_VERSION")
+    );
+>>>>>>> eaa03f2 (The default policy can be set by variables and flags; check refuses what serve would)
     // This thread accepts connections, answers probes and handles signals. Requests run on threads
     // of their own.
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -83,11 +99,18 @@ fn stop_on_signals(stop: CancellationToken) -> anyhow::Result<AbortOnDropHandle<
         signal(SignalKind::terminate())?,
         signal(SignalKind::interrupt())?,
     );
+    // Without a handler it ends the process; some supervisors send it to have files read again.
+    let mut hang_up = signal(SignalKind::hangup())?;
     Ok(AbortOnDropHandle::new(tokio::spawn(async move {
         let mut next = async || {
-            tokio::select! {
-                _ = terminate.recv() => "SIGTERM",
-                _ = interrupt.recv() => "SIGINT",
+            loop {
+                tokio::select! {
+                    _ = terminate.recv() => return "SIGTERM",
+                    _ = interrupt.recv() => return "SIGINT",
+                    _ = hang_up.recv() => {
+                        warn!("SIGHUP ignored: the configuration is read at the start only");
+                    }
+                }
             }
         };
         // The signal is awaited outside of the log macros, because they do not evaluate their

@@ -9,7 +9,7 @@ use figment::value::{Dict, Value};
 use figment::{Figment, Profile, Provider};
 
 use crate::config::problem::{hint, nearest};
-use crate::config::{Config, Problem, Problems, raw, resolve, unreadable};
+use crate::config::{Config, Problem, Problems, amounts, overlay, raw, resolve, unreadable};
 use crate::core::strategy::{Step, Strategy};
 
 /// The sources of a configuration.
@@ -33,11 +33,16 @@ pub fn load(sources: &Sources) -> Result<Config, Problems> {
     let mut problems = Vec::new();
     let figment = merge(sources, &mut problems);
     let mut written = match merged(&figment) {
-        Ok(dict) => unreadable::read(Value::from(dict), &mut |path, what| {
-            let key = path.join(".");
-            let source = source_of(sources, &key);
-            problems.push(Problem { key, what, source });
-        }),
+        Ok(mut dict) => {
+            default_policy(&mut dict, sources, &mut problems);
+            let mut data = Value::from(dict);
+            amounts::read(&mut data);
+            unreadable::read(data, &mut |path, what| {
+                let key = path.join(".");
+                let source = source_of(sources, &key);
+                problems.push(Problem { key, what, source });
+            })
+        }
         Err(error) => {
             problems.push(Problem {
                 key: error.path.join("."),
@@ -72,7 +77,40 @@ fn resolved(written: &raw::Raw, sources: &Sources, problems: &mut Vec<Problem>) 
     })
 }
 
-/// All sources in one, the strongest on top.
+/// Puts what variables and flags say about the default policy into the merged data.
+fn default_policy(data: &mut Dict, sources: &Sources, problems: &mut Vec<Problem>) {
+    let of_policy = |key: &str| key.strip_prefix(POLICY).map(str::to_owned);
+    let variables = sources.env.iter().filter_map(|(name, value)| {
+        let key = of_policy(&key_of_variable(name).filter(|_| !is_foreign(name))?)?;
+        Some((key, parsed(value), name.clone()))
+    });
+    let flags = sources.flags.iter().filter_map(|(key, value)| {
+        let key = of_policy(key)?;
+        let flag = format!("--{}", key.replace('_', "-"));
+        Some((key, parsed(value), flag))
+    });
+    let mut figment = Figment::new();
+    let mut source = None;
+    for (key, value, name) in variables.chain(flags) {
+        figment = figment.merge(Serialized::default(&key, value));
+        source = Some(name);
+    }
+    let (Some(source), Ok(keys)) = (source, merged(&figment)) else {
+        return;
+    };
+    if let Err(what) = overlay::set_default_policy(data, keys) {
+        problems.push(Problem {
+            key: source,
+            what,
+            source: None,
+        });
+    }
+}
+
+/// Begins the keys of the default policy in variables and flags.
+const POLICY: &str = "policy.";
+
+/// All sources in one, the strongest on top. Those of the default policy are put in later.
 fn merge(sources: &Sources, problems: &mut Vec<Problem>) -> Figment {
     let mut figment = Figment::new();
     if let Some(url) = sources
@@ -91,6 +129,9 @@ fn merge(sources: &Sources, problems: &mut Vec<Problem>) -> Figment {
             continue;
         }
         if let Some(key) = key_of_variable(name) {
+            if key.starts_with(POLICY) {
+                continue;
+            }
             figment = figment.merge(Serialized::default(&key, parsed(value)));
         } else {
             problems.push(Problem {
@@ -103,7 +144,8 @@ fn merge(sources: &Sources, problems: &mut Vec<Problem>) -> Figment {
             });
         }
     }
-    for (key, value) in &sources.flags {
+    let flags = sources.flags.iter();
+    for (key, value) in flags.filter(|(key, _)| !key.starts_with(POLICY)) {
         figment = figment.merge(Serialized::default(key, value));
     }
     figment
@@ -209,7 +251,11 @@ fn parsed(text: &str) -> Value {
 fn nearest_variable(name: &str) -> String {
     let keys = raw::key_paths();
     let variables: Vec<String> = keys.iter().map(|key| variable_of_key(key)).collect();
-    nearest(name, variables.iter().map(String::as_str)).map_or_else(
+    // What all of them begin with says nothing about which one was meant.
+    let rest = |name: &str| name.strip_prefix("BALER_").unwrap_or(name).to_owned();
+    let known: Vec<String> = variables.iter().map(|name| rest(name)).collect();
+    let found = nearest(&rest(name), known.iter().map(String::as_str));
+    found.map(|found| format!("BALER_{found}")).map_or_else(
         || "for example BALER_UPSTREAM__URL".to_owned(),
         |near| format!("did you mean {near}?"),
     )
@@ -219,6 +265,22 @@ fn nearest_variable(name: &str) -> String {
 fn source_of(sources: &Sources, key: &str) -> Option<String> {
     if sources.flags.iter().any(|(flag, _)| *flag == key) {
         return Some("flag".to_owned());
+    }
+    // Policies are counted in the file and named by their keys in variables.
+    let plain = key
+        .strip_prefix(POLICY)
+        .and_then(|rest| rest.split_once('.'));
+    if let Some((_, rest)) = plain.filter(|(index, _)| index.parse::<usize>().is_ok()) {
+        let first = rest.split('.').next().unwrap_or(rest);
+        let variable = variable_of_key(&format!("{POLICY}{first}"));
+        let mut names = sources.env.keys();
+        if let Some(name) = names.find(|name| name.starts_with(&variable)) {
+            return Some(name.clone());
+        }
+        let flag = |known: &str| known.strip_prefix(POLICY) == Some(first);
+        if sources.flags.iter().any(|(known, _)| flag(known)) {
+            return Some("flag".to_owned());
+        }
     }
     let variable = variable_of_key(key);
     if sources.env.contains_key(&variable) {

@@ -4,7 +4,9 @@
 //! Precedence: defaults < `OPENAI_BASE_URL` < TOML file < environment (`BALER_SECTION__KEY`) <
 //! flags. All problems are reported at once, each with its key, its value and its source.
 
+mod amounts;
 mod load;
+mod overlay;
 mod problem;
 pub mod raw;
 mod resolve;

@@ -51,6 +51,38 @@ pub(super) fn new_name(path: &[String]) -> Option<&'static str> {
         .map(|(_, new)| *new)
 }
 
+/// Names that other tools use, for keys and for values, and how Baler says it.
+const FOREIGN: [(&str, &str); 14] = [
+    ("max_tokens", "trigger = { tokens = 100000 }"),
+    ("max_context_tokens", "window = 128000"),
+    ("context_window", "window = 128000"),
+    ("max_input_tokens", "window = 128000"),
+    ("window_size", "{ sliding_window = { messages = 20 } }"),
+    (
+        "keep_last",
+        "keep = 3 of clear_results, or messages of sliding_window",
+    ),
+    (
+        "keep_last_n",
+        "keep = 3 of clear_results, or messages of sliding_window",
+    ),
+    ("clear_tool_inputs", "clear_inputs"),
+    ("println_limit", "output_limit"),
+    ("threshold_tokens", "trigger = { tokens = 100000 }"),
+    ("shadow", "observe"),
+    ("dry_run", "observe"),
+    ("audit", "observe"),
+    ("distributed", "spread"),
+];
+
+/// How Baler says what other tools call `name`.
+pub(super) fn said_here(name: &str) -> Option<&'static str> {
+    let mut known = FOREIGN.iter();
+    known
+        .find(|(foreign, _)| *foreign == name)
+        .map(|(_, here)| *here)
+}
+
 /// The question after an unknown name, when a known one is near.
 pub(super) fn hint(nearest: Option<&str>) -> String {
     nearest
@@ -62,7 +94,7 @@ pub(super) fn hint(nearest: Option<&str>) -> String {
 pub(super) fn nearest<'n>(name: &str, known: impl Iterator<Item = &'n str>) -> Option<&'n str> {
     known
         .map(|known| (strsim::jaro_winkler(name, known), known))
-        .filter(|(score, _)| *score > 0.75)
+        .filter(|(score, _)| *score > 0.83)
         .max_by(|a, b| a.0.total_cmp(&b.0))
         .map(|(_, known)| known)
 }

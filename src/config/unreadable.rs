@@ -4,7 +4,7 @@
 use figment::error::Kind;
 use figment::value::{Dict, Value};
 
-use crate::config::problem::{hint, nearest, new_name};
+use crate::config::problem::{hint, nearest, new_name, said_here};
 use crate::config::raw;
 
 /// Reads the configuration out of the merged data. A value that does not fit is passed to `report`
@@ -76,12 +76,19 @@ fn explain(error: &figment::Error, data: &Value) -> (String, Option<String>) {
         }
         kind if may_be_secret(&error.path) => (explain_secret(kind), None),
         Kind::UnknownVariant(name, known) => {
-            let hint = hint(nearest(name, known.iter().copied()));
+            let hint = said_here(name).map_or_else(
+                || hint(nearest(name, known.iter().copied())),
+                |here| format!(", here it is {here}"),
+            );
             let known = known.join(", ");
             (
                 format!("unknown value \"{name}\"{hint}; one of {known}"),
                 None,
             )
+        }
+        Kind::InvalidType(_, expected) => {
+            let value = shown_at(data, &error.path);
+            (format!("{value} is not {}", in_words(expected)), None)
         }
         kind => {
             let (problem, value) = (kind.to_string(), shown_at(data, &error.path));
@@ -96,6 +103,7 @@ fn explain(error: &figment::Error, data: &Value) -> (String, Option<String>) {
     }
 }
 
+<<<<<<< HEAD
 /// The value of an unknown key is not shown: a secret may stand anywhere but where it belongs.
 fn unknown_key(name: &str, path: &[String], known: &[&str]) -> String {
     if let Some(new) = new_name(path) {
@@ -103,6 +111,39 @@ fn unknown_key(name: &str, path: &[String], known: &[&str]) -> String {
     }
     let hint = hint(nearest(name, known.iter().copied()));
     format!("unknown key{hint}; known here: {}", known.join(", "))
+=======
+/// What a type of the program is in the operator's words.
+fn in_words(expected: &str) -> &str {
+    match expected.trim_matches('`') {
+        "u64" | "u32" | "usize" | "i64" => "a whole number such as 1000, \"128k\" or \"32MiB\"",
+        "f64" => "a number such as 0.5",
+        "a boolean" => "true or false",
+        "a sequence" => "a list",
+        "struct AmountKeys" | "struct Amount" => "{ tokens = 1000 } or { ratio = 0.5 }",
+        "struct Trigger" => "{ ratio = 0.8 } or { tokens = 100000 }",
+        "struct Keep" => "{ tokens = 20000 } or { turns = 3 }",
+        "struct Recent" => "{ tokens = 20000 }, { turns = 3 } or { messages = 10 }",
+        "struct Truncate" => "{ size = 4000, head = 1200, tail = 800 }",
+        "struct Sample" => "{ items = 5 }",
+        table if table.starts_with("struct ") => "a table of keys",
+        other => other,
+    }
+}
+
+fn unknown_key(name: &str, path: &[String], known: &[&str], data: &Value) -> String {
+    if let Some(new) = new_name(path) {
+        return format!("renamed to {new}");
+    }
+    let value = match shown_at(data, path) {
+        value if value.is_empty() => value,
+        value => format!(" = {value}"),
+    };
+    let hint = said_here(name).map_or_else(
+        || hint(nearest(name, known.iter().copied())),
+        |here| format!(", here it is {here}"),
+    );
+    format!("unknown key{value}{hint}; known here: {}", known.join(", "))
+>>>>>>> eaa03f2 (The default policy can be set by variables and flags; check refuses what serve would)
 }
 
 /// The value at `path` as errors show it; empty where there is none to show.

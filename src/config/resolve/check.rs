@@ -108,6 +108,25 @@ impl<'r> Check<'r> {
             );
             return None;
         }
+        let after_host = authority.as_str().rsplit_once(']').map_or_else(
+            || authority.as_str().rsplit_once(':').map(|(_, port)| port),
+            |(_, rest)| rest.strip_prefix(':'),
+        );
+        if after_host.is_some() && authority.port_u16().is_none() {
+            self.fail(key, "the port is not a number up to 65535");
+            return None;
+        }
+        if uri
+            .path()
+            .trim_end_matches('/')
+            .ends_with("/chat/completions")
+        {
+            self.fail(
+                key,
+                "is the address of one endpoint, not a base URL: leave out /chat/completions",
+            );
+            return None;
+        }
         if uri.query().is_some() {
             self.fail(
                 key,

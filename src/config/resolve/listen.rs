@@ -5,6 +5,28 @@ use std::net::SocketAddr;
 use crate::config::raw;
 use crate::config::resolve::check::Check;
 
+/// The levels of a log filter.
+const LEVELS: [&str; 7] = ["error", "warn", "warning", "info", "debug", "trace", "off"];
+
+/// A log filter as the library reads it: `WARNING` is `warn`.
+pub(super) fn filter(level: &str) -> String {
+    let directives = level.split(',').map(|directive| {
+        let (target, level) = directive
+            .rsplit_once('=')
+            .map_or((None, directive), |(target, level)| (Some(target), level));
+        let level = if level.trim().eq_ignore_ascii_case("warning") {
+            "warn"
+        } else {
+            level.trim()
+        };
+        target.map_or_else(
+            || level.to_owned(),
+            |target| format!("{}={level}", target.trim()),
+        )
+    });
+    directives.collect::<Vec<_>>().join(",")
+}
+
 /// Threads that serve requests, at most.
 const MAX_WORKERS: usize = 256;
 
@@ -92,7 +114,13 @@ impl Check<'_> {
     }
 
     pub(super) fn log(&mut self, raw: &raw::Log) {
-        if tracing_subscriber::EnvFilter::try_new(&raw.level).is_err() {
+        let directives = raw.level.split(',').map(str::trim);
+        // The filter itself takes any word for the name of a module.
+        let are_levels = directives.clone().all(|directive| {
+            let level = directive.rsplit('=').next().unwrap_or(directive);
+            LEVELS.iter().any(|known| known.eq_ignore_ascii_case(level))
+        });
+        if !are_levels || tracing_subscriber::EnvFilter::try_new(filter(&raw.level)).is_err() {
             self.fail(
                 "log.level",
                 format_args!(

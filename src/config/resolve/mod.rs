@@ -54,7 +54,7 @@ pub(super) fn resolve(
         limits: with_memory(raw.limits),
         shutdown_timeout: raw.shutdown.timeout,
         log_format: raw.log.format,
-        log_level: raw.log.level.clone(),
+        log_level: listen::filter(&raw.log.level),
         policies,
         model_labels: model_labels(&raw.policy),
     };

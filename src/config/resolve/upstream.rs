@@ -3,10 +3,25 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
+
 use crate::config::resolve::check::{Check, is_same_place};
 use crate::config::{Upstream, raw};
 
 impl Check<'_> {
+    /// A PEM file with one certificate at least.
+    fn certificates(&mut self, key: &str, file: &str) {
+        match CertificateDer::pem_file_iter(file) {
+            Err(error) => self.fail(key, format_args!("\"{file}\" cannot be read: {error}")),
+            Ok(mut certificates) => {
+                if !certificates.any(|certificate| certificate.is_ok()) {
+                    self.fail(key, format_args!("\"{file}\" contains no certificate"));
+                }
+            }
+        }
+    }
+
     pub(super) fn upstream(
         &mut self,
         raw: &raw::Upstream,
@@ -30,6 +45,9 @@ impl Check<'_> {
         let mut usage_headers = Vec::with_capacity(raw.usage_headers.len());
         for (at, name) in raw.usage_headers.iter().enumerate() {
             usage_headers.extend(self.header_name(&format!("upstream.usage_headers.{at}"), name));
+        }
+        if let Some(file) = &raw.ca_file {
+            self.certificates("upstream.ca_file", file);
         }
         let (origin, base_path) = url?;
         Some(Upstream {

@@ -1,0 +1,79 @@
+//! The built-in default policy as variables and flags set it (`BALER_POLICY__MODE`, `--mode`), so
+//! that trying Baler out needs no file.
+
+use figment::value::{Dict, Value};
+
+use crate::config::raw;
+
+/// Puts the keys that variables or flags set into the default policy: that of the merged data with
+/// this name, else a new one behind all others.
+///
+/// # Errors
+/// The problem, in words, where another policy applies to all requests, so that the default one
+/// would never be used.
+pub(super) fn set_default_policy(data: &mut Dict, mut keys: Dict) -> Result<(), String> {
+    split_ladder(&mut keys);
+    let policies = data
+        .entry("policy".to_owned())
+        .or_insert_with(|| Value::from(Vec::<Value>::new()));
+    let Value::Array(_, policies) = policies else {
+        // Reading reports that.
+        return Ok(());
+    };
+    let default = raw::Policy::default().name;
+    let mut names = policies.iter().map(|policy| name_of(policy, &default));
+    if let Some(at) = names.position(|name| name == default) {
+        if let Some(Value::Dict(_, written)) = policies.get_mut(at) {
+            merge(written, keys);
+        }
+        return Ok(());
+    }
+    if let Some(other) = policies.iter().find(|policy| is_for_everything(policy)) {
+        return Err(format!(
+            "sets the default policy, which is never used: policy \"{}\" applies to all requests",
+            name_of(other, &default)
+        ));
+    }
+    policies.push(Value::from(keys));
+    Ok(())
+}
+
+/// A ladder in a variable may be names with commas between them.
+fn split_ladder(keys: &mut Dict) {
+    if let Some(Value::String(tag, text)) = keys.get("ladder") {
+        let names = text.split(',').map(str::trim);
+        let steps = names
+            .filter(|name| !name.is_empty())
+            .map(|name| Value::String(*tag, name.to_owned()))
+            .collect();
+        let ladder = Value::Array(*tag, steps);
+        keys.insert("ladder".to_owned(), ladder);
+    }
+}
+
+/// Replaces values; tables of amounts are replaced as a whole, as in a file.
+fn merge(written: &mut Dict, keys: Dict) {
+    written.extend(keys);
+}
+
+fn name_of<'v>(policy: &'v Value, default: &'v str) -> &'v str {
+    let name = policy.as_dict().and_then(|policy| policy.get("name"));
+    name.and_then(Value::as_str).unwrap_or(default)
+}
+
+fn is_for_everything(policy: &Value) -> bool {
+    let Some(policy) = policy.as_dict() else {
+        return false;
+    };
+    let is_empty = |key: &str| match policy.get(key) {
+        None => true,
+        Some(Value::Array(_, items)) => items.is_empty(),
+        Some(Value::Dict(_, members)) => members.is_empty(),
+        Some(_) => false,
+    };
+    let any_model = match policy.get("models") {
+        Some(Value::Array(_, models)) => models.iter().any(|model| model.as_str() == Some("*")),
+        _ => false,
+    };
+    (any_model || is_empty("models")) && is_empty("paths") && is_empty("headers")
+}
