@@ -15,12 +15,8 @@ use crate::cli::{EXIT_CONFIG, EXIT_CUT, ServeFlags, complain};
 use crate::{config, observe};
 
 pub(super) fn run(flags: ServeFlags) -> anyhow::Result<ExitCode> {
-<<<<<<< HEAD
-    let mut config = match config::load(&flags.sources()) {
-=======
     let sources = flags.sources();
-    let config = match config::load(&sources) {
->>>>>>> eaa03f2 (The default policy can be set by variables and flags; check refuses what serve would)
+    let mut config = match config::load(&sources) {
         Ok(config) => config,
         Err(problems) => {
             complain(&problems.to_string());
@@ -28,9 +24,7 @@ pub(super) fn run(flags: ServeFlags) -> anyhow::Result<ExitCode> {
         }
     };
     observe::init_logging(config.log_format, &config.log_level);
-<<<<<<< HEAD
     config.limits.connections = within_descriptors(config.limits.connections);
-=======
     let file = sources.file.as_ref().map_or_else(
         || "none, only defaults, variables and flags".to_owned(),
         |file| file.display().to_string(),
@@ -39,7 +33,6 @@ pub(super) fn run(flags: ServeFlags) -> anyhow::Result<ExitCode> {
         "baler {}, configuration file: {file}",
         env!("CARGO_PKG_VERSION")
     );
->>>>>>> eaa03f2 (The default policy can be set by variables and flags; check refuses what serve would)
     // This thread accepts connections, answers probes and handles signals. Requests run on threads
     // of their own.
     let runtime = tokio::runtime::Builder::new_current_thread()

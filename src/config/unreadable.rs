@@ -103,15 +103,6 @@ fn explain(error: &figment::Error, data: &Value) -> (String, Option<String>) {
     }
 }
 
-<<<<<<< HEAD
-/// The value of an unknown key is not shown: a secret may stand anywhere but where it belongs.
-fn unknown_key(name: &str, path: &[String], known: &[&str]) -> String {
-    if let Some(new) = new_name(path) {
-        return format!("renamed to {new}");
-    }
-    let hint = hint(nearest(name, known.iter().copied()));
-    format!("unknown key{hint}; known here: {}", known.join(", "))
-=======
 /// What a type of the program is in the operator's words.
 fn in_words(expected: &str) -> &str {
     match expected.trim_matches('`') {
@@ -130,20 +121,16 @@ fn in_words(expected: &str) -> &str {
     }
 }
 
-fn unknown_key(name: &str, path: &[String], known: &[&str], data: &Value) -> String {
+/// The value of an unknown key is not shown: a secret may stand anywhere but where it belongs.
+fn unknown_key(name: &str, path: &[String], known: &[&str]) -> String {
     if let Some(new) = new_name(path) {
         return format!("renamed to {new}");
     }
-    let value = match shown_at(data, path) {
-        value if value.is_empty() => value,
-        value => format!(" = {value}"),
-    };
     let hint = said_here(name).map_or_else(
         || hint(nearest(name, known.iter().copied())),
         |here| format!(", here it is {here}"),
     );
-    format!("unknown key{value}{hint}; known here: {}", known.join(", "))
->>>>>>> eaa03f2 (The default policy can be set by variables and flags; check refuses what serve would)
+    format!("unknown key{hint}; known here: {}", known.join(", "))
 }
 
 /// The value at `path` as errors show it; empty where there is none to show.

@@ -289,9 +289,18 @@ impl Drop for Exchange {
     }
 }
 
-/// The value of `x-baler-action`.
+/// The value of `x-baler-action`: with the strategies that acted, or the reason for which nothing
+/// was done.
 fn action_with_strategies(decision: &Decision) -> String {
     let action = decision.action.as_str();
+    let reason = match decision.reason {
+        DecisionReason::Passed(reason) => Some(reason.as_str()),
+        DecisionReason::Failed(cause) => Some(cause.as_str()),
+        DecisionReason::Triggered(_) | DecisionReason::Checkpoint => None,
+    };
+    if let Some(reason) = reason {
+        return format!("{action}; reason={reason}");
+    }
     if decision.strategies.is_empty() {
         return action.to_owned();
     }

@@ -43,7 +43,7 @@ async fn an_upstream_that_is_down_is_a_502_in_openais_shape() {
         )
     );
     assert!(!error["message"].as_str().unwrap().is_empty() && !answer.text().contains("secret"));
-    assert_eq!(answer.header("x-baler-action"), "none");
+    assert_eq!(answer.action(), "none");
     // Other paths as well, and Baler is still ready.
     let head = "GET /v1/models HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n";
     assert_eq!(

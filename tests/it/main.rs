@@ -29,6 +29,7 @@ mod counting;
 mod errors;
 mod examples;
 mod fingerprints;
+mod first_day;
 mod fuzz;
 mod gallery;
 mod generated;

@@ -155,7 +155,7 @@ async fn a_chat_with_nothing_to_do_is_forwarded_byte_for_byte_and_explained() {
     )
     .await;
     let answer = within(client.answer()).await;
-    assert_eq!(answer.header("x-baler-action"), "none");
+    assert_eq!(answer.action(), "none");
     assert_eq!(answer.header("x-baler-policy"), "default");
     assert_eq!(answer.header("x-baler-request-id"), "my-id.1");
     assert!(
@@ -353,7 +353,7 @@ async fn http2_clients_are_served_over_one_connection() {
             .unwrap();
         let response = within(sender.send_request(request)).await.unwrap();
         assert_eq!(response.status(), 200);
-        assert_eq!(response.headers()["x-baler-action"], "none");
+        assert_eq!(response.headers()["x-baler-action"], "none; reason=gate");
         let text = response.into_body().collect().await.unwrap().to_bytes();
         assert_eq!(text, format!("{{\"length\":{}}}", body.len()));
     }

@@ -23,6 +23,11 @@ const VARIABLES: [&str; 7] = [
     "headers",
 ];
 
+/// The fields of an element of `messages`.
+const FIELDS: [&str; 3] = ["seq", "role", "tokens"];
+/// The macros that bind a name to the elements of a list.
+const MACROS: [&str; 5] = ["all(", "exists(", "exists_one(", "map(", "filter("];
+
 /// A compiled expression.
 pub struct Condition {
     program: Program,
@@ -103,6 +108,12 @@ impl Condition {
                 references.has_variable("headers"),
             )
         };
+        if let Some(field) = unknown_field(text) {
+            return Err(format!(
+                "names \"{field}\" of a message; known here: {}",
+                FIELDS.join(", ")
+            ));
+        }
         let condition = Condition {
             program,
             reads_messages,
@@ -210,21 +221,91 @@ fn shown(seen: SeenMessage, tokens: Value) -> Value {
 /// (`messages.all(m, …)`).
 fn unknown<'n>(names: &[&'n str], text: &str) -> Option<&'n str> {
     let bound = |name: &str| {
-        ["all(", "exists(", "exists_one(", "map(", "filter("]
-            .iter()
-            .any(|open| {
-                text.split(open).skip(1).any(|rest| {
-                    rest.trim_start()
-                        .strip_prefix(name)
-                        .is_some_and(|rest| rest.trim_start().starts_with(','))
-                })
+        MACROS.iter().any(|open| {
+            text.split(open).skip(1).any(|rest| {
+                rest.trim_start()
+                    .strip_prefix(name)
+                    .is_some_and(|rest| rest.trim_start().starts_with(','))
             })
+        })
     };
     let mut names: Vec<&str> = names.to_vec();
     names.sort_unstable();
     names
         .into_iter()
         .find(|name| !VARIABLES.contains(name) && !name.starts_with('@') && !bound(name))
+}
+
+/// The first field that the text names of a message and that messages do not have: `m.rol` where
+/// `m` is bound to `messages`, or `messages[0].rol`. At run time every evaluation would fail.
+fn unknown_field(text: &str) -> Option<String> {
+    let text = without_strings(text);
+    let mut owners: Vec<String> = vec!["]".to_owned()];
+    for open in MACROS {
+        let lists = text.match_indices(open).filter(|(at, _)| {
+            let before = text.get(..*at).unwrap_or_default().trim_end();
+            before.ends_with("messages.") || before.ends_with(").") || before.ends_with("].")
+        });
+        owners.extend(lists.map(|(at, _)| {
+            let rest = text.get(at + open.len()..).unwrap_or_default().trim_start();
+            word(rest).to_owned()
+        }));
+    }
+    text.match_indices('.').find_map(|(at, _)| {
+        let owner = text.get(..at)?.trim_end();
+        let field = text.get(at + 1..)?.trim_start();
+        let name = word(field);
+        let is_call = field.get(name.len()..)?.trim_start().starts_with('(');
+        let of_message = owners.iter().any(|name| {
+            let before = owner.strip_suffix(name.as_str());
+            match before {
+                Some(before) if name == "]" => is_element(before),
+                Some(before) => !before.ends_with(is_part_of_word),
+                None => false,
+            }
+        });
+        let known = FIELDS.contains(&name) || is_call || name.is_empty();
+        (of_message && !known).then(|| name.to_owned())
+    })
+}
+
+/// Whether a text that ends before `]` ends with an index into `messages`.
+fn is_element(before: &str) -> bool {
+    let list = before.rsplit_once('[').map(|(list, _)| list.trim_end());
+    list.is_some_and(|list| list.ends_with("messages"))
+}
+
+fn is_part_of_word(c: char) -> bool {
+    c.is_ascii_alphanumeric() || c == '_' || c == '.'
+}
+
+/// The identifier at the beginning of a text.
+fn word(text: &str) -> &str {
+    let end = text.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_'));
+    text.get(..end.unwrap_or(text.len())).unwrap_or_default()
+}
+
+/// The text with blanks in the place of its quoted strings.
+fn without_strings(text: &str) -> String {
+    let mut quote = None;
+    let mut escaped = false;
+    text.chars()
+        .map(|c| match quote {
+            Some(open) => {
+                if c == open && !escaped {
+                    quote = None;
+                }
+                escaped = c == '\\' && !escaped;
+                '_'
+            }
+            None if c == '"' || c == '\'' => {
+                quote = Some(c);
+                escaped = false;
+                '_'
+            }
+            None => c,
+        })
+        .collect()
 }
 
 #[cfg(test)]
@@ -266,6 +347,15 @@ mod tests {
             ("total_tokens > 5 && messages.size() > 'x'", ""),
             ("total_tokens", "truth value"),
             ("budget * 2 > total_tokens", ""),
+            ("messages.exists(m, m.rol == 'user')", "names \"rol\""),
+            (
+                "messages.filter(m, m.tokens > 5.0).all(m, m.content == 'x')",
+                "\"content\"",
+            ),
+            (
+                "messages.size() > 500 && messages[0].content == 'x'",
+                "\"content\"",
+            ),
             (&"x".repeat(3_000), "longer"),
         ] {
             let refused = Condition::compile(text).expect_err(text);
@@ -275,6 +365,8 @@ mod tests {
             "messages.exists(m, m.role == 'tool' && m.tokens > 2000.0)",
             "messages.filter(m, m.role == 'tool').size() > 10",
             "headers['x-team'] == 'a' && occupancy > 0.5",
+            "messages.exists(m, m.role.startsWith('t')) && model != 'm.rol'",
+            "messages.size() > 3 && messages[2].role == 'user'",
             "model.startsWith('gpt') && total_tokens > 1000",
         ] {
             Condition::compile(text).unwrap_or_else(|error| panic!("{text}: {error}"));

@@ -1,5 +1,7 @@
 //! Signs of failure in the result of a call.
 
+use std::borrow::Cow;
+
 use crate::core::json::Json;
 use crate::core::text::Pattern;
 
@@ -29,15 +31,23 @@ const REPORT_PAIRS: [(&str, &str); 4] = [
     ("timed", "out"),
 ];
 
-/// A result that is a failure as a whole: its beginning, or an exit code anywhere in it.
+/// A result that is a failure as a whole, by the form of its beginning, or by an exit code anywhere
+/// in it. A text that is about errors begins with the same words, but goes on otherwise.
 pub(super) static FAILED: Pattern = Pattern::new(concat!(
-    r"(?i)^\s*(<(tool_use_)?error>",
-    concat!(
-        r"|\[?(fatal |runtime |uncaught ",
-        r")?(error|exception|traceback|failed|failure|fatal|panic)\b|[a-z_.]*(error|",
-        r"exception):)"
-    ),
-    r"|^\s*(bash|sh|zsh|cmd): .*(not found|no such)",
+    r"(?im)\A\s*(<(tool_use_)?error>",
+    r"|\[?(fatal |runtime |uncaught |unhandled )*(error|exception|failure|fatal|panic)s?",
+    r"(\s*[:!\]\[]|\s*$|\s+(in thread|while|when|occurred|executing|running|calling|reading)\b",
+    r"|\s+(code )?-?\d)",
+    r"|[a-z_.]*(error|exception)(\s*\[[^\]]*\])?:",
+    r"|(the )?(tool|command|request|call|operation|execution)( execution| call)? failed\b",
+    r"|failed( to\b|:|$)|mcp error -?\d|\[errno -?\d+\]|e[a-z]{3,12}: ",
+    r"|(permission|access) denied|command not found",
+    r"|http(/\d(\.\d)?)?( error)?:? ?[45]\d\d\b",
+    r"|[45]\d\d:? (bad request|unauthorized|forbidden|not found|method not allowed|conflict|gone",
+    r"|too many requests|internal server error|bad gateway|service unavailable|gateway timeout)",
+    r"|[a-z_]+: (cannot access|[^\n]*(no such file or directory|permission denied|not found)\s*$)",
+    r"|(bash|sh|zsh|cmd): .*(not found|no such)|thread '[^'\n]*' .{0,20}panicked at)",
+    r"|^Traceback \(most recent call last\)|^panic: ",
     r"|<(returncode|exit_code)>\s*-?[1-9]",
     r"|\b(exit (code|status)|exited with( code| status)?|return ?code|exit_code)[:= ]+-?[1-9]",
 ));
@@ -94,31 +104,61 @@ fn is_pair(first: &[u8], second: &[u8]) -> bool {
     })
 }
 
-/// Whether a tool result as a whole is a failure: by its beginning, an exit code, or an error
-/// field.
+/// Whether a tool result as a whole is a failure: by its form, an exit code, or an error field.
 #[must_use]
 pub fn is_failure(text: &str) -> bool {
     match Json::parse(text) {
         Some(Json::Object(members)) => {
+            let explains = members.iter().any(|(key, value)| {
+                matches!(key.as_str(), "message" | "error" | "detail" | "reason")
+                    && matches!(value, Json::String(text) if !text.is_empty())
+            });
             members
                 .iter()
-                .any(|(key, value)| match (key.as_str(), value) {
-                    ("error" | "errors" | "exception", value) => {
-                        !matches!(value, Json::Null | Json::Bool(false))
-                            && !matches!(value, Json::String(text) if text.is_empty())
-                            && !matches!(value, Json::List(items) if items.is_empty())
-                    }
-                    ("is_error" | "isError", Json::Bool(true))
-                    | ("success" | "ok", Json::Bool(false)) => true,
-                    ("exit_code" | "returncode" | "exitCode", Json::Number(code)) => &**code != "0",
-                    ("status", Json::String(status)) => {
-                        matches!(status.as_str(), "error" | "failed" | "failure")
-                    }
-                    _ => false,
-                })
+                .any(|(key, value)| is_sign(key, value, explains))
         }
         Some(_) => false,
         None => FAILED.is_match(head_of(text)),
+    }
+}
+
+/// Whether a member of a result says that the call failed. `explains`: another member says why; a
+/// status alone is often that of the thing that was asked for.
+fn is_sign(key: &str, value: &Json, explains: bool) -> bool {
+    let number = match value {
+        Json::Number(number) => number.parse::<f64>().ok(),
+        _ => None,
+    };
+    match key {
+        // A number of errors is a count.
+        "errors" => matches!(value, Json::List(items) if !items.is_empty()),
+        "error" | "exception" | "error_message" | "errorMessage" => match value {
+            Json::Null | Json::Bool(false) => false,
+            Json::Bool(true) => true,
+            Json::Number(_) => number.is_some_and(|code| code != 0.0),
+            Json::String(text) => {
+                let text = text.trim().to_ascii_lowercase();
+                !matches!(
+                    text.as_str(),
+                    "" | "none" | "null" | "no" | "false" | "0" | "no error"
+                )
+            }
+            Json::List(items) => !items.is_empty(),
+            Json::Object(members) => !members.is_empty(),
+        },
+        "is_error" | "isError" => *value == Json::Bool(true),
+        "success" | "ok" => *value == Json::Bool(false),
+        "exit_code" | "returncode" | "return_code" | "exitCode" | "exit_status" => {
+            number.is_some_and(|code| code != 0.0)
+        }
+        "statusCode" | "status_code" | "status" if number.is_some() => {
+            number.is_some_and(|code| (400.0..600.0).contains(&code))
+        }
+        "status" => {
+            explains
+                && matches!(value, Json::String(status) if status == "error" || status == "failure")
+        }
+        _ => false,
     }
 }
 
@@ -127,20 +167,54 @@ fn head_of(text: &str) -> &str {
     text.get(..text.floor_char_boundary(4_096)).unwrap_or(text)
 }
 
-/// The line of a failure that names the cause: the last that reports one, as in traces, else the
-/// first.
+/// The line of a failure that names the cause: the message of a JSON error; else the last that
+/// reports one, as in traces, else the first.
 #[must_use]
-pub fn failure_line(text: &str) -> &str {
+pub fn failure_line(text: &str) -> Cow<'_, str> {
+    if let Some(message) = Json::parse(text).as_ref().and_then(message_of) {
+        return Cow::Owned(message.to_owned());
+    }
     let lines = || text.lines().filter(|line| !line.trim().is_empty());
     let mut reports = lines().filter(|line| {
         tells_of_failure(line)
             && !line.trim_start().starts_with('<')
             && !line.starts_with("Traceback")
     });
-    reports
-        .next_back()
-        .or_else(|| lines().next())
-        .unwrap_or(text)
+    let line = reports.next_back().or_else(|| lines().next());
+    Cow::Borrowed(line.unwrap_or(text))
+}
+
+/// The message of a JSON error.
+fn message_of(json: &Json) -> Option<&str> {
+    const KEYS: [&str; 9] = [
+        "error",
+        "error_message",
+        "errorMessage",
+        "exception",
+        "errors",
+        "message",
+        "detail",
+        "reason",
+        "stderr",
+    ];
+    KEYS.iter().find_map(|key| match json.get(key)? {
+        Json::String(text) if !text.trim().is_empty() => Some(text.as_str()),
+        Json::List(items) => match items.first()? {
+            Json::String(text) => Some(text.as_str()),
+            item => nested_message(item),
+        },
+        value => nested_message(value),
+    })
+}
+
+/// The message one level down: `{"error": {"message": …}}`.
+fn nested_message(json: &Json) -> Option<&str> {
+    ["message", "detail", "reason"]
+        .iter()
+        .find_map(|key| match json.get(key)? {
+            Json::String(text) => Some(text.as_str()),
+            _ => None,
+        })
 }
 
 #[cfg(test)]
@@ -185,6 +259,21 @@ mod tests {
             "<returncode>1</returncode>\n<output>x</output>",
             "bash: foo: command not found",
             "Process exited with code 127",
+            "HTTP 500 Internal Server Error",
+            "404 Not Found",
+            "ENOENT: no such file or directory, open 'x'",
+            "Permission denied",
+            "Tool execution failed: timeout",
+            "MCP error -32602: Invalid arguments",
+            "[Errno 2] No such file or directory: 'x'",
+            "ls: cannot access 'x': No such file or directory",
+            "thread 'main' panicked at src/main.rs:2:5:\nboom",
+            "Exception in thread \"main\" java.lang.NullPointerException",
+            "running\nTraceback (most recent call last):\nKeyError: 'x'",
+            r#"{"isError": true, "content": []}"#,
+            r#"{"statusCode":404}"#,
+            r#"{"status":"error","message":"no such order"}"#,
+            r#"{"error_message":"quota"}"#,
         ] {
             assert!(is_failure(failed), "{failed}");
         }
@@ -193,11 +282,26 @@ mod tests {
             "def error(): pass",
             "<returncode>0</returncode>\nError handling docs",
             "0 errors",
+            r#"{"errors":0,"passed":60,"rows":[1]}"#,
+            r#"{"error":0,"id":1}"#,
+            r#"{"error":"","id":1}"#,
+            r#"{"status":"failed","job":"nightly"}"#,
+            r#"{"status":200,"body":"x"}"#,
+            "Error handling in Rust\nis done with Result.",
+            "Failure modes of pumps",
+            "Exception handling in Python",
+            "Errors and how to read them",
             "[1]",
             "",
         ] {
             assert!(!is_failure(fine), "{fine}");
         }
+        let quota = r#"{"request_id":"r","payload":"xxx","error":"quota exceeded for P-77"}"#;
+        assert_eq!(failure_line(quota), "quota exceeded for P-77");
+        assert_eq!(
+            failure_line(r#"{"errors":[{"message":"no such field"}]}"#),
+            "no such field"
+        );
         assert_eq!(
             failure_line("Traceback (most recent call last):\n  File x\nValueError: bad\n"),
             "ValueError: bad"
