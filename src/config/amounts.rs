@@ -4,7 +4,7 @@
 use figment::value::Value;
 
 /// Keys whose value is a whole number, wherever they stand.
-const NUMERIC: [&str; 27] = [
+const NUMERIC: [&str; 24] = [
     "argument_chars",
     "body_bytes",
     "chars",
@@ -15,10 +15,8 @@ const NUMERIC: [&str; 27] = [
     "head",
     "in_flight",
     "keep",
-    "keep_tokens",
     "max_bytes",
     "max_calls_per_minute",
-    "max_tokens",
     "memory_bytes",
     "messages",
     "older_than",
@@ -27,7 +25,6 @@ const NUMERIC: [&str; 27] = [
     "result_limit",
     "size",
     "tail",
-    "tokens",
     "tool_call_limit",
     "turns",
     "window",
@@ -59,7 +56,7 @@ pub(super) fn read(value: &mut Value) {
                     continue;
                 }
                 match value.as_str().and_then(amount) {
-                    Some(number) if NUMERIC.contains(&key.as_str()) => *value = number.into(),
+                    Some(number) if is_numeric(key) => *value = number.into(),
                     _ => read(value),
                 }
             }
@@ -67,6 +64,11 @@ pub(super) fn read(value: &mut Value) {
         Value::Array(_, items) => items.iter_mut().for_each(read),
         _ => {}
     }
+}
+
+/// Whether the value of a key is a whole number.
+fn is_numeric(key: &str) -> bool {
+    key.ends_with("tokens") || NUMERIC.contains(&key)
 }
 
 /// The number that a text such as `128k` stands for.

@@ -51,32 +51,34 @@ pub(super) fn new_name(path: &[String]) -> Option<&'static str> {
         .map(|(_, new)| *new)
 }
 
-/// Names that other tools use, for keys and for values, and how Baler says it.
+/// Names that other tools use, for keys and for values, with `-` in the place of `_`, and how Baler
+/// says it.
 const FOREIGN: [(&str, &str); 14] = [
-    ("max_tokens", "trigger = { tokens = 100000 }"),
-    ("max_context_tokens", "window = 128000"),
-    ("context_window", "window = 128000"),
-    ("max_input_tokens", "window = 128000"),
-    ("window_size", "{ sliding_window = { messages = 20 } }"),
+    ("max-tokens", "trigger = { tokens = 100000 }"),
+    ("max-context-tokens", "window = 128000"),
+    ("context-window", "window = 128000"),
+    ("max-input-tokens", "window = 128000"),
+    ("window-size", "{ sliding_window = { messages = 20 } }"),
     (
-        "keep_last",
+        "keep-last",
         "keep = 3 of clear_results, or messages of sliding_window",
     ),
     (
-        "keep_last_n",
+        "keep-last-n",
         "keep = 3 of clear_results, or messages of sliding_window",
     ),
-    ("clear_tool_inputs", "clear_inputs"),
-    ("println_limit", "output_limit"),
-    ("threshold_tokens", "trigger = { tokens = 100000 }"),
+    ("clear-tool-inputs", "clear_inputs"),
+    ("println-limit", "output_limit"),
+    ("threshold-tokens", "trigger = { tokens = 100000 }"),
     ("shadow", "observe"),
-    ("dry_run", "observe"),
+    ("dry-run", "observe"),
     ("audit", "observe"),
     ("distributed", "spread"),
 ];
 
 /// How Baler says what other tools call `name`.
 pub(super) fn said_here(name: &str) -> Option<&'static str> {
+    let name = name.replace('_', "-");
     let mut known = FOREIGN.iter();
     known
         .find(|(foreign, _)| *foreign == name)

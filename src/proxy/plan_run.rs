@@ -251,7 +251,13 @@ fn report(shared: &Shared, request: &PlanRequest, plan: &Plan) {
     }
     .emit(metrics);
     if does_not_fit(plan) {
-        DoesNotFit.emit(metrics);
+        DoesNotFit {
+            id: &request.id,
+            policy: &request.policy.name,
+            tokens: plan.after.tokens,
+            budget: plan.budget.prompt,
+        }
+        .emit(metrics);
     }
 }
 

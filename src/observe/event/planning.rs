@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use prometheus::{Histogram, IntCounter, IntCounterVec};
-use tracing::debug;
+use tracing::{debug, warn};
 
 use crate::core::planner::Deferred;
 use crate::core::policy::Reason;
@@ -271,12 +271,25 @@ impl ConditionFailed {
 
 /// A request exceeds its budget after all that was done.
 #[derive(Debug)]
-pub struct DoesNotFit;
+#[expect(missing_docs, reason = "named by the event")]
+pub struct DoesNotFit<'e> {
+    pub id: &'e str,
+    pub policy: &'e str,
+    pub tokens: u64,
+    pub budget: u64,
+}
 
-impl DoesNotFit {
+impl DoesNotFit<'_> {
     /// Writes it down.
     pub fn emit(self, metrics: &Metrics) {
         metrics.planning.unfit.inc();
+        warn!(
+            id = self.id,
+            policy = self.policy,
+            tokens = self.tokens,
+            budget = self.budget,
+            "unfit: the request exceeds the window after all that the ladder does"
+        );
     }
 }
 
