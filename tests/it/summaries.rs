@@ -498,7 +498,11 @@ async fn what_is_no_summary_is_thrown_away_and_nobody_is_asked_again_for_a_while
                 1.0,
             )
             .await;
-        assert_eq!(grow(&baler, 15, 16).await, ["none", "none"], "{outcome}");
+        assert_eq!(
+            grow(&baler, 15, 16).await,
+            ["none; reason=below_trigger"; 2],
+            "{outcome}"
+        );
         assert_eq!(asked(&log).len(), 1, "{outcome}: not asked again");
         let all = turns(17);
         let answer = baler.chat(&request(&all)).await;

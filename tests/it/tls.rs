@@ -1,8 +1,10 @@
 //! Upstreams over TLS, and over HTTP/2.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use baler::config::{Problems, Sources, load};
 use http_body_util::Full;
 use hyper::Response;
 use hyper::service::service_fn;
@@ -112,16 +114,17 @@ async fn http2_upstreams_are_spoken_to_without_waiting_for_streams() {
     );
 }
 
-#[tokio::test]
-async fn certificates_that_cannot_be_read_are_an_error_at_the_start() {
+#[test]
+fn certificates_that_cannot_be_read_are_an_error_at_the_start() {
     for content in ["", "nonsense"] {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), content).unwrap();
-        let config = crate::support::config(
-            &format!("upstream.ca_file = {:?}", file.path()),
-            "https://localhost/v1",
-        );
-        let error = baler::upstream::Upstream::new(&config.upstream).unwrap_err();
-        assert!(error.to_string().contains("upstream.ca_file"), "{error}");
+        let path = file.path().to_string_lossy().into_owned();
+        let sources = Sources {
+            env: BTreeMap::from([("BALER_UPSTREAM__CA_FILE".to_owned(), path)]),
+            ..Sources::default()
+        };
+        let Problems(problems) = load(&sources).unwrap_err();
+        assert_eq!(problems[0].key, "upstream.ca_file");
     }
 }

@@ -208,7 +208,7 @@ async fn what_is_no_plain_chat_is_forwarded_as_it_is() {
     for body in &bodies {
         let answer = baler.chat(body).await;
         assert_eq!(
-            (answer.status, answer.header("x-baler-action")),
+            (answer.status, answer.action()),
             (200, "none"),
             "{:.60}",
             body

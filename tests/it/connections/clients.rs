@@ -184,7 +184,7 @@ async fn a_chat_path_is_inspected_however_it_is_spelled_and_sent_as_it_is() {
             ),
         )
         .await;
-        assert_eq!(answer.header("x-baler-action"), "none", "{path}");
+        assert_eq!(answer.action(), "none", "{path}");
         assert_eq!(answer.headers("x-baler-tokens").len(), 1, "{path}");
         let sent = log.lock().unwrap().pop().unwrap();
         assert!(
