@@ -88,7 +88,7 @@ fn explain(error: &figment::Error, data: &Value) -> (String, Option<String>) {
         }
         Kind::InvalidType(_, expected) => {
             let value = shown_at(data, &error.path);
-            (format!("{value} is not {}", in_words(expected)), None)
+            (format!("is not {}, got {value}", in_words(expected)), None)
         }
         kind => {
             let (problem, value) = (kind.to_string(), shown_at(data, &error.path));

@@ -198,6 +198,43 @@ async fn descriptors_are_raised_and_bound_the_connections() {
 }
 
 #[tokio::test]
+async fn a_hang_up_is_ignored_and_a_probe_finds_it_ready() {
+    let (child, mut lines, seen, _) = serve(baler()).await;
+    assert!(
+        seen.iter()
+            .any(|line| line.contains("configuration file: none")
+                && line.contains(env!("CARGO_PKG_VERSION"))),
+        "{seen:?}"
+    );
+    let pid = child.id().unwrap().to_string();
+    let sent = Command::new("kill").args(["-HUP", &pid]).status();
+    assert!(within(sent).await.unwrap().success());
+    loop {
+        let line = within(lines.next_line()).await.unwrap();
+        if line.expect("it goes on").contains("SIGHUP ignored") {
+            break;
+        }
+    }
+    let listening = seen.iter().find(|line| line.contains("probes on")).unwrap();
+    let admin = listening.rsplit("http://").next().unwrap();
+    let admin = admin.trim_end_matches(')').to_owned();
+    until(async || {
+        let mut probe = baler();
+        let status = probe.args(["probe", "--admin", &admin]).status();
+        within(status).await.unwrap().success()
+    })
+    .await;
+    drop(child);
+    // Nobody listens there any more, once the process is gone.
+    until(async || {
+        let mut probe = baler();
+        let status = probe.args(["probe", "--admin", &admin]).status();
+        !within(status).await.unwrap().success()
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn a_quiet_log_does_not_end_the_process() {
     let mut command = baler();
     command.args([

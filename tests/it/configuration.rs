@@ -432,7 +432,7 @@ fn options_and_limits_of_a_step_share_a_table() {
         (
             "{ minify = { older_than = \"x\" } }",
             "policy.0.ladder.0.minify.older_than",
-            "is not a whole number",
+            "got \"x\"",
         ),
         (
             "{ token_budget = { budget = { ratio = 0.5, tokens = 5 } } }",
