@@ -53,7 +53,6 @@ mod warning;
 
 use std::convert::Infallible;
 use std::io;
-use std::num::NonZero;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -134,9 +133,8 @@ impl Shared {
             Arc::clone(&metrics),
         );
         let windows = Windows::new(config.upstream.discover_windows, Arc::clone(&metrics));
-        let processors = std::thread::available_parallelism().map_or(1, NonZero::get);
         Ok(Shared {
-            pool: PlanningPool::new(processors)?,
+            pool: PlanningPool::new(config.workers)?,
             signed_seen: AtomicBool::new(false),
             gatekeeper: Gatekeeper::new(config.auth_tokens.as_ref()),
             admission: Admission::new(&config.limits, Arc::clone(&metrics)),

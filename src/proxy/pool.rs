@@ -1,4 +1,4 @@
-//! The threads that plan: as many as there are processors, first come, first served.
+//! The threads that plan: as many as serve requests, first come, first served.
 //!
 //! They are apart from the event loops and from name resolution, so that planning delays neither.
 
