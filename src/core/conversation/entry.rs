@@ -6,7 +6,7 @@
 
 use std::borrow::Cow;
 
-use crate::core::json::decoded;
+use crate::core::json::decoded_lossy;
 
 /// One message of a conversation.
 #[derive(Debug, Clone)]
@@ -129,10 +129,10 @@ impl<'a> Text<'a> {
         self.0
     }
 
-    /// The text; `None` when the JSON is not a string, or holds a lone surrogate.
+    /// The text, with U+FFFD for half of a surrogate pair; `None` when the JSON is not a string.
     #[must_use]
     pub fn decode(self) -> Option<Cow<'a, str>> {
-        decoded(self.0)
+        decoded_lossy(self.0)
     }
 
     /// The text, or the JSON itself where that is not a string.

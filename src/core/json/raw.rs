@@ -24,6 +24,30 @@ pub(crate) fn decoded(raw: &str) -> Option<Cow<'_, str>> {
     }
 }
 
+/// The same, with U+FFFD for what stands for no character: half of a surrogate pair, as JavaScript
+/// writes where it cut a text inside of one. For texts to read, never for ids to compare.
+pub(crate) fn decoded_lossy(raw: &str) -> Option<Cow<'_, str>> {
+    decoded(raw).or_else(|| {
+        let mut json = serde_json::Deserializer::from_str(raw);
+        json.deserialize_bytes(Lossy).ok().map(Cow::Owned)
+    })
+}
+
+/// Reads a string that may hold halves of surrogate pairs.
+struct Lossy;
+
+impl Visitor<'_> for Lossy {
+    type Value = String;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a string")
+    }
+
+    fn visit_bytes<E>(self, bytes: &[u8]) -> Result<String, E> {
+        Ok(String::from_utf8_lossy(bytes).into_owned())
+    }
+}
+
 /// The place of `part` in `whole`, of which it is a slice (bytes).
 pub(crate) fn span_in(whole: &str, part: &str) -> Range<usize> {
     let start = (part.as_ptr() as usize).saturating_sub(whole.as_ptr() as usize);
@@ -75,7 +99,21 @@ pub fn write_string(text: &str, out: &mut String) {
 
 #[cfg(test)]
 mod tests {
-    use super::is_longer_than;
+    use super::{decoded, decoded_lossy, is_longer_than};
+
+    #[test]
+    fn half_of_a_surrogate_pair_does_not_hide_the_text_around_it() {
+        for raw in [r#""cut \ud83d here\n""#, r#""cut \ude00 here\n""#] {
+            assert_eq!(decoded(raw), None, "{raw}");
+            let text = decoded_lossy(raw).unwrap();
+            assert!(
+                text.starts_with("cut \u{fffd}") && text.ends_with(" here\n"),
+                "{text}"
+            );
+        }
+        assert_eq!(decoded_lossy(r#""\ud83d\ude00""#).as_deref(), Some("😀"));
+        assert_eq!(decoded_lossy("17"), None);
+    }
 
     #[test]
     fn a_list_is_counted_by_its_own_elements() {

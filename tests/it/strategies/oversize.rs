@@ -43,6 +43,26 @@ fn a_newest_result_that_is_too_much_loses_white_space_before_it_loses_a_value() 
 }
 
 #[test]
+fn a_newest_result_with_half_of_a_surrogate_pair_is_cut_like_any_other() {
+    // JavaScript writes such text where it cut a string inside of a character.
+    let log: String = (0..400)
+        .map(|n| format!("line {n} of the log\\n"))
+        .collect();
+    let mut all = job(&[("read_log", "{}", "HERE")]);
+    all.pop();
+    let newest = all.pop().unwrap();
+    all.push(newest.replace("HERE", &format!("{log}cut \\ud83d")));
+    let policy = policy_of(
+        "[[policy]]\nwindow = 1000\nreserve = 0\ntrigger = { ratio = 1.0 }\n\
+        target = { ratio = 0.9 }\nladder = [\"token_budget\"]\n",
+    );
+    assert!(tokens(&all) > 1_000);
+    let after = forced(&all, &policy);
+    assert!(tokens(&after.messages) <= 1_000);
+    assert!(text(after.messages.last().unwrap()).contains("of this tool result removed"));
+}
+
+#[test]
 fn a_target_without_room_above_it_is_shared_between_the_newest_result_and_what_is_older() {
     let log = |n: usize| {
         (0..40)
