@@ -4,7 +4,7 @@
 use std::io::{Result, Write};
 use std::process::ExitCode;
 
-use crate::cli::{CheckFlags, EXIT_CONFIG, complain};
+use crate::cli::{CheckFlags, EXIT_CONFIG, complain, play};
 use crate::config::{Config, Key, Summarizer};
 use crate::core::budget::Budget;
 use crate::core::conversation::scale;
@@ -47,6 +47,9 @@ fn report(config: &Config, explains: bool, out: &mut impl Write) -> Result<()> {
             }
         }
     }
+    for warning in play::warnings(config) {
+        writeln!(out, "warning: {warning}")?;
+    }
     Ok(())
 }
 
@@ -71,10 +74,21 @@ fn explain(policy: &Policy, discovers: bool, out: &mut impl Write) -> Result<()>
         tokens,
         turns,
         exchanges,
+        messages,
     } = policy.keep;
+    // What the head takes is not known before there is a conversation.
+    let most = budget.target / 3;
+    let tokens = tokens.min(most);
+    let by = if policy.least_keep == policy.keep {
+        "whatever a step says"
+    } else {
+        "where a step does not say"
+    };
     writeln!(
         out,
-        "  keeps the newest {tokens} tokens, {turns} turns, {exchanges} exchanges"
+        "  keeps the newest {tokens} tokens, {turns} turns, {exchanges} exchanges, {messages} \
+         messages, {by}; of these at most {most} tokens, a third of what the head leaves of the \
+         target"
     )?;
     for (at, step) in policy.ladder.iter().enumerate() {
         writeln!(out, "  step {}: {}", at + 1, shown(step)?)?;

@@ -377,7 +377,7 @@ fn goal(policy: &Policy, session: &Session<'_>, flags: &CompactFlags) -> Option<
             let before = size_of_edited(session.measures(), session.fixed_tokens(), &all);
             let is_due = before.tokens > room;
             let target = if is_due {
-                policy.target.of(room).min(room)
+                policy.target_in(room, room).min(room)
             } else {
                 room
             };

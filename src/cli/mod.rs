@@ -3,6 +3,7 @@
 mod check;
 mod compact;
 mod demo;
+mod play;
 mod probe;
 mod schema;
 mod serve;

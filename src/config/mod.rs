@@ -15,5 +15,5 @@ mod unreadable;
 
 pub use load::{Sources, from_raw, load};
 pub use problem::{Problem, Problems};
-pub use raw::{Limits, LogFormat, OnOverload, ServerTiming};
+pub use raw::{DEFAULT_RESERVE, Limits, LogFormat, OnOverload, ServerTiming};
 pub use snapshot::{AuthTokens, Config, Key, Summarizer, Tenant, Upstream};

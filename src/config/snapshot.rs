@@ -44,6 +44,8 @@ pub struct Config {
     pub window_lifetime: Duration,
     /// The model that writes summaries.
     pub summarizer: Summarizer,
+    /// Whether the configuration says anything of it.
+    pub summarizer_is_given: bool,
     /// Bounds.
     pub limits: Limits,
     /// Time for running requests to finish at the end.

@@ -217,7 +217,7 @@ mod tests {
             let new = Replacement::new(dialect, raw.clone(), Encoding::O200K).unwrap();
             ledger.keep_checkpoint(
                 Fingerprint::of(&n.to_le_bytes()),
-                Checkpoint::freeze(&measures, &[Edit::Replace(Arc::new(new))]),
+                Checkpoint::freeze(&measures, &[Edit::Replace(Arc::new(new))], 1),
             );
             assert!(ledger.checkpoints.weight() <= 1 << 19);
         }

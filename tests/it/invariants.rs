@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use baler::core::conversation::{Call, Content, Exchange, Kind, Speaker, group};
 use baler::core::edit::Edit;
-use baler::core::planner::gate;
+use baler::core::planner::{Deferred, gate};
 use baler::core::policy::Policy;
 use baler::core::strategy::Step;
 use baler::core::tokens::Encoding;
@@ -16,7 +16,7 @@ use baler::core::wire::chat::Chat;
 use proptest::prelude::*;
 use proptest::sample::Index;
 
-pub use self::core::{Core, Outcome};
+pub use self::core::{Core, NONE_READY, Outcome};
 use self::protected::{Before, Place, is_synthetic, last_user, pinned};
 
 use crate::generated::conversation;
@@ -100,7 +100,16 @@ impl Checked<'_> {
 
     fn i2_validity(&self) {
         let result = Chat::parse(self.outcome.sent.as_bytes()).expect("I2: still a chat");
-        group(&result.messages).expect("I2: calls and results match");
+        let after = group(&result.messages).expect("I2: calls and results match");
+        let unanswered = |exchanges: &[Exchange]| {
+            let of_kind = exchanges.iter().filter(|e| e.kind == Kind::Unanswered);
+            of_kind.count()
+        };
+        assert_eq!(
+            unanswered(&after),
+            unanswered(&self.exchanges),
+            "I2: every call has its answers, but for those that had none"
+        );
         let valid = |call: &Call<'_>| {
             let arguments: String =
                 serde_json::from_str(call.arguments.map_or("\"{}\"", |text| text.raw())).unwrap();
@@ -203,6 +212,9 @@ impl Checked<'_> {
             return;
         }
         let places = self.before(before).places();
+        if plan.deferred == Some(Deferred::BelowMinGain) {
+            return self.gives_little(&places);
+        }
         let least = self.least_worth_dropping();
         for (exchange, place) in self.exchanges.iter().zip(places) {
             let gone = matches!(plan.edits[exchange.first], Edit::Drop | Edit::Stand(_));
@@ -232,6 +244,43 @@ impl Checked<'_> {
                 );
             }
         }
+    }
+
+    /// What does not fit and could give less than the minimum gain goes as it came: no more is left
+    /// that may go than that, the one exchange that a ladder leaves, and what a filler takes. How
+    /// much a step gives that writes text of its own is for that step to say.
+    fn gives_little(&self, places: &[Place]) {
+        let plan = &self.outcome.plan;
+        let tokens_of = |(exchange, _): (&Exchange, &Place)| -> u64 {
+            let messages = &self.original.messages[exchange.first..exchange.end];
+            let measured = messages
+                .iter()
+                .zip(&plan.edits[exchange.first..exchange.end]);
+            measured
+                .filter(|(_, edit)| **edit == Edit::Keep)
+                .map(|(entry, _)| DIALECT.measure(entry.raw, Encoding::O200K).unwrap().tokens)
+                .sum()
+        };
+        let span = self.exchanges.iter().zip(places);
+        let left: Vec<u64> = span
+            .filter(|(_, place)| **place == Place::Span)
+            .map(tokens_of)
+            .collect();
+        let largest = left.iter().max().copied().unwrap_or(0);
+        let fillers = self.least_worth_dropping() * left.len() as u64;
+        let writes = ["coalesce", "digest", "summarize"];
+        let mut steps = self.policy.ladder.iter();
+        if steps.any(|step| writes.contains(&step.strategy.name())) {
+            return;
+        }
+        let givable: u64 = left.iter().sum();
+        assert!(
+            givable <= plan.budget.min_gain + largest + fillers,
+            "I7: {givable} tokens could go, more than the minimum gain of {}: {}\n{:?}",
+            plan.budget.min_gain,
+            self.body,
+            plan.edits
+        );
     }
 
     /// Tokens of an exchange that is worth dropping. Where roles must alternate, a filler may have

@@ -19,6 +19,7 @@ mod support;
 
 mod admin;
 mod architecture;
+mod check_plays;
 mod cli;
 mod compaction;
 mod configuration;

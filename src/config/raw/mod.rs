@@ -12,7 +12,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::core::wire::Dialect;
-pub use policy::{Policy, Trigger};
+pub use policy::{DEFAULT_KEEP, DEFAULT_RESERVE, Policy, Trigger};
 pub use summarizer::{Style, Summarizer};
 pub use tenant::Tenant;
 

@@ -39,10 +39,12 @@ pub struct Policy {
     pub trigger: Option<Trigger>,
     /// A lower trigger for conversations whose prompt cache is cold; none when not given.
     pub idle_trigger: Option<IdleTrigger>,
-    /// The size down to which a conversation is compacted.
-    pub target: Amount,
-    /// The least that a compaction must save while the request still fits.
-    pub min_gain: Amount,
+    /// The size down to which a conversation is compacted. When not given: five eighths of what
+    /// triggers, in its unit.
+    pub target: Option<Amount>,
+    /// The least that a compaction must save while the request still fits. When not given: a third
+    /// of what lies between trigger and target.
+    pub min_gain: Option<Amount>,
     /// Whether a compaction must also pay, while the request still fits, for the tokens that the
     /// upstream has to read anew.
     pub break_even: bool,
@@ -52,8 +54,9 @@ pub struct Policy {
     /// turns).
     pub roles: Roles,
     /// The newest part, which stays unchanged: at most a third of what the head leaves of the
-    /// target. A table given here replaces the default one.
-    pub keep: Keep,
+    /// target. When not given: 20000 tokens and one turn, for steps that do not say themselves what
+    /// they keep. A table given here holds for all steps, as a minimum.
+    pub keep: Option<Keep>,
     /// Messages that stay unchanged elsewhere.
     pub pin: Pin,
     /// Strategies, least lossy first: names, or tables with options.
@@ -73,6 +76,17 @@ pub struct Policy {
     /// Whether a request may choose the policy with `x-baler-policy`.
     pub selectable: bool,
 }
+
+/// Tokens kept free for the reply, where a policy does not say.
+pub const DEFAULT_RESERVE: u64 = 16_384;
+
+/// The newest part that steps keep which do not say so themselves, where the policy does not say.
+pub const DEFAULT_KEEP: Keep = Keep {
+    tokens: 20_000,
+    turns: 1,
+    exchanges: 0,
+    messages: 0,
+};
 
 /// `policy.trigger`
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
@@ -101,19 +115,15 @@ impl Default for Policy {
             mode: Mode::Enforce,
             window: Window::Auto,
             default_window: 128_000,
-            reserve: 16_384,
+            reserve: DEFAULT_RESERVE,
             trigger: None,
             idle_trigger: None,
-            target: Amount::Ratio(0.5),
-            min_gain: Amount::Ratio(0.1),
+            target: None,
+            min_gain: None,
             break_even: true,
             prices: None,
             roles: Roles::Auto,
-            keep: Keep {
-                tokens: 20_000,
-                turns: 1,
-                exchanges: 0,
-            },
+            keep: None,
             pin: Pin::default(),
             ladder: ["dedupe", "minify", "digest", "token_budget"]
                 .into_iter()

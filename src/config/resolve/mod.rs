@@ -51,6 +51,7 @@ pub(super) fn resolve(
         ledger_messages: raw.ledger.messages,
         window_lifetime: raw.ledger.window_lifetime,
         summarizer,
+        summarizer_is_given: raw.summarizer != raw::Summarizer::default(),
         limits: with_memory(raw.limits),
         shutdown_timeout: raw.shutdown.timeout,
         log_format: raw.log.format,

@@ -8,7 +8,6 @@ use globset::{Glob, GlobSet};
 
 use crate::config::raw;
 use crate::config::resolve::check::Check;
-use crate::core::budget::Amount;
 use crate::core::conversation::Fingerprint;
 use crate::core::models::Prices;
 use crate::core::policy::{Condition, Delivery, Matcher, Policy, Trigger, Window};
@@ -61,7 +60,8 @@ impl Check<'_> {
             roles: raw.roles,
             target: raw.target,
             min_gain: raw.min_gain,
-            keep: raw.keep,
+            keep: raw.keep.unwrap_or(raw::DEFAULT_KEEP),
+            least_keep: raw.keep.unwrap_or_default(),
             pin: raw.pin.clone(),
             ladder: raw.ladder.clone(),
             delivery: delivery(raw, matcher),
@@ -85,21 +85,48 @@ impl Check<'_> {
         self.at_least(&format!("{key}.default_window"), raw.default_window, 256);
     }
 
-    /// High and low mark.
+    /// High and low mark, and what lies between.
     fn marks(&mut self, key: &str, raw: &raw::Policy) {
         let trigger = trigger(raw);
         if let Some(ratio) = trigger.ratio {
             self.share(&format!("{key}.trigger.ratio"), ratio);
         }
-        let low_is_below = match (raw.target, trigger.ratio, trigger.tokens) {
-            (Amount::Ratio(low), Some(high), _) => low < high,
-            (Amount::Tokens(low), _, Some(high)) => low < high,
-            _ => true,
+        let counts = [
+            ("tokens", trigger.tokens),
+            ("messages", trigger.messages),
+            ("turns", trigger.turns),
+        ];
+        for (name, limit) in counts {
+            if let Some(limit) = limit {
+                self.at_least(&format!("{key}.trigger.{name}"), limit, 1);
+            }
+        }
+        let window = match raw.window {
+            Window::Tokens(tokens) => tokens,
+            Window::Auto => raw.default_window,
         };
-        if !low_is_below {
+        let prompt = window.saturating_sub(raw.reserve.min(window / 4));
+        let Some(high) = trigger.high(window, prompt) else {
+            return;
+        };
+        let low = raw.target.map(|target| target.of(prompt));
+        if let Some(low) = low.filter(|low| *low >= high) {
             self.fail(
                 &format!("{key}.target"),
-                "is not below the trigger: every request would be compacted again",
+                format_args!(
+                    "is not below the trigger: {low} tokens and {high} tokens in a window of \
+                     {window}; without a target, five eighths of the trigger are left"
+                ),
+            );
+        }
+        let gain = raw.min_gain.map(|gain| gain.of(prompt));
+        if let Some(gain) = gain.filter(|gain| *gain >= high) {
+            self.fail(
+                &format!("{key}.min_gain"),
+                format_args!(
+                    "is not below the trigger: no list of {high} tokens (in a window of {window}) \
+                     can save {gain}"
+                ),
             );
         }
     }
@@ -108,6 +135,12 @@ impl Check<'_> {
         if let Some(idle) = raw.idle_trigger {
             self.share(&format!("{key}.idle_trigger.ratio"), idle.ratio);
             self.longer_than_nothing(&format!("{key}.idle_trigger.after"), idle.after);
+            if let Some(high) = trigger(raw).ratio.filter(|high| idle.ratio >= *high) {
+                self.fail(
+                    &format!("{key}.idle_trigger.ratio"),
+                    format_args!("{} is not below trigger.ratio, {high}", idle.ratio),
+                );
+            }
         }
         let Some(Prices {
             cache_read,

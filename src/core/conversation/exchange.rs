@@ -16,8 +16,19 @@ pub enum Kind {
     Assistant,
     /// An assistant message with calls, and all of its results.
     Calls,
+    /// An assistant message with a call that has no result, and the results that it has. It stays
+    /// as it is, wherever it stands.
+    Unanswered,
     /// One message of a party that this version does not know.
     Other,
+}
+
+impl Kind {
+    /// Whether such an exchange stays as it is, wherever it stands.
+    #[must_use]
+    pub fn is_fixed(self) -> bool {
+        matches!(self, Kind::Instruction | Kind::Unanswered | Kind::Other)
+    }
 }
 
 /// Messages `first..end` that stay or go together.
@@ -98,13 +109,12 @@ pub struct BrokenPairing {
 /// among parallel calls.
 ///
 /// # Errors
-/// [`BrokenPairing`] when a call lacks a result before the next message of another party, or a
-/// result lacks its call.
+/// [`BrokenPairing`] when a result lacks its call.
 pub fn group<'a>(messages: &[impl Borrow<Entry<'a>>]) -> Result<Vec<Exchange>, BrokenPairing> {
     let mut exchanges = Vec::with_capacity(messages.len());
-    let mut rest = messages.iter().map(Borrow::borrow).enumerate();
+    let mut rest = messages.iter().map(Borrow::borrow).enumerate().peekable();
     while let Some((first, entry)) = rest.next() {
-        let kind = match entry.speaker {
+        let mut kind = match entry.speaker {
             Speaker::Instruction => Kind::Instruction,
             Speaker::User => Kind::User,
             Speaker::Other => Kind::Other,
@@ -114,13 +124,13 @@ pub fn group<'a>(messages: &[impl Borrow<Entry<'a>>]) -> Result<Vec<Exchange>, B
         };
         let mut end = first + 1;
         if kind == Kind::Calls {
-            let broken = BrokenPairing { at: first };
             let mut open = Open::of(entry);
             while !open.is_empty() {
-                let (at, entry) = rest.next().ok_or(broken)?;
-                if entry.speaker != Speaker::Tool {
-                    return Err(broken);
-                }
+                let result = rest.next_if(|(_, entry)| entry.speaker == Speaker::Tool);
+                let Some((at, entry)) = result else {
+                    kind = Kind::Unanswered;
+                    break;
+                };
                 for (_, result) in entry.results() {
                     open.close(result).ok_or(BrokenPairing { at })?;
                 }

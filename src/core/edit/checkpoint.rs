@@ -11,12 +11,17 @@ pub struct Checkpoint {
     /// One per message of the prefix, instructions left out; those that are missing at the end are
     /// [`Edit::Keep`].
     edits: Box<[Edit]>,
+    /// Messages of the prefix behind the compaction, instructions left out: none, where the prefix
+    /// ends with the request that was compacted.
+    since: usize,
 }
 
 impl Checkpoint {
-    /// Freezes `edits`, one per message of the prefix, whose measures these are.
+    /// Freezes `edits`, one per message of the prefix, whose measures these are. The last
+    /// compaction was made when the list had `compacted_at` messages.
     #[must_use]
-    pub fn freeze(measures: &[Measure], edits: &[Edit]) -> Self {
+    pub fn freeze(measures: &[Measure], edits: &[Edit], compacted_at: usize) -> Self {
+        let behind = measures.iter().take(edits.len()).skip(compacted_at);
         let mut kept: Vec<Edit> = measures
             .iter()
             .zip(edits)
@@ -30,7 +35,14 @@ impl Checkpoint {
         kept.truncate(used);
         Checkpoint {
             edits: kept.into_boxed_slice(),
+            since: behind.filter(|m| !m.speaker.is_instruction()).count(),
         }
+    }
+
+    /// Messages of the prefix behind the compaction, instructions left out.
+    #[must_use]
+    pub fn messages_since(&self) -> usize {
+        self.since
     }
 
     /// Its edits, one per measure, for a list that begins with the prefix it was made from.

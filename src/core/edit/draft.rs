@@ -18,6 +18,10 @@ pub struct Draft<'a> {
     conversation: MeasuredConversation<'a>,
     edits: Vec<Edit>,
     zones: Vec<Zone>,
+    /// The zones for steps that say themselves what they keep, where those differ.
+    zones_of_own: Option<Vec<Zone>>,
+    /// Whether the step that runs says itself what it keeps.
+    keeps_its_own: bool,
     size: Size,
 }
 
@@ -36,8 +40,30 @@ impl<'a> Draft<'a> {
         Draft {
             size: conversation.size_after(&edits),
             zones: assign(&conversation, &edits, pin, keep, target),
+            zones_of_own: None,
+            keeps_its_own: false,
             conversation,
             edits,
+        }
+    }
+
+    /// Steps that say themselves what they keep may reach into the tail, up to `least`: what the
+    /// policy keeps at any rate.
+    #[must_use]
+    pub fn with_least(mut self, pin: &Pin, least: &Keep, target: Target) -> Self {
+        self.zones_of_own = Some(assign(&self.conversation, &self.edits, pin, least, target));
+        self
+    }
+
+    /// Begins a step, which says itself what it keeps or does not.
+    pub fn begin_step(&mut self, keeps_its_own: bool) {
+        self.keeps_its_own = keeps_its_own;
+    }
+
+    fn zones(&self) -> &[Zone] {
+        match &self.zones_of_own {
+            Some(zones) if self.keeps_its_own => zones,
+            _ => &self.zones,
         }
     }
 
@@ -119,7 +145,7 @@ impl<'a> Draft<'a> {
         self.conversation
             .exchanges
             .iter()
-            .zip(&self.zones)
+            .zip(self.zones())
             .filter(|(exchange, _)| !self.is_gone(exchange))
             .map(|(exchange, zone)| (*exchange, *zone))
     }
@@ -268,9 +294,13 @@ impl Draft<'_> {
             // step may take them for an exchange of the span.
             if let Edit::Stand(_) = edit
                 && let Ok(exchange) = exchanges.binary_search_by_key(&at, |exchange| exchange.first)
-                && let Some(zone) = self.zones.get_mut(exchange)
             {
-                *zone = Zone::Condensed;
+                let zones = [Some(&mut self.zones), self.zones_of_own.as_mut()];
+                for zone in zones.into_iter().flatten() {
+                    if let Some(zone) = zone.get_mut(exchange) {
+                        *zone = Zone::Condensed;
+                    }
+                }
             }
             *slot = edit;
         }

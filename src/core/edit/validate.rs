@@ -3,7 +3,7 @@
 use super::edits::Edit;
 use super::measured::last_user;
 use super::synthetic::is_summary;
-use crate::core::conversation::{Content, Entry, Speaker, group};
+use crate::core::conversation::{Content, Entry, Exchange, Kind, Speaker, group};
 use crate::core::wire::Dialect;
 
 /// The reason for which edits must not be sent. Either is a defect of a strategy.
@@ -62,7 +62,26 @@ pub fn validate(dialect: Dialect, messages: &[Entry<'_>], edits: &[Edit]) -> Res
     if left.is_empty() {
         return Err(Invalid::NotAChat);
     }
-    group(&left).map(drop).map_err(|_| Invalid::NotAChat)
+    // A call without a result is the client's: it stays, and none is added.
+    let unanswered = |exchanges: Vec<Exchange>| -> Vec<usize> {
+        let of_kind = exchanges.iter().filter(|e| e.kind == Kind::Unanswered);
+        of_kind
+            .map(|exchange| exchange.end - exchange.first)
+            .collect()
+    };
+    let after = unanswered(group(&left).map_err(|_| Invalid::NotAChat)?);
+    if !after.is_empty() {
+        let before = group(messages).map_err(|_| Invalid::NotAChat)?;
+        let touched = before
+            .iter()
+            .filter(|exchange| exchange.kind == Kind::Unanswered)
+            .flat_map(|exchange| edits.get(exchange.first..exchange.end).unwrap_or_default())
+            .any(|edit| *edit != Edit::Keep);
+        if touched || unanswered(before) != after {
+            return Err(Invalid::NotAChat);
+        }
+    }
+    Ok(())
 }
 
 /// Whether a new message may stand for dropped ones. The policy chooses in whose name a summary is

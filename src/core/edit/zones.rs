@@ -20,6 +20,8 @@ pub struct Keep {
     pub turns: u64,
     /// Exchanges.
     pub exchanges: u64,
+    /// Messages, rounded up to whole exchanges.
+    pub messages: u64,
 }
 
 /// Messages that stay unchanged wherever they stand.
@@ -134,7 +136,10 @@ pub(super) fn assign(
         };
         let more = tokens + own;
         let more_messages = messages + (exchange.end - exchange.first) as u64;
-        let wanted = more <= keep.tokens || turns < keep.turns || kept < keep.exchanges.max(1);
+        let wanted = more <= keep.tokens
+            || turns < keep.turns
+            || kept < keep.exchanges.max(1)
+            || messages < keep.messages;
         let too_much = more > share
             || target
                 .messages
@@ -171,7 +176,7 @@ fn without_tail(conversation: &MeasuredConversation<'_>, edits: &[Edit], pin: &P
         if synthetic || matches!(edits.get(exchange.first), Some(Edit::Stand(_))) {
             return Zone::Condensed;
         }
-        let head = matches!(exchange.kind, Kind::Instruction | Kind::Other)
+        let head = exchange.kind.is_fixed()
             || Some(exchange.first) == last_user
             || (pin.first_user && Some(at) == first_user)
             || pin.holds(exchange.of(messages));

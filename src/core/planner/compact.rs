@@ -5,7 +5,7 @@ use super::plan::Deferred;
 use super::planner::Planner;
 use super::session::Session;
 use crate::core::budget::Budget;
-use crate::core::conversation::{Size, Speaker, ratio, scale};
+use crate::core::conversation::{Size, Speaker, scale};
 use crate::core::edit::{Draft, Edit, Keep, MeasuredConversation, Target, tokens_of, validate};
 use crate::core::policy::{Policy, Reason, pays};
 use crate::core::strategy::{Descent, ExternalInputs, Report, Stopped};
@@ -93,8 +93,9 @@ pub(super) fn compact(
     } = *planner;
     cancel.check()?;
     let before = conversation.size_after(edits);
-    let (target, keep) = target_of(policy, budget, reason, before);
-    let mut draft = Draft::new(*conversation, edits.to_vec(), &policy.pin, &keep, target);
+    let (target, [keep, least]) = target_of(policy, budget, reason, before);
+    let mut draft = Draft::new(*conversation, edits.to_vec(), &policy.pin, &keep, target)
+        .with_least(&policy.pin, &least, target);
     let descent = Descent {
         ladder: &policy.ladder,
         target,
@@ -111,16 +112,15 @@ pub(super) fn compact(
     }
     let by_size = matches!(reason, Reason::Ratio | Reason::Tokens | Reason::Idle);
     let must = before.tokens > budget.prompt || !by_size;
-    if !must && gain < least {
+    let fits = before.tokens.saturating_sub(gain) <= budget.prompt;
+    // What cannot fit is not mangled for a little.
+    if (fits && !must && gain < least) || (!fits && gain < budget.min_gain) {
         return Ok(Outcome::Deferred(Some(Deferred::BelowMinGain)));
     }
     let must_pay = !must && reason != Reason::Idle && policy.break_even;
     if must_pay {
-        let requests = conversation
-            .measures
-            .iter()
-            .filter(|m| m.speaker == Speaker::Assistant)
-            .count();
+        let requests = conversation.measures.iter();
+        let requests = requests.filter(|m| m.speaker == Speaker::Assistant).count();
         let behind = tokens_behind(conversation, edits, &after);
         if !pays(1 + requests as u64, gain, behind, prices) {
             return Ok(Outcome::Deferred(Some(Deferred::BreakEven)));
@@ -132,14 +132,15 @@ pub(super) fn compact(
     }))
 }
 
-/// Where the compaction is to end, and how much of the newest part it keeps.
-fn target_of(policy: &Policy, budget: Budget, reason: Reason, before: Size) -> (Target, Keep) {
-    let mut keep = policy.keep;
+/// Where the compaction is to end, and how much of the newest part it keeps: by default, and at
+/// least.
+fn target_of(policy: &Policy, budget: Budget, reason: Reason, before: Size) -> (Target, [Keep; 2]) {
+    let mut keep = [policy.keep, policy.least_keep];
     // Counts come down by the same share as tokens do, whichever trigger is the reason: none of
     // them is to fire for what is left.
     let low = |limit: Option<u64>, count: u64| {
         let reached = limit.filter(|limit| count >= *limit);
-        reached.map(|limit| scale(limit, ratio(budget.target, budget.prompt)))
+        reached.map(|limit| policy.low_count(limit, &budget))
     };
     let mut target = Target {
         target: budget.target,
@@ -149,7 +150,7 @@ fn target_of(policy: &Policy, budget: Budget, reason: Reason, before: Size) -> (
     };
     // A tail measured in tokens must not prevent a lower count.
     if target.messages.is_some() || target.turns.is_some() {
-        keep.tokens = 0;
+        keep.iter_mut().for_each(|keep| keep.tokens = 0);
     }
     // An expression may be about anything: the list becomes half as large at least.
     if reason == Reason::Condition && before.tokens <= target.target {

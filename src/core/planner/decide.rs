@@ -1,8 +1,9 @@
 //! The decision about one request: what the walk derived, and what live facts force beyond it.
 
 use super::compact::{Outcome, compact};
-use super::derive::{Derived, Watch};
+use super::derive::{Attempt, Derived, Watch};
 use super::estimate::Estimate;
+use super::forecast::{Listed, Near, near};
 use super::input::{KnownUsage, LiveFacts, UsageKey};
 use super::plan::{Assessment, Compaction, Deferred, Plan};
 use super::planner::Planner;
@@ -91,6 +92,7 @@ impl Decision<'_, '_, '_> {
         let all = vec![Edit::Keep; session.len()];
         let mut estimate = Estimate::of(session, Some(&derived.edits), keys, known, &self.live);
         let (mut made_at, derived_end) = (derived.made_at, derived.can_resume);
+        let attempt = derived.attempt;
         let window = self.live.learned.narrowed(planner.window);
         let mut plan = Plan {
             before: size_of_edited(session.measures(), session.fixed_tokens(), &all),
@@ -108,7 +110,7 @@ impl Decision<'_, '_, '_> {
             compaction: derived.compaction,
             pending_summary: None,
         };
-        if let Some(reason) = self.forced(&mut plan, &estimate, known)
+        if let Some(reason) = self.forced(&mut plan, &estimate, known, attempt)
             && let Some(after) = self.compact_now(&mut plan, &estimate, reason)?
         {
             estimate = after;
@@ -124,14 +126,24 @@ impl Decision<'_, '_, '_> {
         }
         if let Some(at) = made_at {
             self.check(&plan.edits)?;
-            plan.checkpoint = self.freeze(at, &plan.edits);
+            let compacted_at = match &plan.compaction {
+                Some(_) => at,
+                None => attempt.map_or(0, Attempt::length),
+            };
+            plan.checkpoint = self.freeze(at, &plan.edits, compacted_at);
         }
         Ok(plan)
     }
 
     /// The reason for a compaction that the walk could not know. A decision that the walk made by
     /// the same numbers is not made again.
-    fn forced(&self, plan: &mut Plan, estimate: &Estimate, known: &KnownUsage) -> Option<Reason> {
+    fn forced(
+        &self,
+        plan: &mut Plan,
+        estimate: &Estimate,
+        known: &KnownUsage,
+        attempt: Option<Attempt>,
+    ) -> Option<Reason> {
         let Planner { policy, window, .. } = *self.planner;
         if self.live.overflow.is_some() {
             return Some(Reason::Overflow);
@@ -152,7 +164,13 @@ impl Decision<'_, '_, '_> {
             let measures = self.session.measures();
             let errors = &mut plan.trigger_errors;
             let fired = watch.fires(measures, &plan.edits, estimate.size, errors);
-            if fired.is_some() {
+            let too_soon = fired.is_some_and(|reason| {
+                let last = attempt.filter(|_| estimate.size.tokens <= plan.budget.prompt);
+                last.is_some_and(|last| last.is_too_near(reason, measures.len(), self.planner))
+            });
+            if too_soon {
+                plan.deferred = Some(Deferred::TooSoon);
+            } else if fired.is_some() {
                 return fired;
             }
         }
@@ -220,15 +238,13 @@ impl Decision<'_, '_, '_> {
         let policy = self.planner.policy;
         let (step, options) = policy.summarize()?;
         let summaries = self.external.summaries?;
-        let Budget {
-            window,
-            prompt,
-            target,
-            ..
-        } = plan.budget;
-        if plan.after.tokens < scale(prompt, options.prepare_at) {
-            return None;
-        }
+        let Budget { prompt, target, .. } = plan.budget;
+        let list = Listed {
+            size: plan.after,
+            edits: &plan.edits,
+            budget: plan.budget,
+        };
+        let near = self.near(list, options)?;
         let conversation = self.session.conversation(self.planner.family).ok()?;
         let goal = Target {
             target,
@@ -237,17 +253,35 @@ impl Decision<'_, '_, '_> {
             turns: None,
         };
         let edits = plan.edits.clone();
-        let draft = Draft::new(conversation, edits, &policy.pin, &policy.keep, goal);
+        let keep = if step.strategy.keeps_its_own() {
+            policy.least_keep
+        } else {
+            policy.keep
+        };
+        let draft = Draft::new(conversation, edits, &policy.pin, &keep, goal);
         // When the summary is used, the list will have grown up to the trigger.
         let now = plan.after.tokens;
-        let by_ratio = || scale(prompt, policy.trigger.ratio_in(window).unwrap_or(1.0));
-        let high = policy.trigger.tokens.unwrap_or_else(by_ratio);
         let forecast = Forecast {
-            budget: plan.budget,
-            tokens: now.max(high),
-            growth: high.saturating_sub(now),
+            budget: Budget {
+                min_gain: near.min_gain,
+                ..plan.budget
+            },
+            tokens: now.max(near.tokens),
+            growth: near.tokens.saturating_sub(now),
         };
         summary::next(&draft, options, step.scope.older_than, forecast, summaries)
+    }
+
+    /// The trigger to prepare a summary for. A request that asked to be compacted, and lacks one,
+    /// asks again at any size.
+    fn near(&self, list: Listed<'_>, options: &summary::Options) -> Option<Near> {
+        let near = near(self.planner, self.session, list, options.prepare_at);
+        near.or_else(|| {
+            self.live.force.then_some(Near {
+                tokens: list.size.tokens,
+                min_gain: 1,
+            })
+        })
     }
 
     /// INVARIANT: no list is sent or recorded that is not a valid chat with everything that must
@@ -259,10 +293,16 @@ impl Decision<'_, '_, '_> {
     }
 
     /// The checkpoint of the first `at` messages, with its key.
-    fn freeze(&self, at: usize, edits: &[Edit]) -> Option<(Fingerprint, Checkpoint)> {
+    fn freeze(
+        &self,
+        at: usize,
+        edits: &[Edit],
+        compacted_at: usize,
+    ) -> Option<(Fingerprint, Checkpoint)> {
         let keys = self.session.checkpoint_keys(&self.planner.seeds.checkpoint);
         let key = keys.iter().find(|key| key.messages == at)?;
-        let checkpoint = Checkpoint::freeze(self.session.measures(), edits.get(..at)?);
+        let checkpoint =
+            Checkpoint::freeze(self.session.measures(), edits.get(..at)?, compacted_at);
         Some((key.prefix, checkpoint))
     }
 }

@@ -25,6 +25,59 @@ const EVALUATION_STEP: usize = 16;
 /// Request points without a decision after which the walk is worth remembering.
 const WORTH_REMEMBERING: usize = 64;
 
+/// Between two compactions lie at least so many messages, where the list fits meanwhile and the
+/// first of them did not come to the target; for another reason than the list's size in any case.
+const LEAST_APART: usize = 6;
+/// After an attempt that changed nothing the list grows by one part in so many before the next, so
+/// that attempts cost no more than a few times the list's length.
+const RETRY_STEP: usize = 16;
+
+/// The last attempt at a compaction.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Attempt {
+    /// Length of the list.
+    at: usize,
+    /// Whether it changed nothing.
+    in_vain: bool,
+    /// Whether it left more tokens than the target.
+    fell_short: bool,
+}
+
+impl Attempt {
+    /// Length of the list.
+    pub(super) fn length(self) -> usize {
+        self.at
+    }
+
+    /// Whether another attempt, for this reason at a list of `length`, is too soon. A compaction
+    /// that came to its target leaves room for several turns. One that did not, and numbers of
+    /// messages and expressions, which may be as true behind a compaction as before it, would have
+    /// the list rewritten on every request.
+    pub(super) fn is_too_near(self, reason: Reason, length: usize, planner: &Planner<'_>) -> bool {
+        let policy = planner.policy;
+        let gap = |limit: Option<u64>| {
+            let limit = limit.unwrap_or(0);
+            let low = policy.low_count(limit, &policy.budget(planner.window));
+            usize::try_from(limit.saturating_sub(low)).unwrap_or(usize::MAX)
+        };
+        let apart = match reason {
+            Reason::Messages => gap(policy.trigger.messages),
+            // A turn has two messages at least.
+            Reason::Turns => gap(policy.trigger.turns).saturating_mul(2),
+            Reason::Condition => 0,
+            Reason::Ratio | Reason::Tokens | Reason::Idle if self.fell_short => 0,
+            Reason::Ratio | Reason::Tokens | Reason::Idle => return false,
+            Reason::Overflow | Reason::Forced => return false,
+        };
+        let vain = if self.in_vain {
+            self.at / RETRY_STEP
+        } else {
+            0
+        };
+        length < self.at.saturating_add(apart.max(LEAST_APART).max(vain))
+    }
+}
+
 /// The outcome of the walk.
 #[derive(Debug)]
 pub struct Derived {
@@ -36,6 +89,8 @@ pub struct Derived {
     pub(super) compaction: Option<Compaction>,
     /// Length of the list at that compaction.
     pub(super) made_at: Option<usize>,
+    /// The last attempt, by the walk or before it.
+    pub(super) attempt: Option<Attempt>,
     /// Why the last compaction that a trigger asked for was not made.
     pub(super) deferred: Option<Deferred>,
     /// Times that the policy's expression failed.
@@ -182,11 +237,12 @@ impl Planner<'_> {
             None => (0, vec![Edit::Keep; measures.len()]),
         };
         let before = measures.get(..base).unwrap_or(measures);
+        let size = size_of_edited(before, session.fixed_tokens(), &edits);
         let mut walk = Walk {
             planner: self,
             session,
             budget,
-            size: size_of_edited(before, session.fixed_tokens(), &edits),
+            size,
             retry_at: 0,
             previous: base,
             derived: Derived {
@@ -194,6 +250,11 @@ impl Planner<'_> {
                 replayed: known.is_some(),
                 compaction: None,
                 made_at: None,
+                attempt: known.map(|known| Attempt {
+                    at: base.saturating_sub(known.checkpoint.messages_since()),
+                    in_vain: false,
+                    fell_short: size.tokens > budget.target,
+                }),
                 deferred: None,
                 trigger_errors: 0,
                 can_resume: false,
@@ -213,7 +274,9 @@ impl Planner<'_> {
         let reads_messages = self.policy.when.as_ref();
         let costly = reads_messages.is_some_and(|condition| condition.reads_messages());
         let far = measures.len().saturating_sub(base) >= WORTH_REMEMBERING;
-        walk.derived.can_resume = costly && far && walk.retry_at == 0 && external.is_silent();
+        let in_vain = walk.derived.attempt.is_some_and(|attempt| attempt.in_vain);
+        walk.derived.can_resume =
+            costly && far && walk.retry_at == 0 && !in_vain && external.is_silent();
         Ok(walk.derived)
     }
 
@@ -241,6 +304,19 @@ struct Walk<'w, 'p, 'b> {
 }
 
 impl Walk<'_, '_, '_> {
+    /// Why a list that fits is not tried at this point, where the last attempt says so.
+    fn waits(&self, reason: Reason, point: usize) -> Option<Deferred> {
+        if self.size.tokens > self.budget.prompt {
+            return None;
+        }
+        if self.size.tokens < self.retry_at {
+            return Some(Deferred::BelowMinGain);
+        }
+        let last = self.derived.attempt?;
+        let too_near = last.is_too_near(reason, point, self.planner);
+        too_near.then_some(Deferred::TooSoon)
+    }
+
     /// Decides as the request of the first `point` messages was decided.
     fn visit(&mut self, point: usize, external: &ExternalInputs<'_>) -> Result<(), Stopped> {
         self.planner.cancel.check()?;
@@ -257,8 +333,8 @@ impl Walk<'_, '_, '_> {
         let Some(reason) = watch.fires(measures, edits, self.size, errors) else {
             return Ok(());
         };
-        if self.size.tokens < self.retry_at && self.size.tokens <= self.budget.prompt {
-            self.derived.deferred = Some(Deferred::BelowMinGain);
+        if let Some(why) = self.waits(reason, point) {
+            self.derived.deferred = Some(why);
             return Ok(());
         }
         let Ok(conversation) = self.session.conversation(self.planner.family) else {
@@ -266,9 +342,17 @@ impl Walk<'_, '_, '_> {
             return Ok(());
         };
         let then = conversation.prefix(point);
-        match compact(self.planner, &then, edits, self.budget, reason, external)? {
+        let outcome = compact(self.planner, &then, edits, self.budget, reason, external)?;
+        let mut attempt = Attempt {
+            at: point,
+            in_vain: true,
+            fell_short: false,
+        };
+        match outcome {
             Outcome::Made(compacted) => {
                 self.size = then.size_after(&compacted.edits);
+                attempt.in_vain = false;
+                attempt.fell_short = self.size.tokens > self.budget.target;
                 for (slot, edit) in self.derived.edits.iter_mut().zip(compacted.edits) {
                     *slot = edit;
                 }
@@ -287,6 +371,7 @@ impl Walk<'_, '_, '_> {
                 }
             }
         }
+        self.derived.attempt = Some(attempt);
         Ok(())
     }
 }

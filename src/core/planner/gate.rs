@@ -35,19 +35,25 @@ pub fn nothing_can_trigger(
     let prepares = policy.summarize().map(|(_, options)| options.prepare_at);
     let out_of_reach = policy.when.is_none()
         && idle.is_none_or(|ratio| bytes < scale(budget.prompt, ratio))
-        && prepares.is_none_or(|ratio| bytes < scale(budget.prompt, ratio))
+        && prepares.is_none_or(|share| {
+            bytes < trigger.prepares_at(budget, share)
+                && bytes_reach_none(bytes, trigger.prepares_at_counts(share))
+        })
         && trigger
             .ratio_in(budget.window)
             .is_none_or(|ratio| bytes < scale(budget.prompt, ratio))
         && trigger.tokens.is_none_or(|tokens| bytes < tokens)
-        && [trigger.messages, trigger.turns]
-            .into_iter()
-            .flatten()
-            .all(|count| bytes < count.saturating_mul(LEAST_MESSAGE_BYTES));
+        && bytes_reach_none(bytes, [trigger.messages, trigger.turns]);
     out_of_reach
         && bytes < budget.prompt
         && !may_hold_media(dialect, body)
         && !may_ask_for_more_than(dialect, budget.window.saturating_sub(budget.prompt), body)
+}
+
+/// Whether a list of so many bytes has fewer messages than any of these counts.
+fn bytes_reach_none(bytes: u64, counts: [Option<u64>; 2]) -> bool {
+    let mut counts = counts.into_iter().flatten();
+    counts.all(|count| bytes < count.saturating_mul(LEAST_MESSAGE_BYTES))
 }
 
 /// Whether a body may hold parts that are not text. Their field names could be spelled with

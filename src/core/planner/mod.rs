@@ -8,6 +8,7 @@
 //! derive       decisions that any replica makes alike
 //! estimate     how large a list is for the upstream
 //! decide       the decision about this request
+//! forecast     whether a trigger will fire soon: the time to prepare a summary
 //! compact      one compaction, and whether it is worth it
 //! plan         the result
 //! prior_usage  usage that a client carries, as text
@@ -35,6 +36,7 @@ mod compact;
 mod decide;
 mod derive;
 mod estimate;
+mod forecast;
 pub mod gate;
 mod input;
 mod plan;

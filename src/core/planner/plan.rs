@@ -64,14 +64,18 @@ pub enum Deferred {
     BreakEven,
     /// The calls and results of the list do not match: it is forwarded as it came.
     BrokenPairing,
+    /// A number of messages or turns, or an expression, triggers again so soon after the last
+    /// compaction that the conversation would be rewritten every few requests.
+    TooSoon,
 }
 
 impl Deferred {
     /// All of them, for metrics.
-    pub const ALL: [Deferred; 3] = [
+    pub const ALL: [Deferred; 4] = [
         Deferred::BelowMinGain,
         Deferred::BreakEven,
         Deferred::BrokenPairing,
+        Deferred::TooSoon,
     ];
 
     /// Label value for logs and metrics.
@@ -81,6 +85,7 @@ impl Deferred {
             Deferred::BelowMinGain => "below_min_gain",
             Deferred::BreakEven => "break_even",
             Deferred::BrokenPairing => "broken_pairing",
+            Deferred::TooSoon => "too_soon",
         }
     }
 }

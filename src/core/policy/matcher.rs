@@ -14,6 +14,12 @@ pub struct Matcher {
 }
 
 impl Matcher {
+    /// Whether every request matches.
+    #[must_use]
+    pub fn is_for_everything(&self) -> bool {
+        self.models.is_none() && self.paths.is_none() && self.headers.is_empty()
+    }
+
     /// Whether a request with this model, path and these headers matches.
     #[must_use]
     pub fn matches<'h>(

@@ -12,7 +12,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::core::budget::{Amount, Budget};
-use crate::core::conversation::Fingerprint;
+use crate::core::conversation::{Fingerprint, ratio, scale};
 use crate::core::edit::{Keep, Pin};
 use crate::core::models;
 use crate::core::models::{Family, Prices};
@@ -24,8 +24,11 @@ pub use condition::{Condition, ConditionView, RequestFacts, SeenMessage};
 pub use delivery::{Delivery, Mode, OnError, OnUnfit};
 pub use matcher::Matcher;
 pub use pricing::{pays, price};
-pub use trigger::{IdleTrigger, Reason, SMALL_WINDOW, Trigger};
+pub use trigger::{DEFAULT_RATIO, IdleTrigger, LOW_SHARE, Reason, SMALL_WINDOW, Trigger};
 pub use window::{Source, Window};
+
+/// The minimum gain is one in so many parts of what lies between trigger and target.
+const GAIN_PARTS: f64 = 3.0;
 
 /// A policy, resolved from configuration.
 #[derive(Debug)]
@@ -53,12 +56,15 @@ pub struct Policy {
     pub prices: Option<Prices>,
     /// Whether user and assistant must take turns.
     pub roles: Roles,
-    /// Low-water mark.
-    pub target: Amount,
-    /// The least that a compaction must save while the request still fits.
-    pub min_gain: Amount,
-    /// The newest part, which stays unchanged.
+    /// Low-water mark; follows from the trigger when not given.
+    pub target: Option<Amount>,
+    /// The least that a compaction must save while the request still fits; follows from trigger and
+    /// target when not given.
+    pub min_gain: Option<Amount>,
+    /// The newest part, which stays unchanged: the default of steps that do not say what they keep.
     pub keep: Keep,
+    /// The newest part that no step touches, whatever it says itself.
+    pub least_keep: Keep,
     /// Messages that stay unchanged elsewhere.
     pub pin: Pin,
     /// Strategies, least lossy first.
@@ -155,11 +161,49 @@ impl Policy {
 
     fn budget_with_reserve(&self, window: u64, reserve: u64) -> Budget {
         let prompt = window.saturating_sub(reserve);
+        let target = self.target_in(window, prompt);
         Budget {
             window,
             prompt,
-            target: self.target.of(prompt).min(prompt),
-            min_gain: self.min_gain.of(prompt),
+            target,
+            min_gain: self.min_gain_in(window, prompt, target),
+        }
+    }
+
+    /// Low-water mark, tokens. One that the policy names and that is not below the trigger in this
+    /// window gives way to the one that follows from the trigger: else the policy would act on
+    /// every request, or not where its trigger says.
+    #[must_use]
+    pub fn target_in(&self, window: u64, prompt: u64) -> u64 {
+        let high = self.trigger.high(window, prompt).unwrap_or(prompt);
+        let given = self.target.map(|target| target.of(prompt));
+        given
+            .filter(|target| *target < high)
+            .unwrap_or_else(|| self.trigger.low(prompt))
+    }
+
+    /// The least gain, tokens.
+    fn min_gain_in(&self, window: u64, prompt: u64, target: u64) -> u64 {
+        match (self.min_gain, self.target, &self.trigger) {
+            (Some(given), ..) => given.of(prompt),
+            (None, None, trigger) if trigger.tokens.is_none() => {
+                let high = trigger.ratio.unwrap_or(DEFAULT_RATIO);
+                scale(prompt, high * (1.0 - LOW_SHARE) / GAIN_PARTS)
+            }
+            (None, _, trigger) => {
+                let usual = || scale(prompt, DEFAULT_RATIO);
+                let high = trigger.high(window, prompt).unwrap_or_else(usual);
+                scale(high.saturating_sub(target), 1.0 / GAIN_PARTS)
+            }
+        }
+    }
+
+    /// The number of messages, or turns, that is left where `limit` of them triggered.
+    #[must_use]
+    pub fn low_count(&self, limit: u64, budget: &Budget) -> u64 {
+        match self.target {
+            Some(Amount::Ratio(_)) => scale(limit, ratio(budget.target, budget.prompt)),
+            Some(Amount::Tokens(_)) | None => scale(limit, LOW_SHARE),
         }
     }
 

@@ -10,6 +10,20 @@ use crate::core::conversation::{Size, scale};
 
 /// Windows of fewer tokens are small.
 pub const SMALL_WINDOW: u64 = 32_000;
+/// The share of window − reserve at which a policy acts that says nothing.
+pub const DEFAULT_RATIO: f64 = 0.8;
+/// The share of what triggers that is left, where a policy names no target.
+pub const LOW_SHARE: f64 = 0.625;
+
+/// A summary is prepared at least so many messages before their number triggers.
+const MESSAGES_AHEAD: u64 = 6;
+/// A summary is prepared at least so many turns before their number triggers.
+const TURNS_AHEAD: u64 = 2;
+
+/// A share of the prompt budget as a share of the default trigger.
+fn nearness(share: f64) -> f64 {
+    (share / DEFAULT_RATIO).min(1.0)
+}
 
 /// When a policy acts: at the first of these that is reached.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -101,12 +115,68 @@ impl Trigger {
     /// The trigger of a policy that names none. A small window comes to its trigger within a few
     /// turns: acting later there saves rewrites, and a reserve of a quarter leaves room enough.
     pub const DEFAULT: Trigger = Trigger {
-        ratio: Some(0.8),
+        ratio: Some(DEFAULT_RATIO),
         small_window_ratio: Some(0.9),
         tokens: None,
         messages: None,
         turns: None,
     };
+
+    /// The tokens at which the list's size fires, within a prompt budget; `None` where only other
+    /// keys are given.
+    #[must_use]
+    pub fn high(&self, window: u64, prompt: u64) -> Option<u64> {
+        let by_ratio = self.ratio_in(window).map(|ratio| scale(prompt, ratio));
+        let by_tokens = self.tokens.map(|tokens| tokens.min(prompt));
+        by_ratio.into_iter().chain(by_tokens).min()
+    }
+
+    /// The tokens from which on a summary is prepared, so that it exists at the trigger. `share` is
+    /// a share of the prompt budget, for the default trigger; for others it is as near to them.
+    #[must_use]
+    pub fn prepares_at(&self, budget: &Budget, share: f64) -> u64 {
+        let Budget { window, prompt, .. } = *budget;
+        let by_tokens = self
+            .tokens
+            .map(|tokens| scale(tokens.min(prompt), nearness(share)));
+        let by_ratio = self.ratio_in(window).map(|ratio| {
+            let near = if share < ratio {
+                share
+            } else {
+                ratio * nearness(share)
+            };
+            scale(prompt, near)
+        });
+        let first = by_tokens.into_iter().chain(by_ratio).min();
+        first.unwrap_or_else(|| scale(prompt, share))
+    }
+
+    /// The messages and the turns from which on a summary is prepared: as near to the trigger as
+    /// for tokens, and a few requests before it at least.
+    #[must_use]
+    pub fn prepares_at_counts(&self, share: f64) -> [Option<u64>; 2] {
+        let before = |limit: u64, least: u64| {
+            let near = scale(limit, nearness(share));
+            near.min(limit.saturating_sub(least)).max(1)
+        };
+        [
+            self.messages.map(|limit| before(limit, MESSAGES_AHEAD)),
+            self.turns.map(|limit| before(limit, TURNS_AHEAD)),
+        ]
+    }
+
+    /// The tokens that are left where the list's size fired, within a prompt budget: the same share
+    /// of each unit. A policy that names no trigger acts later in a small window, and leaves the
+    /// same there.
+    #[must_use]
+    pub fn low(&self, prompt: u64) -> u64 {
+        let by_ratio = self.ratio.map(|ratio| scale(prompt, ratio * LOW_SHARE));
+        let by_tokens = self
+            .tokens
+            .map(|tokens| scale(tokens.min(prompt), LOW_SHARE));
+        let by_size = by_ratio.into_iter().chain(by_tokens).min();
+        by_size.unwrap_or_else(|| scale(prompt, DEFAULT_RATIO * LOW_SHARE))
+    }
 
     /// The share of window − reserve at which the policy acts in a window of this many tokens.
     #[must_use]

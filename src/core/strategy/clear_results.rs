@@ -42,6 +42,10 @@ impl Options for ClearResults {
     const NAME: &'static str = "clear_results";
     const QUICK: bool = true;
 
+    fn keeps_its_own(&self) -> bool {
+        true
+    }
+
     fn apply(&self, run: &Run<'_>, draft: &mut Draft<'_>) -> Result<Done, Stopped> {
         Ok(apply(self, run.scope, draft, run.target).into())
     }

@@ -95,6 +95,7 @@ impl Descent<'_> {
                 external: self.external,
                 cancel: self.cancel,
             };
+            draft.begin_step(strategy.keeps_its_own());
             let apply = |draft: &mut Draft<'_>| match strategy.apply(&run, draft) {
                 // Its time is spent, and the request is still waited for.
                 Err(Stopped::Cancelled) if self.cancel.check().is_ok() => {
@@ -109,6 +110,7 @@ impl Descent<'_> {
                 ..report
             });
         }
+        draft.begin_step(false);
         Ok(skipped)
     }
 

@@ -27,6 +27,12 @@ pub(super) trait Options: Default + Serialize + DeserializeOwned + JsonSchema {
     /// Reports values that are out of range or contradict each other or the policy's trigger.
     fn check(&self, _check: &mut OptionCheck<'_>) {}
 
+    /// Whether the options say which of the newest messages the step keeps. Where they do not, the
+    /// policy's `keep` holds.
+    fn keeps_its_own(&self) -> bool {
+        false
+    }
+
     /// Makes the span of `draft` smaller.
     ///
     /// # Errors

@@ -48,6 +48,12 @@ impl Scope {
         results
     }
 
+    /// Patterns of tools that are named and excluded at once.
+    pub fn tools_also_excluded(&self) -> impl Iterator<Item = &str> {
+        let excluded = |tool: &&str| self.exclude_tools.iter().any(|other| other == *tool);
+        self.tools.iter().filter(excluded)
+    }
+
     fn tools(&self) -> Option<&NamePatterns> {
         Some(&self.tools).filter(|patterns| !patterns.is_empty())
     }

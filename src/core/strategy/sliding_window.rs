@@ -77,6 +77,10 @@ impl Options for SlidingWindow {
         }
     }
 
+    fn keeps_its_own(&self) -> bool {
+        true
+    }
+
     fn apply(&self, run: &Run<'_>, draft: &mut Draft<'_>) -> Result<Done, Stopped> {
         Ok(apply(self, run.scope, draft).into())
     }

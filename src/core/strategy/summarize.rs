@@ -14,7 +14,7 @@ use crate::core::budget::Budget;
 use crate::core::conversation::{Exchange, scale};
 use crate::core::edit::{Draft, Replacement, Tag, Zone};
 pub use crate::core::summary::Options as Summarize;
-use crate::core::summary::{Forecast, State, Summaries, Summary, files, floor, next};
+use crate::core::summary::{Forecast, Recent, State, Summaries, Summary, files, floor, next};
 
 impl options::Options for Summarize {
     const NAME: &'static str = "summarize";
@@ -41,8 +41,10 @@ impl options::Options for Summarize {
 
     fn check(&self, check: &mut OptionCheck<'_>) {
         check.positive_share("prepare_at", self.prepare_at);
+        // The default is a share of whichever trigger the policy has.
         if let Some(ratio) = check.trigger.ratio
             && self.prepare_at >= ratio
+            && self.prepare_at > Summarize::default().prepare_at
             && self.wait.is_zero()
         {
             let problem = format!(
@@ -64,6 +66,10 @@ impl options::Options for Summarize {
         }
     }
 
+    fn keeps_its_own(&self) -> bool {
+        self.keep != Recent::default()
+    }
+
     fn apply(&self, run: &Run<'_>, draft: &mut Draft<'_>) -> Result<Done, Stopped> {
         apply(self, run, draft)
     }
@@ -71,6 +77,8 @@ impl options::Options for Summarize {
 
 /// The least share of the room that a summary must stand for to be worth waiting for.
 const WORTH_ASKING: f64 = 0.05;
+/// A summary that stands for so many tokens is worth waiting for in any window.
+const LEAST_ASKING: u64 = 256;
 /// Lengths of the lists of files to try; the first that fits is taken.
 const MOST_FILES: [usize; 4] = [100, 30, 10, 3];
 
@@ -102,7 +110,7 @@ fn apply(options: &Summarize, run: &Run<'_>, draft: &mut Draft<'_>) -> Result<Do
                 window: run.window,
                 prompt: target.prompt,
                 target: target.target,
-                min_gain: scale(target.prompt, WORTH_ASKING),
+                min_gain: scale(target.prompt, WORTH_ASKING).min(LEAST_ASKING),
             },
             // A request that waits for a summary wants the one that leaves nothing more to do.
             tokens: u64::MAX,

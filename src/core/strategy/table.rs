@@ -78,6 +78,14 @@ macro_rules! strategies {
                 }
             }
 
+            /// Whether the options say what the step keeps, so that the policy's `keep` is not
+            /// its default.
+            pub(in crate::core) fn keeps_its_own(&self) -> bool {
+                match self {
+                    $(Strategy::$variant(options) => Options::keeps_its_own(options),)+
+                }
+            }
+
             pub(super) fn apply(
                 &self,
                 run: &Run<'_>,

@@ -49,11 +49,19 @@ fn cut(draft: &Draft<'_>, recent: &Recent, keep_tokens: u64, older_than: usize) 
         .in_zone(Zone::Tail)
         .first()
         .map_or(messages, |exchange| exchange.first);
-    let (turns, least) = (recent.turns.unwrap_or(0), recent.messages.unwrap_or(0));
+    let Recent {
+        turns,
+        exchanges,
+        messages: least,
+        ..
+    } = *recent;
     let (mut cut, mut kept_tokens, mut kept_turns, mut kept_messages) = (messages, 0, 0, 0);
+    let mut kept_exchanges = 0;
     for exchange in draft.conversation().exchanges.iter().rev() {
-        let enough =
-            kept_tokens >= keep_tokens && kept_turns >= turns && kept_messages >= least.max(1);
+        let enough = kept_tokens >= keep_tokens
+            && kept_turns >= turns.unwrap_or(0)
+            && kept_exchanges >= exchanges.unwrap_or(0)
+            && kept_messages >= least.unwrap_or(0).max(1);
         if enough && cut <= tail && cut.saturating_add(older_than) <= messages {
             break;
         }
@@ -65,6 +73,7 @@ fn cut(draft: &Draft<'_>, recent: &Recent, keep_tokens: u64, older_than: usize) 
             kept_tokens += draft.tokens_in(exchange);
             kept_messages += (exchange.end - exchange.first) as u64;
             kept_turns += u64::from(exchange.kind == Kind::User);
+            kept_exchanges += 1;
         }
     }
     (cut > floor && cut < messages).then_some(cut)

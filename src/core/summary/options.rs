@@ -65,6 +65,8 @@ pub struct Recent {
     pub tokens: Option<u64>,
     /// Turns.
     pub turns: Option<u64>,
+    /// Exchanges.
+    pub exchanges: Option<u64>,
     /// Messages, rounded up to whole exchanges.
     pub messages: Option<u64>,
 }
@@ -122,6 +124,7 @@ impl Options {
             } => tokens,
             Recent {
                 turns: None,
+                exchanges: None,
                 messages: None,
                 ..
             } => scale(USUAL_KEEP, ratio(window, USUAL_WINDOW).min(1.0)).max(least),

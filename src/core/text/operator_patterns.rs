@@ -15,6 +15,11 @@ pub struct NamePatterns {
 }
 
 impl NamePatterns {
+    /// The patterns, as they were written.
+    pub fn iter(&self) -> impl Iterator<Item = &str> {
+        self.patterns.iter().map(String::as_str)
+    }
+
     /// Whether there are no patterns.
     #[must_use]
     pub fn is_empty(&self) -> bool {

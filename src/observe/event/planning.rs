@@ -62,6 +62,8 @@ labels! {
         BelowMinGain = "below_min_gain",
         /// The tokens saved are not worth those the upstream would read anew.
         BreakEven = "break_even",
+        /// A count or an expression triggers again too soon after the last compaction.
+        TooSoon = "too_soon",
         /// The request does not fit, and no step makes it smaller.
         Unfit = "unfit",
     }
@@ -73,6 +75,7 @@ impl From<Deferred> for PassReason {
             Deferred::BelowMinGain => PassReason::BelowMinGain,
             Deferred::BreakEven => PassReason::BreakEven,
             Deferred::BrokenPairing => PassReason::BrokenPairing,
+            Deferred::TooSoon => PassReason::TooSoon,
         }
     }
 }

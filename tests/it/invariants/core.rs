@@ -147,8 +147,12 @@ impl Core {
 }
 
 /// The state of the summary of a prefix: some are ready, some are not.
+/// With this number no prefix has a summary.
+pub const NONE_READY: u8 = u8::MAX;
+
 fn made_up_state(prefix: &Fingerprint, salt: u8) -> Option<State> {
     match prefix.0[0].wrapping_add(salt) % 4 {
+        _ if salt == NONE_READY => None,
         0 => Some(State::Ready(Arc::new(Summary {
             text: format!("What was said up to here, {prefix:?}.").into(),
             tokens: 12,

@@ -1,6 +1,7 @@
 //! What no compaction may touch, by the words of the design and independent of the product's own
 //! zones: the head, what is pinned, and the tail.
 
+use baler::core::budget::Amount;
 use baler::core::conversation::{Entry, Exchange, Kind, Size, Speaker, ratio, scale};
 use baler::core::edit::Edit;
 use baler::core::policy::{Policy, Reason};
@@ -61,7 +62,11 @@ impl<'a> Before<'a> {
         let size = before.size();
         let low = |limit: Option<u64>, count: u64| {
             let reached = limit.filter(|limit| count >= *limit);
-            reached.map(|limit| scale(limit, ratio(target, room)))
+            let share = match policy.target {
+                Some(Amount::Ratio(_)) => ratio(target, room),
+                _ => 0.625,
+            };
+            reached.map(|limit| scale(limit, share))
         };
         before.messages = low(policy.trigger.messages, size.messages);
         before.by_tokens =
@@ -146,9 +151,12 @@ impl<'a> Before<'a> {
             if places[at] != Place::Head {
                 tokens += self.tokens_in(exchange);
             }
+            let messages_before = messages;
             messages += (exchange.end - exchange.first) as u64;
-            let within =
-                tokens <= most_tokens || turns < keep.turns || kept < keep.exchanges.max(1);
+            let within = tokens <= most_tokens
+                || turns < keep.turns
+                || kept < keep.exchanges.max(1)
+                || messages_before < keep.messages;
             let fits = tokens <= share && self.messages.is_none_or(|most| messages <= most / 2);
             if !within || (kept > 0 && !fits) {
                 break;

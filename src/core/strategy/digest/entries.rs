@@ -100,7 +100,7 @@ impl<'m, 'a> Reader<'m, 'a> {
             Kind::User => self.said(Part::User, Standing::Usual, first),
             Kind::Assistant => self.said(Part::Assistant, Standing::Edge, first),
             Kind::Calls => self.said(Part::Assistant, Standing::Aside, first),
-            Kind::Instruction | Kind::Other => Vec::new(),
+            Kind::Instruction | Kind::Unanswered | Kind::Other => Vec::new(),
         };
         lines.extend(calls.into_iter().rev().flatten());
         let turn = self.turns.get(exchange.first).copied().unwrap_or_default();
