@@ -78,7 +78,7 @@ pub(super) mod line {
     /// A report of a failure.
     pub(in super::super) const FAILURE: f32 = 1.3;
     /// A line that the model wrote itself, in a script or a file: it is likely to write it again.
-    pub(in super::super) const WRITTEN: f32 = 0.15;
+    pub(in super::super) const WRITTEN: f32 = 1.3;
     /// One of many that differ in numbers only.
     pub(in super::super) const ALIKE: f32 = 0.2;
     /// What a newer argument or result replaces.
