@@ -17,6 +17,8 @@ use crate::core::{Cancel, Cancelled};
 const COMMAND_BYTES: usize = 90;
 /// The longest sentence that is a plain statement (characters).
 const STATEMENT_CHARS: usize = 60;
+/// Lines that may be too long for what is left, one after another, before the choice is at its end.
+const MOST_MISSES: usize = 64;
 /// Tokens below which nothing more is looked for.
 const LEAST_LEFT: u64 = 6;
 
@@ -377,7 +379,7 @@ impl<'t> Choice<'t> {
         self.lines
             .iter()
             .enumerate()
-            .filter(|(at, line)| !self.is_taken(*at) && self.says_something(*at) && wanted(line))
+            .filter(|(at, line)| wanted(line) && !self.is_taken(*at) && self.says_something(*at))
             .map(|(line, _)| Candidate {
                 density: self.density(line),
                 line,
@@ -400,6 +402,7 @@ impl<'t> Choice<'t> {
         self.cancel.check_budget()?;
         let mut heap = self.candidates(&wanted);
         let mut looked: usize = 0;
+        let mut misses: usize = 0;
         while let Some(best) = heap.pop() {
             looked += 1;
             if looked.is_multiple_of(STRIDE) {
@@ -429,8 +432,14 @@ impl<'t> Choice<'t> {
                 line.part.is_quoted() && tokens > most && budget > 4 * LEAST_LEFT
             });
             if tokens > left || alone {
+                // What is left would have to be filled with what says least.
+                misses += 1;
+                if misses > MOST_MISSES {
+                    break;
+                }
                 continue;
             }
+            misses = 0;
             left -= tokens;
             for at in chain {
                 self.take(at);

@@ -16,7 +16,7 @@ pub(super) mod share {
     /// For the first and last sentences of what the model said, and of what it said beside calls.
     pub(in super::super) const MODEL: f64 = 0.2;
     /// Of them, for long ones.
-    pub(in super::super) const LONG: f64 = 0.04;
+    pub(in super::super) const LONG: f64 = 0.06;
     /// For its questions, which the user has answered.
     pub(in super::super) const QUESTIONS: f64 = 0.02;
     pub(in super::super) const ASIDES: f64 = 0.12;
