@@ -7,7 +7,7 @@ use std::collections::BinaryHeap;
 use super::line::{DigestLine, Part, Standing};
 use super::weigh::{Context, STRIDE, Weighed, Word, weigh};
 use super::weights::{cost, line as lines_by, share, word as words_by};
-use super::write::GAP;
+use super::write::is_gap;
 use crate::core::conversation::scale;
 use crate::core::text::{Speech, tells_of_failure};
 use crate::core::tokens::Encoding;
@@ -17,6 +17,8 @@ use crate::core::{Cancel, Cancelled};
 const COMMAND_BYTES: usize = 90;
 /// The longest sentence that is a plain statement (characters).
 const STATEMENT_CHARS: usize = 60;
+/// Lines that may be too long for what is left, one after another, before the choice is at its end.
+const MOST_MISSES: usize = 64;
 /// Tokens below which nothing more is looked for.
 const LEAST_LEFT: u64 = 6;
 
@@ -81,12 +83,16 @@ impl Worth {
         };
         let said = match line.part {
             Part::User => lines_by::SAID * by_speech(),
+            Part::Assistant if line.standing == Standing::Edge && asks(&line.text) => {
+                lines_by::SAID * lines_by::QUESTION
+            }
             Part::Assistant if line.standing == Standing::Edge => lines_by::SAID * by_speech(),
             _ => 0.0,
         };
         let fresh = match line.part {
             Part::Argument => lines_by::FRESH_ARGUMENT,
             Part::Text => lines_by::FRESH_TEXT,
+            Part::Call => lines_by::FRESH_CALL,
             Part::Member | Part::Row => lines_by::FRESH_MEMBER,
             _ => 0.0,
         } * 0.5_f32.powf(age as f32 / lines_by::HALF_LIFE);
@@ -184,14 +190,50 @@ impl<'t> Choice<'t> {
         first(share::USER, |line| line.part == Part::User)?;
         first(share::FAILURES, |line| line.standing == Standing::Failure)?;
         first(model, |line| {
-            line.standing == Standing::Edge && line.text.chars().count() <= STATEMENT_CHARS
+            line.standing == Standing::Edge
+                && line.text.chars().count() <= STATEMENT_CHARS
+                && !asks(&line.text)
         })?;
-        first(share::LONG, |line| line.standing == Standing::Edge)?;
+        first(share::LONG, |line| {
+            line.standing == Standing::Edge && !asks(&line.text)
+        })?;
+        first(share::QUESTIONS, |line| line.standing == Standing::Edge)?;
         first(share::RECORDS, is_record)?;
         first(share::WITHIN, |line| line.standing == Standing::Own)?;
         first(share::ASIDES, |line| line.standing == Standing::Aside)?;
+        let room = scale(budget, share::WRITTEN).min(left);
+        left -= room - self.take_written(room)?;
         self.fill(left, |_| true)?;
         Ok(())
+    }
+
+    /// Takes the long arguments of calls, newest first, each from its beginning: what was written
+    /// last is edited or written again, for which crumbs are no use. Returns the tokens that are
+    /// left.
+    fn take_written(&mut self, budget: u64) -> Result<u64, Cancelled> {
+        let mut left = budget;
+        let mut end = self.lines.len();
+        while left >= LEAST_LEFT && end > 0 {
+            self.cancel.check_budget()?;
+            let begin = self.of.lines.get(end - 1).map_or(0, |weight| weight.entry);
+            for at in begin..end {
+                let is_written = self.lines.get(at).is_some_and(|line| {
+                    line.part == Part::Argument && line.standing == Standing::Usual
+                });
+                if !is_written || self.is_taken(at) {
+                    continue;
+                }
+                let chain: Vec<usize> = self.chain(at).collect();
+                let tokens: u64 = chain.iter().map(|at| self.tokens_of(*at)).sum();
+                if tokens > left {
+                    break;
+                }
+                left -= tokens;
+                chain.into_iter().for_each(|at| self.take(at));
+            }
+            end = begin.min(end - 1);
+        }
+        Ok(left)
     }
 
     /// Chooses more, in at most about so many tokens. Returns whether there was any.
@@ -268,14 +310,20 @@ impl<'t> Choice<'t> {
             };
             topic += word.topic;
         }
-        let on_topic = 1.0 + topic.min(12.0) * lines_by::ON_TOPIC;
+        let is_json = self.lines.get(at).is_some_and(|line| !line.part.is_plain());
+        let on_topic = if is_json {
+            1.0 + topic.min(lines_by::MOST_TOPIC) * lines_by::RECORD_ON_TOPIC
+                + weight.topic.min(lines_by::MOST_TOPIC) * lines_by::ASKED_ON_TOPIC
+        } else {
+            1.0 + topic.min(lines_by::MOST_TOPIC) * lines_by::ON_TOPIC
+        };
         value.max(worth.least) * worth.factor * weight.length_prior * on_topic
     }
 
     /// Whether a line says something on its own, without lines below it.
     fn says_something(&self, at: usize) -> bool {
         let line = self.lines.get(at);
-        if line.is_some_and(|line| line.text == GAP) {
+        if line.is_some_and(|line| is_gap(&line.text)) {
             return false;
         }
         let is_section = line.is_some_and(DigestLine::is_section);
@@ -331,7 +379,7 @@ impl<'t> Choice<'t> {
         self.lines
             .iter()
             .enumerate()
-            .filter(|(at, line)| !self.is_taken(*at) && self.says_something(*at) && wanted(line))
+            .filter(|(at, line)| wanted(line) && !self.is_taken(*at) && self.says_something(*at))
             .map(|(line, _)| Candidate {
                 density: self.density(line),
                 line,
@@ -354,6 +402,7 @@ impl<'t> Choice<'t> {
         self.cancel.check_budget()?;
         let mut heap = self.candidates(&wanted);
         let mut looked: usize = 0;
+        let mut misses: usize = 0;
         while let Some(best) = heap.pop() {
             looked += 1;
             if looked.is_multiple_of(STRIDE) {
@@ -383,8 +432,14 @@ impl<'t> Choice<'t> {
                 line.part.is_quoted() && tokens > most && budget > 4 * LEAST_LEFT
             });
             if tokens > left || alone {
+                // What is left would have to be filled with what says least.
+                misses += 1;
+                if misses > MOST_MISSES {
+                    break;
+                }
                 continue;
             }
+            misses = 0;
             left -= tokens;
             for at in chain {
                 self.take(at);
@@ -428,6 +483,11 @@ impl<'t> Choice<'t> {
             }
         }
     }
+}
+
+/// Whether a sentence is a question: what the user said next has answered the model's.
+fn asks(sentence: &str) -> bool {
+    sentence.ends_with(['?', '？'])
 }
 
 /// Whether a line has the scalars of a record.

@@ -276,7 +276,8 @@ fn called(name: &str, arguments: Option<&str>, out: &mut Vec<DigestLine>) {
             let section = format!("{ARGUMENT}{}:", shown_argument(key));
             out.push(DigestLine::new(Part::Member, 1, &section));
         }
-        quoted_lines(&text, Part::Argument, 2, out);
+        // Its first line is in the head.
+        quoted_lines(&text, Part::Argument, 2, 2, out);
     }
 }
 

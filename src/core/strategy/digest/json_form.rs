@@ -3,11 +3,13 @@
 use std::borrow::Cow;
 
 use crate::core::json::{Json, write_string};
-use crate::core::text::{Table, write_cell};
+use crate::core::text::{INFORMATIVE, Table, shape, write_cell};
 
 /// A text from this length on has lines of its own (bytes).
 const TEXT_BYTES: usize = 96;
 
+/// The longest list of ids that belongs to the scalars of its record (bytes).
+const IDS_BYTES: usize = 240;
 /// The longest key that is shown whole (bytes).
 const KEY_BYTES: usize = 160;
 
@@ -145,6 +147,27 @@ pub(super) fn has_ids(value: &Json) -> bool {
     match value {
         Json::Object(members) => members.iter().any(|(key, _)| is_id(key)),
         Json::List(items) => !items.is_empty() && items.iter().all(has_ids),
+        _ => false,
+    }
+}
+
+/// Whether it is a short list of ids: words that each have a digit, without blanks.
+pub(super) fn lists_ids(value: &Json) -> bool {
+    let is_id = |item: &Json| match item {
+        Json::String(text) => {
+            text.bytes().any(|b| b.is_ascii_digit())
+                && !text.contains(char::is_whitespace)
+                && shape(text) > INFORMATIVE
+        }
+        Json::Number(text) => text.bytes().filter(u8::is_ascii_digit).count() > 2,
+        _ => false,
+    };
+    match value {
+        Json::List(items) => {
+            !items.is_empty()
+                && items.iter().all(is_id)
+                && inline_bytes(value, IDS_BYTES) <= IDS_BYTES
+        }
         _ => false,
     }
 }

@@ -81,6 +81,8 @@ pub(super) struct DigestLine {
     pub joins: bool,
     /// A blank line stood before it.
     pub spaced: bool,
+    /// Its number in the text that it is from, from 1; 0 where it has none, or shows its own.
+    pub number: u32,
     /// The record that it tells of, of those that were read.
     pub record: Option<usize>,
 }
@@ -97,6 +99,7 @@ impl DigestLine {
             opens: false,
             joins: false,
             spaced: false,
+            number: 0,
             record: None,
         }
     }

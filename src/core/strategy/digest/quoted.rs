@@ -68,13 +68,20 @@ fn sentences(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Appends the lines of a text, without terminal noise, long ones in pieces.
-pub(super) fn quoted_lines(text: &str, part: Part, depth: u8, out: &mut Vec<DigestLine>) {
+/// Appends the lines of a text, without terminal noise, long ones in pieces. Line `first` of it is
+/// its first one here.
+pub(super) fn quoted_lines(
+    text: &str,
+    part: Part,
+    depth: u8,
+    first: u32,
+    out: &mut Vec<DigestLine>,
+) {
     let text = without_noise(text);
     let from = out.len();
     let numbered = text.lines().nth(1).is_some();
     let mut spaced = false;
-    for long in text.lines() {
+    for (number, long) in (first..).zip(text.lines()) {
         if long.trim().is_empty() || (numbered && is_only_numbered(long)) {
             spaced = true;
             continue;
@@ -84,6 +91,9 @@ pub(super) fn quoted_lines(text: &str, part: Part, depth: u8, out: &mut Vec<Dige
             if !piece.trim_start().is_empty() {
                 let mut line = DigestLine::new(part, depth, piece);
                 line.spaced = std::mem::take(&mut spaced) && out.len() > from;
+                if !shows_number(long) {
+                    line.number = number;
+                }
                 out.push(line);
             }
         }
@@ -171,6 +181,17 @@ fn form_of(line: &str, buffer: &mut Vec<u8>) -> u64 {
     hash_of(buffer.as_slice())
 }
 
+/// Whether a line begins with a number that a listing or a search gave it.
+fn shows_number(line: &str) -> bool {
+    let line = line.trim_start();
+    let digits = line.bytes().take_while(u8::is_ascii_digit).count();
+    digits > 0
+        && matches!(
+            line.as_bytes().get(digits),
+            Some(b'\t' | b':' | b'|' | b'-')
+        )
+}
+
 /// Whether a line is blank but for the number that a listing gave it.
 fn is_only_numbered(line: &str) -> bool {
     let number = line.trim();
@@ -200,7 +221,7 @@ mod tests {
             "ERROR failed to reserve stock\n  at Stock.java".to_owned(),
         );
         let mut lines = Vec::new();
-        quoted_lines(&text.join("\n"), Part::Text, 1, &mut lines);
+        quoted_lines(&text.join("\n"), Part::Text, 1, 1, &mut lines);
         let standing = |at: usize| lines[at].standing;
         assert_eq!(
             (standing(0), standing(21)),

@@ -2,7 +2,7 @@
 //! tables; anything else line by line.
 
 use super::json_form::{
-    has_ids, has_rows, inline, inline_bytes, is_long_text, is_short, naming, shown_key,
+    has_ids, has_rows, inline, inline_bytes, is_long_text, is_short, lists_ids, naming, shown_key,
 };
 use super::line::{DigestLine, Part, Standing};
 use super::maps::Set;
@@ -50,7 +50,7 @@ pub(super) fn result_lines(
     out: &mut Vec<DigestLine>,
 ) {
     let Some(mut json) = Json::parse(text) else {
-        quoted_lines(text, Part::Text, 1, out);
+        quoted_lines(text, Part::Text, 1, 1, out);
         return;
     };
     if is_empty(&json) {
@@ -196,7 +196,7 @@ impl Lines<'_> {
                 let depth = self.depth;
                 self.out
                     .push(DigestLine::new(Part::Member, depth, &section));
-                quoted_lines(&text, Part::Text, depth + 1, self.out);
+                quoted_lines(&text, Part::Text, depth + 1, 1, self.out);
             }
             scalar => {
                 let mut text = String::new();
@@ -251,6 +251,9 @@ impl Lines<'_> {
             let known = matches!(value, Json::Object(_)) && self.seen.object(&key, &value);
             if known {
                 small.push((key, Json::String(format!("({AS_BELOW})"))));
+            } else if own && lists_ids(&value) {
+                // What it refers to is likely to be looked up next.
+                named.push((key, value));
             } else if inline_bytes(&value, INLINE_BYTES) <= INLINE_BYTES && !has_rows(&value) {
                 if own && has_ids(&value) {
                     named.push((key, value));

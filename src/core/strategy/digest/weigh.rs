@@ -30,6 +30,8 @@ pub(super) struct Weight {
     pub entry: usize,
     /// Factor of its score: above 1 in the entry of a short result, below in that of a long one.
     pub length_prior: f32,
+    /// The weight in the newest messages of the words of the line that opens its entry.
+    pub topic: f32,
 }
 
 /// A word of the digest.
@@ -221,6 +223,7 @@ impl<'t> Reader<'t> {
             words: current.words,
             entry: self.entry.unwrap_or_default(),
             length_prior: 1.0,
+            topic: 0.0,
         });
     }
 
@@ -333,6 +336,7 @@ impl<'t> Reader<'t> {
             word.value *= recency * used * asked;
         }
         self.weigh_lengths(lines);
+        self.weigh_topics();
         let has_parts = |word: &&str| word.bytes().any(|b| matches!(b, b'/' | b'.'));
         let inside = |word: &&'t str| {
             let parts = Some(*word).filter(has_parts).into_iter().flat_map(parts_of);
@@ -385,6 +389,21 @@ impl<'t> Reader<'t> {
             }
         }
         wanted
+    }
+
+    /// What a call asked for tells the topic of its result.
+    fn weigh_topics(&mut self) {
+        let of_line = |weight: &Weight| {
+            let words = weight.words.iter();
+            words
+                .filter_map(|id| self.words.get(*id as usize))
+                .map(|word| word.topic)
+                .sum::<f32>()
+        };
+        let own: Vec<f32> = self.lines.iter().map(of_line).collect();
+        for weight in &mut self.lines {
+            weight.topic = own.get(weight.entry).copied().unwrap_or_default();
+        }
     }
 
     /// One value among many is less likely to be the one that is asked for.

@@ -8,13 +8,17 @@ pub(super) mod share {
     /// For reports of failures among repetitive output, and the lines that explain them.
     pub(in super::super) const FAILURES: f64 = 0.15;
     /// For the scalars that records themselves have: decisions turn on them.
-    pub(in super::super) const RECORDS: f64 = 0.6;
+    pub(in super::super) const RECORDS: f64 = 0.4;
     /// For the few records inside of one.
     pub(in super::super) const WITHIN: f64 = 0.2;
+    /// For what was written last: scripts and files.
+    pub(in super::super) const WRITTEN: f64 = 0.15;
     /// For the first and last sentences of what the model said, and of what it said beside calls.
     pub(in super::super) const MODEL: f64 = 0.2;
     /// Of them, for long ones.
-    pub(in super::super) const LONG: f64 = 0.04;
+    pub(in super::super) const LONG: f64 = 0.06;
+    /// For its questions, which the user has answered.
+    pub(in super::super) const QUESTIONS: f64 = 0.02;
     pub(in super::super) const ASIDES: f64 = 0.12;
     /// Where the parties said more than this part of all, the model gets its own share instead.
     pub(in super::super) const DIALOGUE: f64 = 0.6;
@@ -57,12 +61,16 @@ pub(super) mod line {
     /// Tokens that are added to those of a sentence: short ones say as much.
     pub(in super::super) const SENTENCE: f32 = 6.0;
     pub(in super::super) const DEMANDS: f32 = 3.0;
+    /// A question of the model's, which the user has answered.
+    pub(in super::super) const QUESTION: f32 = 0.3;
     pub(in super::super) const POLITE: f32 = 0.1;
-    /// A line of a long argument and of a text, per token, in the newest entry; half of it so many
-    /// entries before. What was written and read last is worked on.
+    /// A call, a line of a long argument, a line of a text and a value of JSON, per token, in the
+    /// newest entry; half of it so many entries before. What was done, written and read last is
+    /// worked on.
     pub(in super::super) const FRESH_ARGUMENT: f32 = 0.3;
     pub(in super::super) const FRESH_TEXT: f32 = 0.2;
-    pub(in super::super) const FRESH_MEMBER: f32 = 0.3;
+    pub(in super::super) const FRESH_MEMBER: f32 = 0.7;
+    pub(in super::super) const FRESH_CALL: f32 = 0.2;
     pub(in super::super) const HALF_LIFE: f32 = 8.0;
     /// Factors by who said it.
     pub(in super::super) const USER: f32 = 1.5;
@@ -75,8 +83,14 @@ pub(super) mod line {
     pub(in super::super) const ALIKE: f32 = 0.2;
     /// What a newer argument or result replaces.
     pub(in super::super) const STALE: f32 = 0.4;
-    /// Growth with the part of its words that the newest messages have.
+    /// Growth with each of its words that the newest messages have, by how rare it is: of a text, of
+    /// the values of JSON, and of these by the words of the call that gave them. The record that is
+    /// talked about is acted on next.
     pub(in super::super) const ON_TOPIC: f32 = 0.08;
+    pub(in super::super) const RECORD_ON_TOPIC: f32 = 0.3;
+    pub(in super::super) const ASKED_ON_TOPIC: f32 = 0.2;
+    /// The most that such words count together.
+    pub(in super::super) const MOST_TOPIC: f32 = 12.0;
     /// The length of a result that changes the scores of its lines neither way, the lengths between
     /// which it makes a difference (bytes), and the power to which it is raised.
     pub(in super::super) const USUAL_BYTES: f32 = 400.0;

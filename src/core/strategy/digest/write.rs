@@ -38,7 +38,11 @@ const CALL: &str = "→ ";
 /// The deepest place of a line (blanks).
 const MOST_BLANKS: usize = 6;
 /// Stands for what was left out.
-pub(super) const GAP: &str = "…";
+const GAP: &str = "…";
+/// Follows it where the place of the next lines matters: `… line 41`.
+const PLACE: &str = " line ";
+/// So many lines that follow each other are a run.
+const RUN_LINES: usize = 4;
 
 /// The lines of the body of a digest with the chosen of `lines`.
 pub(super) fn body(lines: &[DigestLine], taken: &[bool]) -> Vec<String> {
@@ -156,8 +160,7 @@ impl Entry<'_> {
 
     /// A call, its long arguments and its result, with marks where something was left out.
     fn write_call(&self, out: &mut Vec<String>) {
-        let mut lines = self.lines.iter().peekable();
-        let Some((call, _)) = lines.next_if(|(line, _)| line.depth == 0) else {
+        let Some((call, _)) = self.lines.first().filter(|(line, _)| line.depth == 0) else {
             return;
         };
         let mut head = format!("{CALL}{}", call.text);
@@ -169,10 +172,10 @@ impl Entry<'_> {
         out.push(head);
         let mut rows = None;
         let mut gap = false;
-        while let Some((line, taken)) = lines.next() {
+        for (at, (line, taken)) in self.lines.iter().enumerate().skip(1) {
             match (line.part, taken) {
                 (Part::Head, true) => {
-                    mark_gap(&mut gap, line, out);
+                    mark_gap(&mut gap, line, None, out);
                     out.push(shown(line));
                     rows = Heading::of(&line.text).map(|heading| heading.rows);
                 }
@@ -182,7 +185,7 @@ impl Entry<'_> {
                 }
                 (Part::Row, false) => {}
                 (_, true) => {
-                    mark_gap(&mut gap, line, out);
+                    mark_gap(&mut gap, line, self.place_of(at), out);
                     if line.spaced && out.last().is_some_and(|last| is_quote(last)) {
                         out.push(String::new());
                     }
@@ -190,8 +193,8 @@ impl Entry<'_> {
                 }
                 (_, false) => gap |= !line.is_section() && (result_shown || !is_of_result(line)),
             }
-            let table_ends = lines.peek().is_none_or(|(next, _)| next.part != Part::Row);
-            if table_ends
+            let next = self.lines.get(at + 1);
+            if next.is_none_or(|(next, _)| next.part != Part::Row)
                 && let Some(missing) = rows.take()
                 && missing > 0
                 && line.part == Part::Row
@@ -203,13 +206,39 @@ impl Entry<'_> {
             out.push(format!(" {GAP}"));
         }
     }
+
+    /// The number in its text of a line that begins a run: lines to be edited need their place.
+    fn place_of(&self, at: usize) -> Option<u32> {
+        let run = self.lines.iter().skip(at).take(RUN_LINES);
+        let is_run = run
+            .clone()
+            .all(|(line, taken)| *taken && line.part.is_quoted() && line.number > 0);
+        let first = self
+            .lines
+            .get(at)
+            .filter(|_| is_run && run.len() == RUN_LINES)?;
+        Some(first.0.number)
+    }
 }
 
-/// Writes the mark of a gap before a line, if there is one.
-fn mark_gap(gap: &mut bool, line: &DigestLine, out: &mut Vec<String>) {
-    if std::mem::take(gap) {
-        out.push(format!("{}{GAP}", blanks(line)));
+/// Writes the mark of a gap before a line, if there is one, with the number of the line where it
+/// is known.
+fn mark_gap(gap: &mut bool, line: &DigestLine, place: Option<u32>, out: &mut Vec<String>) {
+    if !std::mem::take(gap) {
+        return;
     }
+    let place = place.map_or_else(String::new, |number| format!("{PLACE}{number}"));
+    out.push(format!("{}{GAP}{place}", blanks(line)));
+}
+
+/// The number in the mark of a gap: that of the next line.
+fn place_in(mark: &str) -> Option<u32> {
+    mark.strip_prefix(GAP)?.strip_prefix(PLACE)?.parse().ok()
+}
+
+/// Whether a line is the mark of a gap.
+pub(super) fn is_gap(text: &str) -> bool {
+    text == GAP || place_in(text).is_some()
 }
 
 fn is_quote(written: &str) -> bool {
@@ -265,6 +294,7 @@ pub(super) fn read_back(body: &str) -> Vec<DigestLine> {
         below: Part::Text,
         head: None,
         spaced: false,
+        number: 0,
     };
     let mut lines: Vec<DigestLine> = Vec::new();
     for text in body.split('\n') {
@@ -300,6 +330,8 @@ struct Reader {
     /// The depth of the head of the present table.
     head: Option<u8>,
     spaced: bool,
+    /// The number of the next line in its text; 0 where it is not known.
+    number: u32,
 }
 
 impl Reader {
@@ -312,10 +344,24 @@ impl Reader {
                 let mut line = self.line(text)?;
                 line.turn = self.turn;
                 line.spaced = std::mem::take(&mut self.spaced);
+                self.count(&mut line);
                 return Some(line);
             }
         }
         None
+    }
+
+    /// Counts the lines of a text from the place that the mark of a gap gave on, up to blank ones,
+    /// of which there may have been several.
+    fn count(&mut self, line: &mut DigestLine) {
+        if let Some(number) = place_in(&line.text) {
+            self.number = number;
+        } else if !line.part.is_quoted() || line.spaced || self.number == 0 {
+            self.number = 0;
+        } else {
+            line.number = self.number;
+            self.number += 1;
+        }
     }
 
     fn line(&mut self, text: &str) -> Option<DigestLine> {
@@ -353,7 +399,7 @@ impl Reader {
             (Some(Part::Head), _) => Part::Row,
             (_, Some(_)) if depth > 1 => self.below,
             (_, Some(_)) => Part::Text,
-            _ if in_table && text != GAP => Part::Row,
+            _ if in_table && !is_gap(text) => Part::Row,
             _ if Heading::of(text).is_some() => Part::Head,
             _ => Part::Member,
         };
