@@ -11,7 +11,7 @@ use hyper::HeaderMap;
 use hyper::header::{AUTHORIZATION, HeaderValue};
 use serde_json::value::RawValue;
 
-use super::{CompactFlags, EXIT_CONFIG, Room, complain, environment};
+use super::{CompactFlags, EXIT_CONFIG, Room, account, complain, environment};
 use crate::config::{self, Config, Sources};
 use crate::core::Cancel;
 use crate::core::conversation::{Fingerprint, Size, scale};
@@ -123,7 +123,8 @@ struct Filter<'c> {
 /// One compaction.
 struct Compacted {
     edits: Vec<Edit>,
-    reason: Option<Reason>,
+    /// What was done, or why nothing was.
+    what: String,
     reports: Vec<Report>,
 }
 
@@ -205,7 +206,7 @@ impl Filter<'_> {
         }
         let Ok(Compacted {
             edits,
-            reason,
+            what,
             reports,
         }) = compacted
         else {
@@ -213,7 +214,11 @@ impl Filter<'_> {
         };
         let size = |edits| size_of_edited(session.measures(), session.fixed_tokens(), edits);
         let sizes = [size(&vec![Edit::Keep; session.len()]), size(&edits)];
-        let report = report(&policy.name, reason, sizes, &reports);
+        let mut report = report(&policy.name, &what, sizes, &reports);
+        if self.flags.explain {
+            report.push('\n');
+            report += &account::of_messages(DIALECT, session.measures(), &edits);
+        }
         Ok((assemble(body, &session.render(&edits)), report))
     }
 
@@ -249,9 +254,14 @@ impl Filter<'_> {
         };
         if let Some(Goal { target, room }) = goal(planner.policy, session, self.flags) {
             let (edits, reports) = planner.compact_to(session, target, room, &external)?;
+            let what = if reports.is_empty() {
+                format!("nothing to do (no more than {target} tokens already)")
+            } else {
+                Reason::Forced.as_str().to_owned()
+            };
             return Ok(Compacted {
                 edits,
-                reason: Some(Reason::Forced),
+                what,
                 reports,
             });
         }
@@ -264,13 +274,14 @@ impl Filter<'_> {
             ..LiveFacts::default()
         };
         let plan = planner.decide(session, derived, (&keys, &unknown), &external, live)?;
-        let (reason, reports) = plan
-            .compaction
-            .map_or((None, Vec::new()), |made| (Some(made.reason), made.reports));
+        let what = match &plan.compaction {
+            Some(made) => made.reason.as_str().to_owned(),
+            None => account::reason_for_nothing(&plan, made.is_some() && !may_ask),
+        };
         Ok(Compacted {
+            what,
+            reports: plan.compaction.map_or_else(Vec::new, |made| made.reports),
             edits: plan.edits,
-            reason,
-            reports,
         })
     }
 }
@@ -341,6 +352,8 @@ impl ImmediateSummaries {
             tenant: Fingerprint::of(b""),
             window: planner.window,
             factor: 1.0,
+            request: String::new(),
+            policy: planner.policy.name.clone(),
         };
         // The command was asked for the summary: its cost is no matter here.
         self.summarizer
@@ -400,20 +413,16 @@ fn share(session: &Session<'_>, ratio: f64) -> u64 {
     fixed + scale(all.saturating_sub(fixed), ratio)
 }
 
-fn report(
-    policy: &str,
-    reason: Option<Reason>,
-    [before, after]: [Size; 2],
-    reports: &[Report],
-) -> String {
+fn report(policy: &str, what: &str, [before, after]: [Size; 2], reports: &[Report]) -> String {
     let mut line = format!(
-        "policy {policy}, {}: {} -> {} tokens, {} -> {} messages",
-        reason.map_or("nothing to do", Reason::as_str),
-        before.tokens,
-        after.tokens,
-        before.messages,
-        after.messages
+        "policy {policy}, {what}: {} -> {} tokens, {} -> {} messages",
+        before.tokens, after.tokens, before.messages, after.messages
     );
+    let first = reports.first().map(|first| first.before.messages);
+    if let Some(messages) = first.filter(|first| *first != before.messages) {
+        // The planner walks the turns of a conversation, as the proxy saw them one by one.
+        let _ = write!(line, "; at the turn of {messages} messages");
+    }
     for report in reports {
         let (before, after) = (report.before.tokens, report.after.tokens);
         let _ = write!(line, "; {} {before} -> {after}", report.strategy);

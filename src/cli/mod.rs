@@ -1,5 +1,6 @@
 //! The command line: flags and subcommands. Each command has a file of its own.
 
+mod account;
 mod check;
 mod compact;
 mod demo;
@@ -116,6 +117,10 @@ struct CompactFlags {
     /// target, what exceeds the room is compacted down to the policy's target in it.
     #[arg(long, value_name = "TOKENS|RATIO")]
     room: Option<Room>,
+    /// Also report on each message: kept, dropped, or replaced, by what, and its tokens before and
+    /// after.
+    #[arg(long)]
+    explain: bool,
 }
 
 /// The most that a prompt may take.

@@ -26,6 +26,8 @@ pub struct Config {
     pub auth_tokens: Option<AuthTokens>,
     /// The form of `server-timing`.
     pub server_timing: ServerTiming,
+    /// Whether answers carry Baler's headers.
+    pub response_headers: bool,
     /// The listener for probes and Prometheus.
     pub admin: SocketAddr,
     /// The LLM API.
@@ -54,6 +56,8 @@ pub struct Config {
     pub log_format: LogFormat,
     /// The filter of log lines.
     pub log_level: String,
+    /// Whether log lines have the model's own name.
+    pub log_model: bool,
     /// Policies, the built-in one for all requests last.
     pub policies: Vec<Arc<Policy>>,
     /// Model globs named in policies, for metric labels.

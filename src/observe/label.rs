@@ -6,6 +6,22 @@ use crate::core::summary::Rejected;
 use crate::core::wire::overflow::Kind;
 use crate::proxy::ProxyError;
 
+/// Characters of a name that a client chose, at most.
+const NAME_CHARS: usize = 96;
+
+/// A name that a client chose, as it may stand in a log line: short, and of plain characters.
+#[must_use]
+pub fn plain_name(name: &str) -> String {
+    let plain = |c: char| {
+        if c.is_ascii_alphanumeric() || "-_.:/@+".contains(c) {
+            c
+        } else {
+            '_'
+        }
+    };
+    name.chars().take(NAME_CHARS).map(plain).collect()
+}
+
 /// A value of a closed set; the same word is the metric's label and the log's value.
 pub trait Label: Copy + PartialEq + 'static {
     /// Every value of the set.

@@ -4,8 +4,10 @@
 
 use prometheus::{Encoder, IntGaugeVec, Registry, TextEncoder};
 
+use crate::observe::event::compaction::CompactionMetrics;
 use crate::observe::event::connect::ConnectMetrics;
 use crate::observe::event::discovery::DiscoveryMetrics;
+use crate::observe::event::genai::Provider;
 use crate::observe::event::overflow::OverflowMetrics;
 use crate::observe::event::planning::PlanningMetrics;
 use crate::observe::event::request::RequestMetrics;
@@ -23,6 +25,7 @@ pub struct Metrics {
     pub(super) requests: RequestMetrics,
     pub(super) traffic: TrafficFamilies,
     pub(super) planning: PlanningMetrics,
+    pub(super) compactions: CompactionMetrics,
     pub(super) overflows: OverflowMetrics,
     pub(super) usage: UsageMetrics,
     pub(super) summaries: SummaryMetrics,
@@ -44,12 +47,15 @@ impl Metrics {
         let requests = RequestMetrics::register(&mut registrar)?;
         let traffic = TrafficFamilies::register(&mut registrar)?;
         let planning = PlanningMetrics::register(&mut registrar)?;
+        let compactions = CompactionMetrics::register(&mut registrar)?;
         let overflows = OverflowMetrics::register(&mut registrar)?;
         let usage = UsageMetrics::register(&mut registrar)?;
         let summaries = SummaryMetrics::register(&mut registrar)?;
         let webhooks = WebhookMetrics::register(&mut registrar)?;
         let discovery = DiscoveryMetrics::register(&mut registrar)?;
         let connects = ConnectMetrics::register(&mut registrar)?;
+        #[cfg(target_os = "linux")]
+        registrar.process()?;
         let (registry, descriptions) = registrar.finish();
         Ok(Metrics {
             registry,
@@ -57,6 +63,7 @@ impl Metrics {
             requests,
             traffic,
             planning,
+            compactions,
             overflows,
             usage,
             summaries,
@@ -74,8 +81,10 @@ impl Metrics {
 
     /// The series of one policy's traffic with one model, created at 0.
     #[must_use]
-    pub fn traffic(&self, policy: &str, model: &str) -> TrafficMetrics {
-        self.traffic.of(policy, model)
+    pub fn traffic(&self, policy: &str, model: &str, provider: &Provider) -> TrafficMetrics {
+        self.compactions.create(policy);
+        self.summaries.create(policy);
+        self.traffic.of(policy, model, provider)
     }
 
     /// All metrics as Prometheus text.
@@ -98,7 +107,7 @@ fn build_info(registrar: &mut Registrar) -> Registered<IntGaugeVec> {
 
 #[cfg(test)]
 mod tests {
-    use super::Metrics;
+    use super::{Metrics, Provider};
 
     /// The values of a line's labels, by label.
     fn values<'l>(line: &'l str, label: &str) -> Option<&'l str> {
@@ -111,7 +120,13 @@ mod tests {
         let metrics = Metrics::new().unwrap();
         let text = String::from_utf8(metrics.render()).unwrap();
         for metric in metrics.describe() {
-            assert!(metric.name.starts_with("baler_") && !metric.help.is_empty());
+            let prefixes = ["baler_", "gen_ai_", "process_"];
+            assert!(
+                prefixes
+                    .iter()
+                    .any(|prefix| metric.name.starts_with(prefix))
+            );
+            assert!(!metric.help.is_empty());
             for label in &metric.labels {
                 let Some(known) = &label.values else { continue };
                 if metric.labels.iter().any(|label| label.values.is_none()) {
@@ -133,7 +148,7 @@ mod tests {
     #[test]
     fn every_series_is_described() {
         let metrics = Metrics::new().unwrap();
-        let _traffic = metrics.traffic("policy", "model");
+        let _traffic = metrics.traffic("policy", "model", &Provider::default());
         let text = String::from_utf8(metrics.render()).unwrap();
         for line in text.lines().filter(|line| line.starts_with("# TYPE ")) {
             let mut words = line.split(' ').skip(2);

@@ -17,7 +17,7 @@ mod logging;
 mod metrics;
 mod registry;
 
-pub use label::Label;
+pub use label::{Label, plain_name};
 pub use logging::init as init_logging;
 pub use metrics::Metrics;
 pub use registry::{LabelDescription, MetricDescription, MetricKind};

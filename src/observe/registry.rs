@@ -232,6 +232,19 @@ impl Registrar {
         self.add(gauges, describe(name, MetricKind::Gauge, help, labels))
     }
 
+    /// The state of the process, by the names that all Prometheus clients use: CPU time, memory,
+    /// file descriptors, threads, start. The system tells it on Linux only.
+    #[cfg(target_os = "linux")]
+    pub(super) fn process(&mut self) -> Registered<()> {
+        let collector = prometheus::process_collector::ProcessCollector::for_self();
+        self.registry.register(Box::new(collector))?;
+        for (name, kind, help) in PROCESS {
+            self.descriptions
+                .push(describe(name, kind, help, Vec::new()));
+        }
+        Ok(())
+    }
+
     /// Histograms by labels.
     pub(super) fn histograms(
         &mut self,
@@ -248,6 +261,42 @@ impl Registrar {
         )
     }
 }
+
+/// The metrics of the process.
+#[cfg(target_os = "linux")]
+const PROCESS: [(&str, MetricKind, &str); 7] = [
+    (
+        "process_cpu_seconds_total",
+        MetricKind::Counter,
+        "CPU time of the process, in whole seconds.",
+    ),
+    (
+        "process_open_fds",
+        MetricKind::Gauge,
+        "Open file descriptors.",
+    ),
+    (
+        "process_max_fds",
+        MetricKind::Gauge,
+        "File descriptors that may be open.",
+    ),
+    (
+        "process_virtual_memory_bytes",
+        MetricKind::Gauge,
+        "Virtual memory.",
+    ),
+    (
+        "process_resident_memory_bytes",
+        MetricKind::Gauge,
+        "Resident memory.",
+    ),
+    (
+        "process_start_time_seconds",
+        MetricKind::Gauge,
+        "Start of the process, as a Unix time.",
+    ),
+    ("process_threads", MetricKind::Gauge, "Threads."),
+];
 
 fn describe(
     name: &'static str,
@@ -270,6 +319,10 @@ fn names(labels: &[LabelDescription]) -> Vec<&'static str> {
 /// Buckets of the time that requests wait for an upstream or a service, seconds.
 pub(super) const WAIT_BUCKETS: [f64; 14] = [
     0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0,
+];
+/// Buckets of counts of messages, calls and the like.
+pub(super) const ITEM_BUCKETS: [f64; 11] = [
+    0.0, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1_000.0,
 ];
 /// Buckets of relative errors and of small shares.
 pub(super) const ERROR_BUCKETS: [f64; 10] =

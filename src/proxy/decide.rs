@@ -1,7 +1,7 @@
 //! Decides what is sent for a request that needs a plan, and records the decision.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use hyper::header::CONTENT_ENCODING;
 use hyper::http::request::Parts;
@@ -37,8 +37,13 @@ impl Exchange {
         let mut pieces = vec![body.bytes.clone()];
         let mut alongside = Alongside::Nothing;
         let mut waited = Duration::ZERO;
+        let began = Instant::now();
         match ask(&self.proxy, &facts, Purpose::Send).await {
             Ok(planned) => {
+                if let Some(made) = &planned.compaction {
+                    let took = began.elapsed().saturating_sub(planned.waited);
+                    self.compacted(&planned.decision, made, took);
+                }
                 self.planned(&facts, planned.decision, planned.rejected);
                 if planned.rejected {
                     // The next request may fit with the summary.
@@ -118,5 +123,7 @@ fn summary_origin(
         tenant: request.tenant,
         window: request.window.live(),
         factor: request.window.learned.factor,
+        request: request.id.clone(),
+        policy: request.policy.name.clone(),
     })
 }

@@ -7,6 +7,7 @@ use hyper::header::{CONNECTION, CONTENT_TYPE, HeaderValue, RETRY_AFTER, WWW_AUTH
 use hyper::{Response, StatusCode};
 
 use crate::core::wire::{Dialect, Fault};
+use crate::observe::event::ConnectPhase;
 use crate::proxy::routing::NoPolicy;
 
 /// Why a request was not served by the upstream.
@@ -39,9 +40,9 @@ pub enum ProxyError {
     /// A transfer coding other than `chunked`.
     #[error("the request has a transfer coding that Baler does not know; only chunked is")]
     UnsupportedCoding,
-    /// No connection to the upstream.
-    #[error("the upstream cannot be reached")]
-    UpstreamUnreachable,
+    /// No connection to the upstream, for what failed in this phase.
+    #[error("the upstream cannot be reached: {}", unreachable(*.0))]
+    Unreachable(ConnectPhase),
     /// The connection broke before an answer arrived.
     #[error("the upstream closed the connection without an answer")]
     UpstreamBroke,
@@ -68,6 +69,16 @@ pub enum ProxyError {
     Internal,
 }
 
+/// What a client is told of a failure to connect. The log has the cause.
+fn unreachable(phase: ConnectPhase) -> &'static str {
+    match phase {
+        ConnectPhase::Dns => "its name does not resolve",
+        ConnectPhase::Connect => "it accepts no connection",
+        ConnectPhase::Tls => "TLS could not be agreed on",
+        ConnectPhase::Timeout => "no connection within upstream.connect_timeout",
+    }
+}
+
 impl From<NoPolicy> for ProxyError {
     fn from(NoPolicy: NoPolicy) -> Self {
         ProxyError::NoPolicy
@@ -76,7 +87,7 @@ impl From<NoPolicy> for ProxyError {
 
 impl ProxyError {
     /// Every error.
-    pub const ALL: [ProxyError; 17] = [
+    pub const ALL: [ProxyError; 20] = [
         ProxyError::Unauthorized,
         ProxyError::Overloaded,
         ProxyError::OutOfMemory,
@@ -86,7 +97,10 @@ impl ProxyError {
         ProxyError::BadTarget,
         ProxyError::BadHost,
         ProxyError::UnsupportedCoding,
-        ProxyError::UpstreamUnreachable,
+        ProxyError::Unreachable(ConnectPhase::Dns),
+        ProxyError::Unreachable(ConnectPhase::Connect),
+        ProxyError::Unreachable(ConnectPhase::Tls),
+        ProxyError::Unreachable(ConnectPhase::Timeout),
         ProxyError::UpstreamBroke,
         ProxyError::UpstreamInvalid,
         ProxyError::UpstreamTimeout,
@@ -109,7 +123,10 @@ impl ProxyError {
             ProxyError::BadTarget => "bad_target",
             ProxyError::BadHost => "bad_host",
             ProxyError::UnsupportedCoding => "unsupported_coding",
-            ProxyError::UpstreamUnreachable => "upstream_unreachable",
+            ProxyError::Unreachable(ConnectPhase::Dns) => "upstream_unreachable_dns",
+            ProxyError::Unreachable(ConnectPhase::Connect) => "upstream_unreachable_connect",
+            ProxyError::Unreachable(ConnectPhase::Tls) => "upstream_unreachable_tls",
+            ProxyError::Unreachable(ConnectPhase::Timeout) => "upstream_unreachable_timeout",
             ProxyError::UpstreamBroke => "upstream_broke",
             ProxyError::UpstreamInvalid => "upstream_invalid",
             ProxyError::UpstreamTimeout => "upstream_timeout",
@@ -132,7 +149,7 @@ impl ProxyError {
             | ProxyError::Unfit
             | ProxyError::PlanningFailed => StatusCode::BAD_REQUEST,
             ProxyError::UnsupportedCoding => StatusCode::NOT_IMPLEMENTED,
-            ProxyError::UpstreamUnreachable
+            ProxyError::Unreachable(_)
             | ProxyError::UpstreamBroke
             | ProxyError::UpstreamInvalid => StatusCode::BAD_GATEWAY,
             ProxyError::UpstreamTimeout => StatusCode::GATEWAY_TIMEOUT,

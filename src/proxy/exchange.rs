@@ -10,11 +10,12 @@ use hyper::header::{HeaderName, HeaderValue};
 use crate::config::ServerTiming;
 use crate::core::budget::Budget;
 use crate::core::conversation::Fingerprint;
-use crate::core::planner::{PriorUsage, UsageEstimate};
+use crate::core::planner::{Compaction, PriorUsage, UsageEstimate};
 use crate::core::wire::{Dialect, Usage};
 use crate::observe::event::{
-    Action, DecisionReason, FailureCause, PassReason, Phase, PhaseTimed, RequestEnded, Sizes,
-    StreamEnd, TrafficMetrics, TruncationSuspected, UsageLearned,
+    Action, CompactionMade, DecisionReason, Endpoint, FailureCause, PassReason, Phase, PhaseTimed,
+    RequestEnded, Settlement, Sizes, StreamEnd, TrafficMetrics, TrafficMode, TruncationSuspected,
+    UsageLearned,
 };
 use crate::proxy::admission::Permit;
 use crate::proxy::headers;
@@ -37,6 +38,10 @@ pub(super) struct Decision {
     pub estimate: Option<UsageEstimate>,
     /// The strategies that changed something.
     pub strategies: Vec<&'static str>,
+    /// The key of the client's list, under which the tokens that are cached of it are kept.
+    pub prefix: Option<Fingerprint>,
+    /// Tokens that the upstream had in its cache before the compaction that was made.
+    pub cached_before: Option<u64>,
 }
 
 impl Decision {
@@ -49,6 +54,8 @@ impl Decision {
             window,
             estimate: None,
             strategies: Vec::new(),
+            prefix: None,
+            cached_before: None,
         }
     }
 
@@ -96,8 +103,14 @@ pub(super) struct Exchange {
     pub own_tokens: Vec<HeaderName>,
     /// What it asks of Baler that Baler does not know.
     pub warning: Option<HeaderValue>,
+    /// What it is for.
+    pub endpoint: Endpoint,
     /// Its wire format; absent for requests that are streamed through unread.
     pub dialect: Option<Dialect>,
+    /// Its mode, once its policy is known; absent where it is not to be inspected.
+    pub mode: Option<TrafficMode>,
+    /// The model's own name, where the configuration wants it in the log.
+    pub model_name: Option<String>,
     /// The metrics of its policy and model, for chat requests.
     pub traffic: Option<Arc<TrafficMetrics>>,
     /// The key of everything that the upstream teaches about its model.
@@ -112,6 +125,12 @@ pub(super) struct Exchange {
     pub overhead: Duration,
     /// Time from sending to the head of the answer.
     pub first_byte: Option<Duration>,
+    /// Time from the request's arrival to the first piece of the answer's body.
+    pub first_chunk: Option<Duration>,
+    /// Whether the answer is an event stream.
+    pub stream: bool,
+    /// The upstream's own id of the request.
+    pub upstream_request_id: Option<String>,
     /// The status that the client gets.
     pub status: u16,
     has_ended: bool,
@@ -133,7 +152,10 @@ impl Exchange {
             id,
             own_tokens: Vec::new(),
             warning: None,
+            endpoint: Endpoint::Other,
             dialect: None,
+            mode: None,
+            model_name: None,
             traffic: None,
             model_key: None,
             decision: None,
@@ -141,6 +163,9 @@ impl Exchange {
             usage_included: false,
             overhead: Duration::ZERO,
             first_byte: None,
+            first_chunk: None,
+            stream: false,
+            upstream_request_id: None,
             status: CLIENT_LEFT,
             has_ended: false,
         }
@@ -156,9 +181,36 @@ impl Exchange {
         .emit(&self.proxy.shared.metrics);
     }
 
+    /// Records that a piece of the answer's body came.
+    pub(super) fn chunk_came(&mut self) {
+        if self.first_chunk.is_none() {
+            self.first_chunk = Some(self.started.elapsed());
+        }
+    }
+
+    /// Writes down a compaction that planning made, which took so long.
+    pub(super) fn compacted(&self, decision: &Decision, made: &Compaction, took: Duration) {
+        let (Some(traffic), Some(mode), Some(sizes)) = (&self.traffic, self.mode, decision.sizes)
+        else {
+            return;
+        };
+        CompactionMade {
+            id: &self.id,
+            traffic,
+            mode,
+            model_name: self.model_name.as_deref(),
+            reason: made.reason,
+            sizes,
+            window: decision.window,
+            reports: &made.reports,
+            took,
+        }
+        .emit(&self.proxy.shared.metrics);
+    }
+
     /// Puts Baler's headers on the answer of an inspected request.
     pub(super) fn set_headers(&self, answer: &mut HeaderMap) {
-        if self.dialect.is_none() {
+        if self.dialect.is_none() || !self.snapshot.config.response_headers {
             return;
         }
         let mut put = |name: &'static str, value: &str| {
@@ -260,19 +312,31 @@ impl Exchange {
         if let (Some(usage), Some(decision), Some(estimate)) = (usage, decision, estimate) {
             self.learn(decision, &estimate, usage);
         }
+        if let (Some(usage), Some(prefix)) = (usage, decision.and_then(|known| known.prefix)) {
+            self.proxy.shared.cached.keep(prefix, usage.cached_tokens);
+        }
+        let settlement = self.traffic.as_deref().map(|traffic| Settlement {
+            traffic,
+            mode: self.mode,
+            cached_before: decision.and_then(|decision| decision.cached_before),
+        });
         RequestEnded {
             id: &self.id,
-            endpoint: self.dialect.into(),
+            endpoint: self.endpoint,
             status: self.status,
             action: decision.map_or(Action::None, |decision| decision.action),
             reason: decision.map(|decision| decision.reason),
-            traffic: self.traffic.as_deref(),
+            settlement,
+            model_name: self.model_name.as_deref(),
             sizes: decision.and_then(|decision| decision.sizes),
             budget: decision.and_then(|decision| decision.budget),
             estimate,
             usage,
+            stream: self.stream,
+            upstream_request_id: self.upstream_request_id.as_deref(),
             overhead: self.overhead,
             first_byte: self.first_byte,
+            first_chunk: self.first_chunk,
             took: self.started.elapsed(),
             ending,
         }

@@ -97,12 +97,36 @@ pub(super) fn prior_usage(headers: &HeaderMap) -> Option<PriorUsage> {
 /// The client's own id for the request if it is plain and short, else a new one.
 #[must_use]
 pub(super) fn request_id(headers: &HeaderMap) -> String {
-    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
     let own = headers.get(REQUEST_ID).and_then(|id| id.to_str().ok());
     match own {
-        Some(id) if (1..=64).contains(&id.len()) && id.bytes().all(is_plain) => id.to_owned(),
+        Some(id) if is_plain_id(id, 64) => id.to_owned(),
         _ => crate::random::id(),
     }
+}
+
+/// Headers by which APIs and gateways name a request in their answers, and in their own logs.
+const UPSTREAM_REQUEST_IDS: [&str; 5] = [
+    "x-request-id",
+    "request-id",
+    "apim-request-id",
+    "x-amzn-requestid",
+    "x-generation-id",
+];
+
+/// The upstream's own id of a request, if it is plain and not long.
+#[must_use]
+pub(super) fn upstream_request_id(answer: &HeaderMap) -> Option<String> {
+    let ids = UPSTREAM_REQUEST_IDS.iter();
+    let id = ids
+        .filter_map(|name| answer.get(*name)?.to_str().ok())
+        .next()?;
+    is_plain_id(id, 128).then(|| id.to_owned())
+}
+
+/// Whether an id is of plain characters, and no longer than `longest`.
+fn is_plain_id(id: &str, longest: usize) -> bool {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+    (1..=longest).contains(&id.len()) && id.bytes().all(is_plain)
 }
 
 /// Checks what decides where a request ends and whom it is for, as other servers on the way do.

@@ -4,6 +4,7 @@
 //!
 //! ```text
 //! auth            who may use Baler
+//! cached          what the upstream had in its prompt cache, for metrics
 //! admission       permits, and bodies read within limits
 //! routing         the endpoint of a path, and the policy of a request
 //! tenant          fingerprints of credentials, models and conversations' seeds
@@ -29,6 +30,7 @@
 
 mod admission;
 mod auth;
+mod cached;
 mod decide;
 mod decode_body;
 mod error;
@@ -75,6 +77,7 @@ pub use error::ProxyError;
 
 use admission::Admission;
 use auth::Gatekeeper;
+use cached::CachedPrompts;
 use exchange::Exchange;
 use gate::Gate;
 use plan_request::PlanRequest;
@@ -101,16 +104,28 @@ pub struct Proxy {
 pub struct Shared {
     snapshot: Arc<Snapshot>,
     gatekeeper: Gatekeeper,
-    /// Whether a signed request was seen: the first one is logged.
-    signed_seen: AtomicBool,
+    /// What was seen before: the first one of each kind is logged.
+    seen: Seen,
     admission: Admission,
     pool: PlanningPool,
     identities: Identities,
     ledger: Ledger,
+    cached: CachedPrompts,
     /// Context lengths that the upstream reports for its models.
     windows: Arc<Windows>,
     summarizer: Arc<Summarizer>,
     metrics: Arc<Metrics>,
+}
+
+/// Requests of a kind that operators should know of.
+#[derive(Debug, Default)]
+struct Seen {
+    /// A signed one.
+    signed: AtomicBool,
+    /// One to the Responses API.
+    responses: AtomicBool,
+    /// One to the Messages API.
+    messages: AtomicBool,
 }
 
 /// One configuration and what follows from it. A request keeps the snapshot it began with.
@@ -135,7 +150,8 @@ impl Shared {
         let windows = Windows::new(config.upstream.discover_windows, Arc::clone(&metrics));
         Ok(Shared {
             pool: PlanningPool::new(config.workers)?,
-            signed_seen: AtomicBool::new(false),
+            seen: Seen::default(),
+            cached: CachedPrompts::default(),
             gatekeeper: Gatekeeper::new(config.auth_tokens.as_ref()),
             admission: Admission::new(&config.limits, Arc::clone(&metrics)),
             identities,

@@ -207,16 +207,22 @@ impl Exchange {
             // Without a figure all that is known is that the sent list is too long.
             narrowed: overflow.window.is_none().then_some(sent),
         };
+        let began = Instant::now();
         let planned = plan::ask(&self.proxy, facts, Purpose::Retry(refused)).await;
         let Planned {
             decision,
             body,
             waited,
+            compaction,
             ..
         } = planned.ok()?;
         let is_smaller = decision.sent_tokens()? < prompt_tokens;
         if decision.action != Action::Compacted || !is_smaller {
             return None;
+        }
+        if let Some(made) = &compaction {
+            let took = began.elapsed().saturating_sub(waited);
+            self.compacted(&decision, made, took);
         }
         self.decision = Some(decision);
         Some((body?, waited))

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::core::Cancel;
 use crate::core::strategy::{Need, WebhookAnswer, WebhookRequest};
-use crate::observe::event::{Phase, PhaseTimed};
+use crate::observe::event::{Phase, PhaseTimed, PlanBegan, PlanEnded};
 use crate::proxy::Proxy;
 use crate::proxy::plan_request::{PlanFailure, PlanRequest, Planned, Purpose, Run};
 use crate::proxy::plan_run::{PlanOutcome, run_once};
@@ -83,6 +83,7 @@ async fn conclude_within(
 ) -> Result<PlanOutcome, PlanFailure> {
     let limits = &proxy.shared.snapshot.config.limits;
     let began = Instant::now();
+    let _in_flight = InFlight::begin(proxy);
     // A refused request has nothing to lose by waiting, and no request waits for an assessment.
     let deadline = match run.purpose {
         Purpose::Send => limits.plan_deadline,
@@ -112,6 +113,22 @@ async fn conclude_within(
         Ok(Some(outcome)) => outcome,
         Ok(None) => Err(PlanFailure::Panic),
         Err(_) => Err(PlanFailure::Deadline),
+    }
+}
+
+/// A plan being made, for as long as this value lives.
+struct InFlight<'p>(&'p Proxy);
+
+impl<'p> InFlight<'p> {
+    fn begin(proxy: &'p Proxy) -> Self {
+        PlanBegan.emit(&proxy.shared.metrics);
+        InFlight(proxy)
+    }
+}
+
+impl Drop for InFlight<'_> {
+    fn drop(&mut self) {
+        PlanEnded.emit(&self.0.shared.metrics);
     }
 }
 

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use hyper::http::request::Parts;
 
 use crate::core::conversation::Fingerprint;
-use crate::core::planner::{ModelCalibration, PriorUsage};
+use crate::core::planner::{Compaction, ModelCalibration, PriorUsage};
 use crate::core::policy::{Policy, RequestFacts, Source};
 use crate::core::strategy::WebhookAnswer;
 use crate::core::summary::PendingSummary;
@@ -162,6 +162,8 @@ pub(super) struct Planned {
     pub body: Option<Vec<Bytes>>,
     /// Whether the policy rejects the request because it does not fit.
     pub rejected: bool,
+    /// The compaction that was made for the request.
+    pub compaction: Option<Compaction>,
     /// The summary that is worth preparing now.
     pub pending: Option<PendingSummary>,
     /// Time spent waiting for others.

@@ -7,10 +7,11 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 
 use crate::core::Cancel;
+use crate::core::conversation::Fingerprint;
 use crate::core::edit::Piece;
 use crate::core::planner::{
-    Assessment, Deferred, LiveFacts, ModelCalibration, NotPlanned, Plan, Planner, Seeds, Session,
-    UsageEstimate, UsageKey, gate,
+    Assessment, CheckpointKey, Deferred, LiveFacts, ModelCalibration, NotPlanned, Plan, Planner,
+    Seeds, Session, UsageEstimate, UsageKey, gate,
 };
 use crate::core::policy::OnUnfit;
 use crate::core::strategy::{ExternalInputs, Need, Stopped};
@@ -18,8 +19,8 @@ use crate::core::summary::Summaries;
 use crate::core::wire::Unreadable;
 use crate::ledger::Owner;
 use crate::observe::event::{
-    Action, CheckpointLookedUp, ConditionFailed, DecisionReason, DoesNotFit, LadderRan, PassReason,
-    Phase, PhaseTimed, Sizes,
+    Action, CheckpointLookedUp, ConditionFailed, DecisionReason, DoesNotFit, PassReason, Phase,
+    PhaseTimed, Sizes,
 };
 use crate::proxy::Shared;
 use crate::proxy::exchange::Decision;
@@ -64,7 +65,9 @@ pub(super) fn run_once(
     if matches!(run.purpose, Purpose::Assess) {
         let keys = planner.usage_keys(&session);
         let assessment = planner.assess(&session, (&keys, &usage(&keys)), &live);
-        return Ok(planned(assessed(request, assessment)));
+        let mut assessed = assessed(request, assessment);
+        assessed.decision.prefix = last(&session.checkpoint_keys(&seeds.checkpoint));
+        return Ok(planned(assessed));
     }
 
     let keys = session.checkpoint_keys(&seeds.checkpoint);
@@ -87,9 +90,19 @@ pub(super) fn run_once(
         Err(Stopped::Invalid) => return Err(PlanFailure::Invalid),
         Err(Stopped::Asks(need)) => return Ok(PlanOutcome::Asks(need)),
     };
-    let concluded = conclude(shared, request, &session, plan, seeds);
+    let is_made = plan.compaction.is_some() && !request.is_observed();
+    let mut concluded = conclude(shared, request, &session, plan, seeds);
+    concluded.decision.prefix = last(&keys);
+    if is_made {
+        concluded.decision.cached_before = shared.cached.of(&keys);
+    }
     clock.lap(Phase::Render);
     Ok(planned(concluded))
+}
+
+/// The key of the whole list.
+fn last(keys: &[CheckpointKey]) -> Option<Fingerprint> {
+    keys.last().map(|key| key.prefix)
 }
 
 fn planned(planned: Planned) -> PlanOutcome {
@@ -127,6 +140,7 @@ fn passed(request: &PlanRequest, reason: PassReason) -> Planned {
         decision: Decision::passed(reason, request.window.tokens),
         body: None,
         rejected: false,
+        compaction: None,
         pending: None,
         waited: Duration::ZERO,
     }
@@ -221,6 +235,7 @@ fn conclude(
         decision,
         body,
         rejected,
+        compaction: plan.compaction,
         pending: plan.pending_summary,
         waited: Duration::ZERO,
     }
@@ -237,15 +252,6 @@ fn report(shared: &Shared, request: &PlanRequest, plan: &Plan) {
         found: plan.replayed,
     }
     .emit(metrics);
-    if let Some(compaction) = &plan.compaction {
-        LadderRan {
-            id: &request.id,
-            policy: &request.policy.name,
-            reason: compaction.reason,
-            reports: &compaction.reports,
-        }
-        .emit(metrics);
-    }
     ConditionFailed {
         times: plan.trigger_errors,
     }
@@ -288,6 +294,8 @@ fn decision(plan: &Plan, observe: bool, session: &Session<'_>, seeds: Seeds) -> 
             .filter(|report| report.acted())
             .map(|report| report.strategy)
             .collect(),
+        prefix: None,
+        cached_before: None,
     }
 }
 

@@ -12,7 +12,7 @@ use hyper::{HeaderMap, Request};
 
 use crate::core::policy::{Mode, Policy, RequestFacts};
 use crate::core::wire::Dialect;
-use crate::observe::event::{PassReason, RequestPassed, SignedBodySeen};
+use crate::observe::event::{PassReason, RequestPassed, SignedBodySeen, TrafficMode};
 use crate::proxy::admission::{Bound, BufferedBody, ReadBody, ShedBody};
 use crate::proxy::error::ProxyError;
 use crate::proxy::exchange::{Decision, Exchange};
@@ -62,6 +62,15 @@ pub(super) enum EffectiveMode {
 }
 
 impl EffectiveMode {
+    /// The mode that a request's traffic is counted under.
+    fn counted(self) -> Option<TrafficMode> {
+        match self {
+            EffectiveMode::Off(_) => None,
+            EffectiveMode::Observe => Some(TrafficMode::Observe),
+            EffectiveMode::Enforce => Some(TrafficMode::Enforce),
+        }
+    }
+
     fn of(policy: Mode, header: ModeOverride) -> Self {
         match (header, policy) {
             (ModeOverride::Off, _) => EffectiveMode::Off(PassReason::Header),
@@ -103,7 +112,7 @@ impl Exchange {
         let opted_out = match facts.mode {
             EffectiveMode::Off(reason) => Some(reason),
             _ if is_signed => {
-                let already = shared.signed_seen.swap(true, Ordering::Relaxed);
+                let already = shared.seen.signed.swap(true, Ordering::Relaxed);
                 SignedBodySeen { already }.emit();
                 Some(PassReason::SignedBody)
             }
@@ -147,6 +156,9 @@ impl Exchange {
         let path = parts.uri.path();
         let policy = self.choose_policy(model.as_deref(), parts)?;
         self.warning = warning::about(&parts.headers, &policy.name);
+        let mode_override = headers::mode_override(&parts.headers);
+        let mode = EffectiveMode::of(policy.delivery.mode, mode_override);
+        self.mode = mode.counted();
         let shared = &self.proxy.shared;
         let tenant = shared.identities.tenant(&parts.headers, parts.uri.query());
         let asker = Asker {
@@ -158,12 +170,11 @@ impl Exchange {
         self.model_key = Some(model_key);
         let discovered = shared.windows.discovered(model.as_deref());
         let (tokens, source) = policy.window_by(model.as_deref(), discovered);
-        let mode_override = headers::mode_override(&parts.headers);
         Ok(PlanRequest {
             dialect,
             body,
             id: self.id.clone(),
-            mode: EffectiveMode::of(policy.delivery.mode, mode_override),
+            mode,
             force: mode_override == ModeOverride::Force,
             window: RequestWindow {
                 tokens,

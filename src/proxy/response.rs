@@ -38,14 +38,17 @@ impl Exchange {
         self.status = parts.status.as_u16();
         let is_success = parts.status.is_success();
         let dialect = self.dialect.unwrap_or_default();
-        let tap = if is_success && self.is_estimated() {
+        self.upstream_request_id = headers::upstream_request_id(&parts.headers);
+        self.stream = is_event_stream(&parts.headers);
+        // What an answer teaches depends on an estimate; what it reports is counted all the same.
+        let tap = if is_success && self.dialect.is_some() {
             let usage_headers = &self.snapshot.config.upstream.usage_headers;
             UsageTap::for_answer(dialect, &parts.headers, usage_headers)
         } else {
             UsageTap::default()
         };
         self.reported_by_head = tap.reported_by_head;
-        let is_plain_stream = is_event_stream(&parts.headers) && !is_encoded(&parts.headers);
+        let is_plain_stream = self.stream && !is_encoded(&parts.headers);
         let filters = self.usage_included && is_success && is_plain_stream;
         if filters {
             parts.headers.remove(CONTENT_LENGTH);
@@ -59,17 +62,14 @@ impl Exchange {
         Response::from_parts(parts, Either::Left(body))
     }
 
-    /// Whether the size of the sent prompt is known: only then does an answer teach anything.
-    fn is_estimated(&self) -> bool {
-        let decision = self.decision.as_ref();
-        decision.is_some_and(|decision| decision.estimate.is_some())
-    }
-
     /// An answer with an error of Baler's own.
     pub(super) fn refuse(mut self, error: ProxyError) -> Response<Body> {
         let mut response = error.response(self.dialect.unwrap_or_default());
         RequestRefused { error }.emit(&self.proxy.shared.metrics);
         self.status = response.status().as_u16();
+        if !self.snapshot.config.response_headers {
+            headers::strip_own(response.headers_mut());
+        }
         self.set_headers(response.headers_mut());
         self.end(StreamEnd::Complete, None);
         response.map(Either::Right)
@@ -148,6 +148,9 @@ impl HttpBody for ResponseBody {
         match frame {
             Some(Ok(frame)) => {
                 if let Some(data) = frame.data_ref() {
+                    if let Some(exchange) = &mut this.exchange {
+                        exchange.chunk_came();
+                    }
                     this.tap.read(data);
                 }
                 if this.body.is_end_stream() {

@@ -1,7 +1,9 @@
 //! Routing: which requests are inspected, and the policy of each.
 
 use std::borrow::Cow;
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError, RwLock};
 
 use globset::GlobMatcher;
 use hyper::body::Incoming;
@@ -10,14 +12,15 @@ use hyper::{HeaderMap, Method, Request};
 use percent_encoding::percent_decode_str;
 
 use crate::config::Config;
+use crate::core::models;
 use crate::core::policy::Policy;
 use crate::core::wire::Dialect;
-use crate::observe::Metrics;
-use crate::observe::event::TrafficMetrics;
+use crate::observe::event::{Endpoint, Provider, TrafficMetrics, UncompactedApi};
+use crate::observe::{Metrics, plain_name};
 use crate::proxy::exchange::Exchange;
 use crate::proxy::headers;
 
-/// Label of models that no policy names.
+/// Label of models that neither the table nor a policy knows.
 const OTHER_MODELS: &str = "other";
 
 /// No policy matches a request: a defect, since the last policy is for all requests.
@@ -30,37 +33,77 @@ pub(super) struct NoPolicy;
 pub(super) struct Routes {
     chat_suffixes: Vec<String>,
     policies: Vec<Route>,
-    /// Labels of models, each with its glob.
+    /// Labels of models that the table does not know, each with its glob.
     model_labels: Vec<(String, GlobMatcher)>,
+    provider: Provider,
+    metrics: Arc<Metrics>,
 }
 
 /// A policy and the metrics of its traffic.
 #[derive(Debug)]
 struct Route {
     policy: Arc<Policy>,
-    /// By model label.
-    traffic: Vec<Arc<TrafficMetrics>>,
-    /// Of models without a label of their own.
-    other_traffic: Arc<TrafficMetrics>,
+    /// By model label: those that the configuration names, and those of the table once they are
+    /// used. Both are bounded, whatever names clients send.
+    traffic: RwLock<HashMap<Cow<'static, str>, Arc<TrafficMetrics>>>,
 }
 
 impl Routes {
-    /// The routes of a configuration, with their series created.
-    pub(super) fn new(config: &Config, metrics: &Metrics) -> Self {
-        let traffic = |policy: &Policy, label: &str| Arc::new(metrics.traffic(&policy.name, label));
-        let route = |policy: &Arc<Policy>| {
-            let labels = config.model_labels.iter();
-            Route {
-                traffic: labels.map(|(label, _)| traffic(policy, label)).collect(),
-                other_traffic: traffic(policy, OTHER_MODELS),
-                policy: Arc::clone(policy),
-            }
+    /// The routes of a configuration, with the series created that it names.
+    pub(super) fn new(config: &Config, metrics: &Arc<Metrics>) -> Self {
+        let route = |policy: &Arc<Policy>| Route {
+            policy: Arc::clone(policy),
+            traffic: RwLock::default(),
         };
-        Routes {
+        let routes = Routes {
             chat_suffixes: config.chat_suffixes.clone(),
             policies: config.policies.iter().map(route).collect(),
             model_labels: config.model_labels.clone(),
+            provider: Provider::at(&config.upstream.origin),
+            metrics: Arc::clone(metrics),
+        };
+        for route in &routes.policies {
+            routes.traffic(route, Cow::Borrowed(OTHER_MODELS));
+            for (pattern, _) in &routes.model_labels {
+                // A pattern mostly begins with the name that it stands for.
+                let begins = pattern.trim_end_matches(['*', '?']);
+                let known = models::table_name(begins).map(Cow::Borrowed);
+                routes.traffic(route, known.unwrap_or_else(|| Cow::Owned(pattern.clone())));
+            }
         }
+        routes
+    }
+
+    /// The series of a policy's traffic under a model label.
+    fn traffic(&self, route: &Route, label: Cow<'static, str>) -> Arc<TrafficMetrics> {
+        // An entry is inserted whole.
+        let known = route.traffic.read().unwrap_or_else(PoisonError::into_inner);
+        if let Some(traffic) = known.get(&label) {
+            return Arc::clone(traffic);
+        }
+        drop(known);
+        let mut known = route
+            .traffic
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
+        let traffic = known.entry(label).or_insert_with_key(|label| {
+            let (metrics, policy) = (&self.metrics, &route.policy.name);
+            Arc::new(metrics.traffic(policy, label, &self.provider))
+        });
+        Arc::clone(traffic)
+    }
+
+    /// The label of a model: the name that the model table has for it, else the pattern of a policy
+    /// that it matches.
+    fn model_label(&self, model: &str) -> Cow<'static, str> {
+        if let Some(known) = models::table_name(model) {
+            return Cow::Borrowed(known);
+        }
+        let mut labels = self.model_labels.iter();
+        let named = labels.find(|(_, glob)| glob.is_match(model));
+        named.map_or(Cow::Borrowed(OTHER_MODELS), |(label, _)| {
+            Cow::Owned(label.clone())
+        })
     }
 
     /// The wire format of a request that is to be inspected.
@@ -89,13 +132,9 @@ impl Routes {
         let route = selected
             .or_else(|| routes.find(|route| route.policy.matches(model, path, header)))
             .ok_or(NoPolicy)?;
-        let label = model.and_then(|model| {
-            let mut labels = self.model_labels.iter();
-            labels.position(|(_, glob)| glob.is_match(model))
-        });
-        let traffic = label.and_then(|label| route.traffic.get(label));
-        let traffic = traffic.unwrap_or(&route.other_traffic);
-        Ok((Arc::clone(&route.policy), Arc::clone(traffic)))
+        let label = model.map_or(Cow::Borrowed(OTHER_MODELS), |model| self.model_label(model));
+        let traffic = self.traffic(route, label);
+        Ok((Arc::clone(&route.policy), traffic))
     }
 }
 
@@ -121,11 +160,50 @@ fn normalized(path: &str) -> Cow<'_, str> {
     Cow::Owned(format!("/{}", segments.join("/")))
 }
 
+/// Ends of the paths of APIs that hold conversations and pass uncompacted. `/threads/ID/messages` is
+/// none of them.
+const UNCOMPACTED: [(&str, Endpoint); 5] = [
+    ("/v1/responses", Endpoint::Responses),
+    ("/openai/responses", Endpoint::Responses),
+    ("/codex/responses", Endpoint::Responses),
+    ("/v1/messages", Endpoint::Messages),
+    ("/anthropic/messages", Endpoint::Messages),
+];
+
+/// The endpoint of a POST that is not inspected.
+fn uncompacted(path: &str) -> Endpoint {
+    match path {
+        "/responses" => Endpoint::Responses,
+        "/messages" => Endpoint::Messages,
+        path => {
+            let mut known = UNCOMPACTED.iter();
+            let known = known.find(|(end, _)| path.ends_with(end));
+            known.map_or(Endpoint::Other, |(_, endpoint)| *endpoint)
+        }
+    }
+}
+
 impl Exchange {
     /// 2. Route: requests of a known dialect are inspected, all else is streamed through unread.
     pub(super) fn route(&mut self, request: &Request<Incoming>) -> Option<Dialect> {
         let routes = &self.snapshot.routes;
-        self.dialect = routes.dialect(request.method(), request.uri().path());
+        let (method, path) = (request.method(), request.uri().path());
+        self.dialect = routes.dialect(method, path);
+        self.endpoint = match self.dialect {
+            Some(dialect) => dialect.into(),
+            None if method == Method::POST => uncompacted(&normalized(path)),
+            None => Endpoint::Other,
+        };
+        let seen = &self.proxy.shared.seen;
+        let before = match self.endpoint {
+            Endpoint::Responses => Some(&seen.responses),
+            Endpoint::Messages => Some(&seen.messages),
+            Endpoint::Chat | Endpoint::Other => None,
+        };
+        if let Some(before) = before {
+            let (endpoint, already) = (self.endpoint, before.swap(true, Ordering::Relaxed));
+            UncompactedApi { endpoint, already }.emit();
+        }
         self.dialect
     }
 
@@ -139,13 +217,32 @@ impl Exchange {
         let path = normalized(parts.uri.path());
         let (policy, traffic) = routes.choose(model, &path, &parts.headers)?;
         self.traffic = Some(traffic);
+        if self.snapshot.config.log_model {
+            self.model_name = model.map(plain_name);
+        }
         Ok(policy)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::normalized;
+    use super::{Endpoint, normalized, uncompacted};
+
+    #[test]
+    fn apis_that_pass_uncompacted_are_known_by_their_path() {
+        for (path, endpoint) in [
+            ("/v1/responses", Endpoint::Responses),
+            ("/responses", Endpoint::Responses),
+            ("/openai/v1/responses", Endpoint::Responses),
+            ("/v1/messages", Endpoint::Messages),
+            ("/api/v1/messages", Endpoint::Messages),
+            ("/v1/threads/t_1/messages", Endpoint::Other),
+            ("/v1/responses/r_1/cancel", Endpoint::Other),
+            ("/v1/embeddings", Endpoint::Other),
+        ] {
+            assert_eq!(uncompacted(path), endpoint, "{path}");
+        }
+    }
 
     #[test]
     fn one_path_has_many_spellings() {

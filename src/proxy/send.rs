@@ -12,7 +12,7 @@ use hyper::{Request, Response, StatusCode};
 use hyper_util::client::legacy::Error as ClientError;
 
 use crate::core::summary::PendingSummary;
-use crate::observe::event::ConnectFailed;
+use crate::observe::event::{ConnectFailed, ConnectPhase};
 use crate::proxy::admission::BufferedBody;
 use crate::proxy::error::ProxyError;
 use crate::proxy::exchange::{Decision, Exchange};
@@ -253,17 +253,23 @@ impl Exchange {
     }
 
     fn send_failure(&self, error: &ClientError) -> ProxyError {
-        if let Some(failed) = cause::<ConnectError>(error) {
+        let failed = ConnectError::in_causes_of(error);
+        let phase = failed.map(|failed| failed.phase);
+        if let Some(failed) = failed {
             ConnectFailed {
                 id: &self.id,
+                host: self.proxy.upstream.host(),
                 phase: failed.phase,
-                timed_out: failed.timed_out,
+                during: failed.during,
+                cause: &failed.cause(),
             }
             .emit(&self.proxy.shared.metrics);
         }
         let broken = cause::<hyper::Error>(error);
-        if error.is_connect() {
-            ProxyError::UpstreamUnreachable
+        if let Some(phase) = phase {
+            ProxyError::Unreachable(phase)
+        } else if error.is_connect() {
+            ProxyError::Unreachable(ConnectPhase::Connect)
         } else if is_clients_fault(error) {
             ProxyError::BodyBroken
         } else if broken.is_some_and(hyper::Error::is_parse) {

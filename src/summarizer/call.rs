@@ -1,5 +1,6 @@
 //! One call of the summariser: within a deadline, with one retry where that may help.
 
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -17,6 +18,55 @@ use crate::summarizer::OWN_DIALECT;
 const BACK_OFF: Duration = Duration::from_secs(1);
 /// Bytes of an error's body that are read.
 const ERROR_BYTES: usize = 64 * 1_024;
+
+/// What the calls for one summary came to, for the log.
+#[derive(Debug, Default)]
+pub(super) struct CallTrace(Mutex<Last>);
+
+/// The calls so far, and how the last one ended.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Last {
+    /// Calls that were made, repeated ones included.
+    pub tries: u64,
+    /// The status of the last answer.
+    pub status: Option<u16>,
+    /// Why there was no connection.
+    pub cause: Option<String>,
+}
+
+impl CallTrace {
+    fn update(&self, change: impl FnOnce(&mut Last)) {
+        change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    /// A call begins.
+    pub(super) fn begins(&self) {
+        self.update(|last| {
+            *last = Last {
+                tries: last.tries + 1,
+                ..Last::default()
+            }
+        });
+    }
+
+    /// It was answered with this status.
+    pub(super) fn answered(&self, status: u16) {
+        self.update(|last| last.status = Some(status));
+    }
+
+    /// It did not come to a connection.
+    pub(super) fn unreachable(&self, cause: String) {
+        self.update(|last| last.cause = Some(cause));
+    }
+
+    /// The state now.
+    pub(super) fn last(&self) -> Last {
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+}
 
 /// Why there is no answer.
 #[derive(Debug, Clone, PartialEq, Eq)]

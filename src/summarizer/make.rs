@@ -1,5 +1,6 @@
 //! Makes one summary: prompt, calls, checked text.
 
+use hyper::Uri;
 use hyper::header::HeaderValue;
 use tokio::time::Instant;
 
@@ -13,10 +14,10 @@ use crate::core::summary::{
 use crate::core::wire::chat::Chat;
 use crate::core::wire::own_call::Manner;
 use crate::observe::event::{SummaryChecked, SummaryOutcome};
-use crate::summarizer::call::Failed;
+use crate::summarizer::call::{CallTrace, Failed};
 use crate::summarizer::limiter::Ended;
 use crate::summarizer::refine::Calls;
-use crate::summarizer::{Summarizer, SummaryOrigin};
+use crate::summarizer::{Summarizer, SummaryOrigin, refine};
 use crate::upstream::Upstream;
 
 /// Why there is no summary.
@@ -73,9 +74,27 @@ pub(super) struct Caller<'a> {
     pub summarizer: &'a Summarizer,
     pub upstream: &'a Upstream,
     pub origin: &'a SummaryOrigin,
+    /// What the calls came to, for the log.
+    pub trace: &'a CallTrace,
 }
 
 impl Caller<'_> {
+    /// Where the summariser is called, for the log: without a query, which may hold a key.
+    pub(super) fn address(self) -> String {
+        let own = || refine::own_uri(self.upstream, &self.origin.uri);
+        let uri = match &self.summarizer.config.url {
+            Some(url) => url.parse().ok(),
+            None => own().ok(),
+        };
+        uri.map_or_else(String::new, |uri: Uri| {
+            let scheme = uri.scheme_str().unwrap_or("http");
+            let host = uri.host().unwrap_or_default();
+            let port = uri.port_u16().map(|port| format!(":{port}"));
+            let port = port.unwrap_or_default();
+            format!("{scheme}://{host}{port}{}", uri.path())
+        })
+    }
+
     /// Makes the pending summary; `spent` counts what it costs, also when it fails.
     pub(super) async fn make(
         self,

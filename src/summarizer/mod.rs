@@ -43,6 +43,7 @@ use crate::upstream::Upstream;
 /// The wire format of Baler's own calls.
 const OWN_DIALECT: Dialect = Dialect::ChatCompletions;
 
+use call::CallTrace;
 use limiter::{Ended, Limiter, Reservation};
 use make::NoSummary;
 
@@ -75,6 +76,10 @@ pub struct SummaryOrigin {
     pub window: u64,
     /// The upstream's tokens per token counted here.
     pub factor: f64,
+    /// Its id, for log lines.
+    pub request: String,
+    /// The name of its policy.
+    pub policy: String,
 }
 
 impl SummaryOrigin {
@@ -275,10 +280,12 @@ impl Lease {
     ) {
         let summarizer = Arc::clone(&self.summarizer);
         let mut spent = Spent::default();
+        let trace = CallTrace::default();
         let caller = make::Caller {
             summarizer: &summarizer,
             upstream,
             origin,
+            trace: &trace,
         };
         let made = caller.make(&self.pending, options, &mut spent).await;
         let cost = spent.prompt_tokens + spent.completion_tokens;
@@ -286,7 +293,15 @@ impl Lease {
         let outcome = made
             .as_ref()
             .map_or_else(NoSummary::outcome, |_| SummaryOutcome::Made);
+        let address = caller.address();
+        let last = trace.last();
         SummaryEnded {
+            id: &origin.request,
+            policy: &origin.policy,
+            address: &address,
+            status: last.status,
+            cause: last.cause.as_deref(),
+            calls: last.tries,
             outcome,
             covered: self.pending.covered,
             stands_for: self.pending.tokens,

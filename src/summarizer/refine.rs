@@ -12,9 +12,9 @@ use crate::core::summary::{Answer, Chunk, ChunkPlan, Rejected, Spent, request};
 use crate::core::wire::own_call::{Manner, OutputLimit, Parameter};
 use crate::observe::event::SummarizerCalled;
 use crate::summarizer::OWN_DIALECT;
-use crate::summarizer::call::{self, Failed};
+use crate::summarizer::call::{self, CallTrace, Failed};
 use crate::summarizer::make::{Caller, NoSummary, off_the_loop};
-use crate::upstream::{RequestBody, Upstream};
+use crate::upstream::{ConnectError, RequestBody, Upstream};
 
 /// Calls for one summary at most, refinements and adapted retries included.
 const MAX_CALLS: u64 = 64;
@@ -152,7 +152,15 @@ impl Calls<'_> {
                 }
             }
         };
-        let report = |outcome, took| SummarizerCalled { outcome, took }.emit(&summarizer.metrics);
+        let report = |outcome, took| {
+            SummarizerCalled {
+                id: &self.caller.origin.request,
+                outcome,
+                status: self.caller.trace.last().status,
+                took,
+            }
+            .emit(&summarizer.metrics);
+        };
         let answered = call::with_retry(config.timeout, config.longest_wait, send, report)
             .await
             .map_err(NoSummary::Failed)?;
@@ -169,21 +177,24 @@ impl Calls<'_> {
             summarizer,
             upstream,
             origin,
+            trace,
         } = self.caller;
+        trace.begins();
         let config = &summarizer.config;
         let uri = match &config.url {
             Some(url) => url.parse().map_err(|_| Failed::Unreachable)?,
             None => own_uri(upstream, &origin.uri)?,
         };
         let request = self.request(uri, body)?;
+        let failed = |error: ClientError| send_failure(&error, trace);
         // The slot on a connection is kept until the answer is read.
         let (response, _slot) = if config.url.is_some() {
             let response = upstream.send_elsewhere(request).await;
-            (response.map_err(|error| send_failure(&error))?, None)
+            (response.map_err(failed)?, None)
         } else {
-            let sent = upstream.send(request).await;
-            sent.map_err(|error| send_failure(&error))?
+            upstream.send(request).await.map_err(failed)?
         };
+        trace.answered(response.status().as_u16());
         call::body(response, config.max_bytes).await
     }
 
@@ -238,7 +249,7 @@ fn adapt(manner: &mut Manner, parameter: Parameter) {
 /// The place where the upstream takes Baler's own calls, when `requested` is the place of the
 /// client's request: a path of Baler's own choosing, and the client's query, in which gateways
 /// expect an API version or a key.
-fn own_uri(upstream: &Upstream, requested: &Uri) -> Result<Uri, Failed> {
+pub(super) fn own_uri(upstream: &Upstream, requested: &Uri) -> Result<Uri, Failed> {
     let mut target = OWN_DIALECT.own_path(requested.path());
     if let Some(query) = requested.query() {
         target.push('?');
@@ -247,7 +258,10 @@ fn own_uri(upstream: &Upstream, requested: &Uri) -> Result<Uri, Failed> {
     upstream.uri(&target).map_err(|_| Failed::Unreachable)
 }
 
-fn send_failure(error: &ClientError) -> Failed {
+fn send_failure(error: &ClientError, trace: &CallTrace) -> Failed {
+    if let Some(failed) = ConnectError::in_causes_of(error) {
+        trace.unreachable(failed.cause());
+    }
     if error.is_connect() {
         Failed::Unreachable
     } else {

@@ -12,12 +12,11 @@ use hyper::http::Extensions;
 use hyper::{Method, Request, Response, Uri, Version};
 use hyper_util::client::legacy::{Client, Error as ClientError};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
-use rustls::pki_types::CertificateDer;
-use rustls::pki_types::pem::PemObject;
 
 use crate::config;
 use crate::upstream::body::RequestBody;
 use crate::upstream::connect::{Connector, Uses};
+use crate::upstream::trust::tls_config;
 
 type Pool = Client<Connector, RequestBody>;
 
@@ -99,6 +98,12 @@ impl Upstream {
             unpooled: pool_of(config, &tls, false, 0),
             http2: http2.collect(),
         })
+    }
+
+    /// Its host and port, as configured.
+    #[must_use]
+    pub fn host(&self) -> &str {
+        self.origin.authority().map_or("", |host| host.as_str())
     }
 
     /// The address for `target` (path and query as the client sent them): the listener's `/v1`
@@ -259,31 +264,6 @@ fn pool_of(
         .http2_max_send_buf_size(BUFFER_BYTES)
         .http2_max_header_list_size(u32::try_from(BUFFER_BYTES).unwrap_or(u32::MAX))
         .build(Connector::new(tls, config.connect_timeout))
-}
-
-fn tls_config(config: &config::Upstream) -> io::Result<rustls::ClientConfig> {
-    let mut roots = rustls::RootCertStore {
-        roots: webpki_roots::TLS_SERVER_ROOTS.to_vec(),
-    };
-    if let Some(file) = &config.ca_file {
-        let invalid = |problem: String| {
-            io::Error::new(
-                io::ErrorKind::InvalidData,
-                format!("upstream.ca_file {}: {problem}", file.display()),
-            )
-        };
-        let certificates =
-            CertificateDer::pem_file_iter(file).map_err(|error| invalid(error.to_string()))?;
-        let (added, _) = roots.add_parsable_certificates(certificates.filter_map(Result::ok));
-        if added == 0 {
-            return Err(invalid("contains no certificate".to_owned()));
-        }
-    }
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let builder = rustls::ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .map_err(io::Error::other)?;
-    Ok(builder.with_root_certificates(roots).with_no_client_auth())
 }
 
 #[cfg(test)]

@@ -36,11 +36,45 @@ type Boxed<T, E> = Pin<Box<dyn Future<Output = Result<T, E>> + Send>>;
 #[derive(Debug, thiserror::Error)]
 #[error("cannot connect to the upstream ({})", phase.as_str())]
 pub struct ConnectError {
-    /// What was being done.
+    /// What failed.
     pub phase: ConnectPhase,
-    /// Whether the time was over, rather than refused.
-    pub timed_out: bool,
+    /// What was being done when the time was over, for [`ConnectPhase::Timeout`].
+    pub during: Option<ConnectPhase>,
     source: Option<BoxError>,
+}
+
+impl ConnectError {
+    /// The failure to connect among the causes of an error.
+    #[must_use]
+    pub fn in_causes_of<'e>(error: &'e (dyn std::error::Error + 'static)) -> Option<&'e Self> {
+        causes(error).find_map(|cause| cause.downcast_ref::<Self>())
+    }
+
+    /// The words of the system or of TLS for the failure. They know nothing of a request.
+    #[must_use]
+    pub fn cause(&self) -> String {
+        let source = self.source.as_deref();
+        let deepest = source.and_then(|source| causes(source).last());
+        deepest.map_or_else(
+            || "upstream.connect_timeout was over".to_owned(),
+            ToString::to_string,
+        )
+    }
+}
+
+/// An error and what caused it. An I/O error stands for the error in it.
+fn causes<'e>(
+    error: &'e (dyn std::error::Error + 'static),
+) -> impl Iterator<Item = &'e (dyn std::error::Error + 'static)> {
+    std::iter::successors(Some(error), |error| {
+        let inner = error
+            .downcast_ref::<io::Error>()
+            .and_then(io::Error::get_ref);
+        match inner {
+            Some(inner) => Some(inner as &(dyn std::error::Error + 'static)),
+            None => error.source(),
+        }
+    })
 }
 
 /// How many answers came by a connection; shared by its clones.
@@ -72,7 +106,7 @@ impl Progress {
 
     fn phase(&self) -> ConnectPhase {
         let at = usize::from(self.0.load(Ordering::Relaxed));
-        *ConnectPhase::ALL.get(at).unwrap_or(&ConnectPhase::Resolve)
+        *ConnectPhase::ALL.get(at).unwrap_or(&ConnectPhase::Dns)
     }
 }
 
@@ -125,20 +159,35 @@ impl Service<Uri> for Connector {
         let progress = Progress::default();
         let connecting = tokio::time::timeout(self.timeout, self.connect(uri, &progress));
         Box::pin(async move {
-            let failed = |timed_out, source| ConnectError {
-                phase: progress.phase(),
-                timed_out,
-                source,
-            };
             match connecting.await {
                 Ok(Ok(io)) => Ok(UpstreamIo {
                     io,
                     uses: Uses::default(),
                 }),
-                Ok(Err(error)) => Err(failed(false, Some(error))),
-                Err(_) => Err(failed(true, None)),
+                Ok(Err(error)) => Err(failed(progress.phase(), error)),
+                Err(_) => Err(ConnectError {
+                    phase: ConnectPhase::Timeout,
+                    during: Some(progress.phase()),
+                    source: None,
+                }),
             }
         })
+    }
+}
+
+/// A failure in this phase; the time of TCP may be over before that of all phases.
+fn failed(phase: ConnectPhase, source: BoxError) -> ConnectError {
+    let timed_out = causes(&*source)
+        .filter_map(|error| error.downcast_ref::<io::Error>())
+        .any(|error| error.kind() == io::ErrorKind::TimedOut);
+    ConnectError {
+        phase: if timed_out {
+            ConnectPhase::Timeout
+        } else {
+            phase
+        },
+        during: timed_out.then_some(phase),
+        source: Some(source),
     }
 }
 
@@ -163,7 +212,7 @@ impl Service<Uri> for Tcp {
         let host = uri.host().unwrap_or_default();
         let host = host.trim_matches(['[', ']']);
         if host.parse::<std::net::IpAddr>().is_ok() {
-            self.progress.enter(ConnectPhase::Tcp);
+            self.progress.enter(ConnectPhase::Connect);
         }
         let connecting = self.connector.call(uri);
         let progress = self.progress.clone();
@@ -205,7 +254,7 @@ impl Service<Name> for Resolver {
                     drop(permit);
                 })?;
             let addresses = addresses.await.map_err(io::Error::other)??;
-            progress.enter(ConnectPhase::Tcp);
+            progress.enter(ConnectPhase::Connect);
             Ok(addresses)
         })
     }

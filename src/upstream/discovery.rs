@@ -29,8 +29,8 @@ use hyper::{Method, Request};
 use crate::background::Background;
 use crate::core::conversation::Fingerprint;
 use crate::core::wire::model_list::{self, Listing};
-use crate::observe::Metrics;
 use crate::observe::event::{DiscoveryEnded, DiscoveryOutcome, UnknownModel, UnknownModelsAreMany};
+use crate::observe::{Metrics, plain_name};
 use crate::upstream::{RequestBody, Upstream};
 
 /// A figure younger than this is not asked for again.
@@ -49,8 +49,6 @@ const MAX_MODELS: usize = model_list::MAX_ENTRIES;
 const MAX_TENANTS: usize = 256;
 /// Unknown models that are named in the log.
 const MAX_NAMED: usize = 256;
-/// Characters of a model's name in the log.
-const NAME_CHARS: usize = 96;
 
 /// What is known of the windows of one upstream's models. A process has one upstream, so it has one
 /// of these.
@@ -241,14 +239,7 @@ impl Windows {
         let Some(model) = model.filter(|_| !may_still_learn) else {
             return;
         };
-        let plain = |c: char| {
-            if c.is_ascii_alphanumeric() || "-_.:/@+".contains(c) {
-                c
-            } else {
-                '_'
-            }
-        };
-        let name: String = model.chars().take(NAME_CHARS).map(plain).collect();
+        let name = plain_name(model);
         let mut named = locked(&self.named);
         if named.len() < MAX_NAMED && named.insert(name.clone()) {
             UnknownModel {

@@ -8,6 +8,7 @@ mod body;
 mod client;
 mod connect;
 pub mod discovery;
+mod trust;
 
 pub use body::{RequestBody, Upload, UploadState};
 pub use client::{ConnectionSlot, Upstream};

@@ -181,7 +181,7 @@ check("unreachable upstream", async () => {
   for (const stream of [false, true]) {
     const error = await failure(OpenAI.InternalServerError, create([user(MARK)], { via: client(BALER_TO_NOBODY), stream }));
     assert.ok(error instanceof OpenAI.APIError);
-    assert.deepEqual([error.status, error.code, error.headers.get("x-baler-error")], [502, "upstream_unreachable", "upstream_unreachable"]);
+    assert.deepEqual([error.status, error.code, error.headers.get("x-baler-error")], [502, "upstream_unreachable_connect", "upstream_unreachable_connect"]);
     assert.ok(!error.message.includes(MARK));
   }
 });

@@ -272,11 +272,11 @@ def unreachable_upstream():
     for stream in (False, True):
         error = failure(openai.InternalServerError, lambda stream=stream: raw([user(MARK)], client(BALER_TO_NOBODY), stream=stream))
         assert isinstance(error, openai.APIStatusError) and error.status_code == 502
-        assert error.code == error.response.headers["x-baler-error"] == "upstream_unreachable"
+        assert error.code == error.response.headers["x-baler-error"] == "upstream_unreachable_connect"
         assert set(error.body) == {"message", "type", "param", "code"} and MARK not in error.message
     # What is not inspected fails the same way.
     error = failure(openai.InternalServerError, lambda: client(BALER_TO_NOBODY).models.list())
-    assert (error.status_code, error.code) == (502, "upstream_unreachable")
+    assert (error.status_code, error.code) == (502, "upstream_unreachable_connect")
 
 
 COUNT = 20

@@ -76,7 +76,7 @@ def forty_turns_without_an_error():
 def at_least_three_summaries_and_two_of_them_updates():
     text = metrics()
     assert total(text, "baler_summaries_total", outcome="made") >= 3, by(text, "baler_summaries_total", "outcome")
-    updates = total(text, "baler_strategy_counts_total", strategy="summarize", count="incremental")
+    updates = total(text, "baler_summaries_incremental_total")
     assert updates >= 2, updates
 
 
@@ -98,7 +98,7 @@ def they_are_replayed_in_between():
 @check
 def no_turn_waits_for_a_summary():
     assert len(turns) == TURNS
-    took = total(metrics(), "baler_summary_seconds_sum") / max(total(metrics(), "baler_summary_seconds_count"), 1)
+    took = total(metrics(), "baler_summarization_seconds_sum") / max(total(metrics(), "baler_summarization_seconds_count"), 1)
     print(f"     a summary took {took:.1f} s; turns were held for {statistics.median(held):.3f} s, at most {max(held):.3f} s;", end=" ")
     print(f"Baler's own time: median {statistics.median(own):.1f} ms, at most {max(own):.1f} ms")
     assert max(held) < min(HELD_SECONDS, took / 2), held
@@ -106,7 +106,7 @@ def no_turn_waits_for_a_summary():
 
 code = check.run()
 text = metrics()
-spent = by(text, "baler_summarizer_tokens_total", "kind")
+spent = {kind: int(total(text, "baler_summarizer_tokens_total", kind=kind)) for kind in ("prompt", "completion")}
 taken = int(total(text, "baler_strategy_tokens_removed_total", strategy="summarize"))
 sent, removed = int(total(text, "baler_prompt_tokens_total", stage="after")), int(total(text, "baler_prompt_tokens_removed_total"))
 print(

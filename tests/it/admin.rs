@@ -50,20 +50,23 @@ async fn probes_metrics_and_version_have_a_port_of_their_own() {
     for name in [
         "baler_build_info{version=",
         "baler_requests_in_flight 0",
-        "baler_occupancy_ratio_bucket{policy=\"default\",stage=\"before\"",
+        "baler_occupancy_ratio_bucket{mode=\"enforce\",model=\"other\",policy=\"default\",stage=\"before\"",
         "baler_overhead_seconds_bucket{phase=\"total\"",
-        "baler_upstream_first_byte_seconds_count{endpoint=\"chat\"} 1",
-        "baler_prompt_tokens_total{model=\"other\",policy=\"default\",stage=\"after\"} 8",
-        "baler_messages_total{model=\"other\",policy=\"default\",stage=\"before\"} 1",
-        "baler_prompt_tokens_removed_total{model=\"other\",policy=\"default\"} 0",
+        "baler_upstream_first_byte_seconds_count{action=\"none\",endpoint=\"chat\"} 1",
+        "baler_prompt_tokens_total{mode=\"enforce\",model=\"other\",policy=\"default\",stage=\"after\"} 8",
+        "baler_messages_total{mode=\"enforce\",model=\"other\",policy=\"default\",stage=\"before\"} 1",
+        "baler_prompt_tokens_removed_total{mode=\"enforce\",model=\"other\",policy=\"default\"} 0",
     ] {
         assert!(text.contains(name), "{name} in\n{text}");
     }
-    // Every metric has a help text and the prefix.
+    // Every metric has a help text and one of the prefixes.
     for line in text.lines().filter(|line| line.starts_with("# TYPE ")) {
         let name = line.split(' ').nth(2).unwrap();
         assert!(
-            name.starts_with("baler_") && text.contains(&format!("# HELP {name} ")),
+            ["baler_", "gen_ai_", "process_"]
+                .iter()
+                .any(|prefix| name.starts_with(prefix))
+                && text.contains(&format!("# HELP {name} ")),
             "{name}"
         );
     }

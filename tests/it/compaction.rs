@@ -62,7 +62,10 @@ async fn an_outgrown_conversation_is_compacted_once_and_then_replayed() {
     );
     assert!(
         baler
-            .metric("baler_compactions_total{reason=\"ratio\",strategy=\"digest\"}")
+            .sum(
+                "baler_compaction_steps_total",
+                &[("reason", "ratio"), ("strategy", "digest")]
+            )
             .await
             >= 1.0
     );
@@ -74,7 +77,7 @@ async fn an_outgrown_conversation_is_compacted_once_and_then_replayed() {
     );
     assert!(
         baler
-            .metric("baler_prompt_tokens_removed_total{model=\"other\",policy=\"small\"}")
+            .sum("baler_prompt_tokens_removed_total", &[("mode", "enforce")])
             .await
             > 1000.0
     );
@@ -231,7 +234,7 @@ selectable = true
     assert_eq!(answer.header("x-baler-policy"), "by-path");
     let metrics = baler.probe("/metrics").await.text();
     assert!(metrics.contains(
-        "baler_prompt_tokens_total{model=\"gpt-*\",policy=\"by-model\",stage=\"before\"}"
+        "baler_prompt_tokens_total{mode=\"enforce\",model=\"gpt-*\",policy=\"by-model\",stage=\"before\"}"
     ));
     assert!(
         !metrics.contains("llama"),
@@ -355,7 +358,7 @@ async fn counts_can_trigger_too() {
     assert_eq!(sent[2..], all[22..30]);
     assert_eq!(
         baler
-            .metric("baler_compactions_total{reason=\"messages\",strategy=\"sliding_window\"}")
+            .sum("baler_compactions_total", &[("reason", "messages")])
             .await,
         1.0
     );

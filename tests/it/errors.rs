@@ -27,7 +27,7 @@ async fn an_upstream_that_is_down_is_a_502_in_openais_shape() {
             answer.header("x-baler-error"),
             answer.header("content-type")
         ),
-        (502, "upstream_unreachable", "application/json")
+        (502, "upstream_unreachable_connect", "application/json")
     );
     let error = &answer.json()["error"];
     assert_eq!(
@@ -37,7 +37,7 @@ async fn an_upstream_that_is_down_is_a_502_in_openais_shape() {
             &error["param"]
         ),
         (
-            Some("upstream_unreachable"),
+            Some("upstream_unreachable_connect"),
             Some("api_error"),
             &serde_json::Value::Null
         )
@@ -55,7 +55,7 @@ async fn an_upstream_that_is_down_is_a_502_in_openais_shape() {
     assert_eq!(baler.probe("/readyz").await.status, 200);
     assert_eq!(
         baler
-            .metric("baler_refusals_total{kind=\"upstream_unreachable\"}")
+            .metric("baler_refusals_total{kind=\"upstream_unreachable_connect\"}")
             .await,
         2.0
     );

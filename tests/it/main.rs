@@ -49,6 +49,7 @@ mod smuggling;
 mod strategies;
 mod streaming;
 mod summaries;
+mod telling;
 mod tenants;
 mod tls;
 mod traces;

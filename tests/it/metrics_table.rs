@@ -16,8 +16,18 @@ struct Metric {
 }
 
 /// Labels whose values come from the configuration, from the traffic, or are listed elsewhere.
-const OPEN_LABELS: [&str; 7] = [
-    "action", "endpoint", "model", "policy", "status", "strategy", "version",
+const OPEN_LABELS: [&str; 11] = [
+    "action",
+    "endpoint",
+    "gen_ai_provider_name",
+    "gen_ai_request_model",
+    "model",
+    "policy",
+    "server_address",
+    "server_port",
+    "status",
+    "strategy",
+    "version",
 ];
 
 /// The rows `| name | type | labels | meaning |` of the document that has the table.
@@ -25,7 +35,9 @@ fn documented() -> BTreeMap<String, Metric> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let table = std::fs::read_to_string(root.join("deploy/README.md")).unwrap();
     let mut metrics = BTreeMap::new();
-    for row in table.lines().filter(|line| line.starts_with("| `baler_")) {
+    let prefixes = ["| `baler_", "| `gen_ai_", "| `process_"];
+    let is_row = |line: &&str| prefixes.iter().any(|prefix| line.starts_with(prefix));
+    for row in table.lines().filter(is_row) {
         // Other tables of the document may begin with a metric, too; they have fewer cells.
         let cells: Vec<&str> = row.trim_matches('|').split('|').map(str::trim).collect();
         let [name, kind, labels, _] = cells[..] else {

@@ -62,10 +62,10 @@ async fn each_frame_arrives_before_the_next_is_sent() {
     got.send("0\r\n\r\n").await;
     within(client.read_until("[DONE]\n\n")).await;
     baler
-        .metric_reaches("baler_upstream_tokens_total{kind=\"prompt\"}", 77.0)
+        .sum_reaches("baler_upstream_tokens_total", &[("kind", "prompt")], 77.0)
         .await;
     baler
-        .metric_reaches("baler_upstream_tokens_total{kind=\"cached\"}", 64.0)
+        .sum_reaches("baler_upstream_tokens_total", &[("kind", "cached")], 64.0)
         .await;
 }
 

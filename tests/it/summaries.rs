@@ -264,23 +264,20 @@ async fn a_summary_is_prepared_before_it_is_needed_and_nobody_waits_for_it() {
     );
     assert_eq!(
         baler
-            .metric("baler_summarizer_tokens_total{kind=\"prompt\"}")
+            .sum("baler_summarizer_tokens_total", &[("kind", "prompt")])
             .await,
         900.0
     );
-    for (count, least) in [
-        ("messages_summarized", 10.0),
-        ("messages_kept", 5.0),
-        ("summary_tokens", 10.0),
-        ("generation", 1.0),
-    ] {
-        let counted = baler
-            .metric(&format!(
-                "baler_strategy_counts_total{{count=\"{count}\",strategy=\"summarize\"}}"
-            ))
-            .await;
+    for (count, least) in [("messages_summarized", 10.0), ("messages_kept", 5.0)] {
+        let labels = [("count", count), ("strategy", "summarize")];
+        let counted = baler.sum("baler_strategy_items_sum", &labels).await;
         assert!(counted >= least, "{count} {counted}");
     }
+    assert!(baler.metric("baler_summarization_tokens_sum").await >= 10.0);
+    assert_eq!(
+        baler.metric("baler_summarization_generation_sum").await,
+        1.0
+    );
 }
 
 #[tokio::test]
@@ -372,12 +369,7 @@ async fn inside_a_turn_its_beginning_has_a_section_of_its_own() {
         answer.header("x-baler-action"),
         "compacted; strategies=\"summarize\""
     );
-    assert_eq!(
-        baler
-            .metric("baler_strategy_counts_total{count=\"split_turn\",strategy=\"summarize\"}")
-            .await,
-        1.0
-    );
+    assert_eq!(baler.metric("baler_summaries_split_turns_total").await, 1.0);
 }
 
 #[tokio::test]

@@ -18,10 +18,31 @@ use crate::support::message;
 use crate::support::request;
 use crate::support::within;
 
-/// An upstream that speaks TLS with a certificate of its own; returns its port, the certificate's
-/// file, and the connections that were made.
-async fn secure_upstream(http2: bool) -> (u16, tempfile::NamedTempFile, Arc<AtomicUsize>) {
-    let certified = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+/// A certificate for localhost that vouches for itself, and its key. As an authority's it is what
+/// `openssl req -x509` makes.
+fn certified(is_authority: bool) -> rcgen::CertifiedKey<rcgen::KeyPair> {
+    let mut params = rcgen::CertificateParams::new(["localhost".to_owned()]).unwrap();
+    if is_authority {
+        params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+    }
+    let signing_key = rcgen::KeyPair::generate().unwrap();
+    let cert = params.self_signed(&signing_key).unwrap();
+    rcgen::CertifiedKey { cert, signing_key }
+}
+
+/// An upstream that speaks TLS with a certificate of its own, perhaps an authority's; returns its
+/// port and the certificate's file.
+pub async fn self_signed(is_authority: bool) -> (u16, tempfile::NamedTempFile) {
+    let (port, file, _) = secure_upstream(false, &certified(is_authority)).await;
+    (port, file)
+}
+
+/// An upstream that speaks TLS with this certificate; returns its port, the certificate's file, and
+/// the connections that were made.
+async fn secure_upstream(
+    http2: bool,
+    certified: &rcgen::CertifiedKey<rcgen::KeyPair>,
+) -> (u16, tempfile::NamedTempFile, Arc<AtomicUsize>) {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), certified.cert.pem()).unwrap();
     let certificate = CertificateDer::from_pem_slice(certified.cert.pem().as_bytes()).unwrap();
@@ -77,7 +98,7 @@ async fn secure_upstream(http2: bool) -> (u16, tempfile::NamedTempFile, Arc<Atom
 
 #[tokio::test]
 async fn an_https_upstream_is_trusted_by_its_certificate_and_only_by_that() {
-    let (port, ca, _) = secure_upstream(false).await;
+    let (port, ca) = self_signed(false).await;
     let url = format!("https://localhost:{port}/v1");
     let body = request(&[message("user", "hi")]);
     let trusting = Baler::start_for(&format!("upstream.ca_file = {:?}", ca.path()), &url).await;
@@ -90,13 +111,31 @@ async fn an_https_upstream_is_trusted_by_its_certificate_and_only_by_that() {
     let answer = strange.chat(&body).await;
     assert_eq!(
         (answer.status, answer.header("x-baler-error")),
-        (502, "upstream_unreachable")
+        (502, "upstream_unreachable_tls")
     );
 }
 
 #[tokio::test]
+async fn a_certificate_that_vouches_for_itself_is_trusted_where_the_file_has_it() {
+    let (port, certificate) = self_signed(true).await;
+    let (_, other) = self_signed(true).await;
+    let body = request(&[message("user", "hi")]);
+    for (file, host, status) in [
+        (&certificate, "localhost", 200),
+        (&other, "localhost", 502),
+        // The name counts as it does for any other certificate.
+        (&certificate, "127.0.0.1", 502),
+    ] {
+        let toml = format!("upstream.ca_file = {:?}", file.path());
+        let baler = Baler::start_for(&toml, &format!("https://{host}:{port}/v1")).await;
+        let answer = baler.chat(&body).await;
+        assert_eq!(answer.status, status, "{host}");
+    }
+}
+
+#[tokio::test]
 async fn http2_upstreams_are_spoken_to_without_waiting_for_streams() {
-    let (port, ca, connections) = secure_upstream(true).await;
+    let (port, ca, connections) = secure_upstream(true, &certified(false)).await;
     let toml = format!("upstream.ca_file = {:?}\nupstream.http2 = true", ca.path());
     let baler = Baler::start_for(&toml, &format!("https://localhost:{port}/base/v1")).await;
     let body = request(&[message("user", "hi")]);

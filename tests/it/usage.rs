@@ -47,7 +47,7 @@ async fn learned(address: SocketAddr, toml: &str) -> f64 {
         )
         .await;
     let known = baler
-        .metric("baler_upstream_tokens_total{kind=\"prompt\"}")
+        .sum("baler_upstream_tokens_total", &[("kind", "prompt")])
         .await;
     assert_eq!(
         baler.metric("baler_usage_learned_total").await,
@@ -283,7 +283,10 @@ async fn what_a_client_says_of_its_usage_is_bounded_and_counted_nowhere() {
     let (address, log) = Upstream::agreeable().await;
     let reject = format!("{POLICY}on_unfit = \"reject\"\nladder = []\n");
     let baler = Baler::start(&reject, address).await;
-    let tokens = "baler_prompt_tokens_total{model=\"other\",policy=\"small\",stage=\"before\"}";
+    let tokens = concat!(
+        "baler_prompt_tokens_total{mode=\"enforce\",model=\"other\",policy=\"small\",",
+        "stage=\"before\"}"
+    );
     let body = request(&agent(4, 100));
     let answer = baler.chat(&body).await;
     let before = |answer: &Answer| {
@@ -471,7 +474,11 @@ async fn usage_is_asked_for_and_taken_out_again() {
                 }
                 asked += 1.0;
                 baler
-                    .metric_reaches("baler_upstream_tokens_total{kind=\"prompt\"}", asked * 77.0)
+                    .sum_reaches(
+                        "baler_upstream_tokens_total",
+                        &[("kind", "prompt")],
+                        asked * 77.0,
+                    )
                     .await;
             }
         }
@@ -615,7 +622,7 @@ async fn usage_in_compressed_answers_is_read_and_the_bytes_stay() {
             .await;
         assert_eq!(
             baler
-                .metric("baler_upstream_tokens_total{kind=\"prompt\"}")
+                .sum("baler_upstream_tokens_total", &[("kind", "prompt")])
                 .await,
             expected,
             "{encoding} {kind}"

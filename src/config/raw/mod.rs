@@ -57,6 +57,9 @@ pub struct Listen {
     pub auth_tokens_file: Option<String>,
     /// Whether answers carry `server-timing` with the time that Baler took.
     pub server_timing: ServerTiming,
+    /// Whether answers carry Baler's own headers: `x-baler-action` and the like, and
+    /// `server-timing`.
+    pub response_headers: bool,
 }
 
 /// `listen.server_timing`
@@ -211,6 +214,9 @@ pub struct Log {
     pub format: LogFormat,
     /// "error", "warn", "info", "debug" or "trace", or a filter such as "info,baler=debug".
     pub level: String,
+    /// Whether lines have the model's name as the request states it, shortened and with unusual
+    /// characters replaced.
+    pub model: bool,
 }
 
 /// `log.format`
@@ -230,6 +236,7 @@ impl Default for Listen {
             workers: 0,
             auth_tokens_file: None,
             server_timing: ServerTiming::Exact,
+            response_headers: true,
         }
     }
 }
@@ -313,6 +320,7 @@ impl Default for Log {
         Log {
             format: LogFormat::Text,
             level: "info".to_owned(),
+            model: false,
         }
     }
 }

@@ -42,6 +42,7 @@ pub(super) fn resolve(
         workers,
         auth_tokens,
         server_timing: raw.listen.server_timing,
+        response_headers: raw.listen.response_headers,
         admin: admin?,
         upstream: upstream?,
         chat_suffixes: raw.route.chat_suffixes.clone(),
@@ -56,6 +57,7 @@ pub(super) fn resolve(
         shutdown_timeout: raw.shutdown.timeout,
         log_format: raw.log.format,
         log_level: listen::filter(&raw.log.level),
+        log_model: raw.log.model,
         policies,
         model_labels: model_labels(&raw.policy),
     };

@@ -6,4 +6,4 @@ mod table;
 
 pub use family::{Family, family, takes_temperature};
 pub(in crate::core) use table::plain;
-pub use table::{Model, Prices, known};
+pub use table::{Model, Prices, known, table_name};

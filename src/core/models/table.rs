@@ -86,10 +86,21 @@ static LONGEST: LazyLock<usize> =
 /// The row with the longest prefix of the model's name.
 #[must_use]
 pub fn known(model: &str) -> Option<Model> {
+    row(model).map(|(_, known)| known)
+}
+
+/// The name that the table has for a model: one of a bounded set, whatever clients call it.
+#[must_use]
+pub fn table_name(model: &str) -> Option<&'static str> {
+    row(model).map(|(prefix, _)| prefix)
+}
+
+fn row(model: &str) -> Option<(&'static str, Model)> {
     let name = plain(model);
-    (1..=name.len().min(*LONGEST))
-        .rev()
-        .find_map(|length| MODELS.get(name.get(..length)?).copied())
+    (1..=name.len().min(*LONGEST)).rev().find_map(|length| {
+        let (prefix, known) = MODELS.get_key_value(name.get(..length)?)?;
+        Some((*prefix, *known))
+    })
 }
 
 #[cfg(test)]

@@ -34,6 +34,7 @@ impl options::Options for Summarize {
         "summarizer_prompt_tokens",
         "summarizer_completion_tokens",
         "summarizer_ms",
+        "files",
         "ready",
         "late",
         "failed",
@@ -182,7 +183,11 @@ fn put(
     let Some(new) = message(found, covered, options, draft, run)? else {
         return Ok(None);
     };
-    let details = details(found, covered, draft);
+    let mut details = details(found, covered, draft);
+    let messages = draft.conversation().messages;
+    let summarized = messages.get(..found.end).unwrap_or(messages);
+    let touched = files(summarized, options.file_rules()).len();
+    details.push(("files", touched as u64));
     Ok(draft.condense(covered, vec![new]).then_some(Done {
         replaced: 0,
         details,

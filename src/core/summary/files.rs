@@ -161,6 +161,12 @@ impl Files {
         names
     }
 
+    /// Their number.
+    #[must_use]
+    pub(in crate::core) fn len(&self) -> usize {
+        self.0.len()
+    }
+
     /// The lists as text, a file a line, with at most about `most` files of each kind; empty when
     /// there are none.
     #[must_use]

@@ -10,12 +10,14 @@ use crate::observe::registry::{Registered, Registrar, Series};
 labels! {
     /// The part of connecting that failed.
     pub enum ConnectPhase {
-        /// The name was being resolved.
-        Resolve = "resolve",
-        /// TCP was connecting.
-        Tcp = "tcp",
-        /// TLS was being agreed on.
+        /// The name could not be resolved.
+        Dns = "dns",
+        /// TCP could not connect.
+        Connect = "connect",
+        /// TLS could not be agreed on: a certificate that is not trusted, for instance.
         Tls = "tls",
+        /// `upstream.connect_timeout` was over.
+        Timeout = "timeout",
     }
 }
 
@@ -42,8 +44,13 @@ impl ConnectMetrics {
 #[expect(missing_docs, reason = "the fields are the log line's")]
 pub struct ConnectFailed<'a> {
     pub id: &'a str,
+    /// Host and port, from the configuration.
+    pub host: &'a str,
     pub phase: ConnectPhase,
-    pub timed_out: bool,
+    /// What was being done when the time was over, for [`ConnectPhase::Timeout`].
+    pub during: Option<ConnectPhase>,
+    /// The words of the system or of TLS. They know nothing of the request.
+    pub cause: &'a str,
 }
 
 impl ConnectFailed<'_> {
@@ -52,8 +59,10 @@ impl ConnectFailed<'_> {
         metrics.connects.failures.inc(self.phase);
         warn!(
             id = self.id,
+            host = self.host,
             phase = self.phase.as_str(),
-            timed_out = self.timed_out,
+            during = self.during.map(ConnectPhase::as_str),
+            cause = self.cause,
             "cannot connect to the upstream"
         );
     }

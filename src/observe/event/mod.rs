@@ -4,11 +4,15 @@
 //! To add a metric: a field in the `...Metrics` of one file here, its registration there, and the
 //! `emit` that updates it.
 
+pub(in crate::observe) mod compaction;
 pub(in crate::observe) mod connect;
 pub(in crate::observe) mod discovery;
+pub(in crate::observe) mod ended;
+pub(in crate::observe) mod genai;
 pub(in crate::observe) mod overflow;
 pub(in crate::observe) mod planning;
 pub(in crate::observe) mod request;
+pub(in crate::observe) mod savings;
 pub(in crate::observe) mod summary;
 pub(in crate::observe) mod traffic;
 pub(in crate::observe) mod usage;
@@ -16,22 +20,25 @@ pub(in crate::observe) mod webhook;
 
 use std::time::Duration;
 
+pub use compaction::{Change, CompactionMade};
 pub use connect::{ConnectFailed, ConnectPhase};
 pub use discovery::{DiscoveryEnded, DiscoveryOutcome, UnknownModel, UnknownModelsAreMany};
+pub use ended::{RequestEnded, Settlement};
+pub use genai::{ErrorType, Operation, Provider, TokenType};
 pub use overflow::{Overflowed, RescueOutcome};
 pub use planning::{
-    CheckpointLookedUp, ConditionFailed, DoesNotFit, FailureCause, LadderRan, LookupResult,
-    PassReason, Phase, PhaseTimed, PlanningFailed, RequestPassed,
+    CheckpointLookedUp, ConditionFailed, DoesNotFit, FailureCause, LookupResult, PassReason, Phase,
+    PhaseTimed, PlanBegan, PlanEnded, PlanningFailed, RequestPassed,
 };
 pub use request::{
-    Action, DecisionReason, Endpoint, OpenToAll, RequestAdmitted, RequestEnded, RequestRefused,
-    RequestReleased, Side, SignedBodySeen, Sizes, StatusClass, StreamEnd,
+    Action, DecisionReason, Endpoint, OpenToAll, RequestAdmitted, RequestRefused, RequestReleased,
+    Side, SignedBodySeen, Sizes, StatusClass, StreamEnd, UncompactedApi,
 };
 pub use summary::{
     CallOutcome, SkipReason, SpentKind, SummarizerCalled, SummaryChecked, SummaryEnded,
     SummaryOutcome, SummaryReleased, SummarySkipped, SummaryStarted, SummaryState,
 };
-pub use traffic::TrafficMetrics;
+pub use traffic::{Stage, TrafficMetrics, TrafficMode};
 pub use usage::{TokenKind, TruncationSuspected, UsageIncluded, UsageLearned};
 pub use webhook::{WebhookCalled, WebhookOutcome};
 

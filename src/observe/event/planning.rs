@@ -2,17 +2,14 @@
 
 use std::time::Duration;
 
-use prometheus::{Histogram, IntCounter, IntCounterVec};
-use tracing::{debug, warn};
+use prometheus::{Histogram, IntCounter, IntGauge};
+use tracing::warn;
 
 use crate::core::planner::Deferred;
-use crate::core::policy::Reason;
-use crate::core::strategy::{Report, Strategy};
 use crate::core::wire::chat::Unreadable;
 use crate::observe::Metrics;
-use crate::observe::event::summary::SummaryState;
 use crate::observe::label::labels;
-use crate::observe::registry::{LabelDescription, Registered, Registrar, Series};
+use crate::observe::registry::{Registered, Registrar, Series};
 
 labels! {
     /// Where Baler's own time went.
@@ -126,18 +123,14 @@ pub(in crate::observe) struct PlanningMetrics {
     lookups: Series<LookupResult, IntCounter>,
     failures: Series<FailureCause, IntCounter>,
     unfit: IntCounter,
-    shortcuts: IntCounter,
     trigger_errors: IntCounter,
-    compactions: IntCounterVec,
-    tokens_removed: IntCounterVec,
-    counts: IntCounterVec,
+    in_flight: IntGauge,
 }
 
 impl PlanningMetrics {
     pub(in crate::observe) fn register(registrar: &mut Registrar) -> Registered<Self> {
-        let strategy = || LabelDescription::listed("strategy", Strategy::NAMES);
         let (overhead, passes) = register_inspection(registrar)?;
-        let metrics = PlanningMetrics {
+        Ok(PlanningMetrics {
             overhead,
             passes,
             lookups: registrar.counter_by(
@@ -154,39 +147,15 @@ impl PlanningMetrics {
                 "baler_unfit_total",
                 "Requests that could not be made to fit.",
             )?,
-            shortcuts: registrar.counter(
-                "baler_plan_shortcuts_total",
-                "Compactions that took quick steps because the time for planning was spent.",
-            )?,
             trigger_errors: registrar.counter(
                 "baler_trigger_errors_total",
                 "Times that a policy's expression failed and its ratio decided.",
             )?,
-            compactions: registrar.counters(
-                "baler_compactions_total",
-                "Steps of a compaction that changed something.",
-                vec![strategy(), LabelDescription::of::<Reason>("reason")],
+            in_flight: registrar.gauge(
+                "baler_plans_in_flight",
+                "Requests being planned, those that wait for a thread included.",
             )?,
-            tokens_removed: registrar.counters(
-                "baler_strategy_tokens_removed_total",
-                "Prompt tokens that each strategy removed.",
-                vec![strategy()],
-            )?,
-            counts: registrar.counters(
-                "baler_strategy_counts_total",
-                "Further counts of strategies, besides messages and tokens.",
-                vec![strategy(), LabelDescription::open("count")],
-            )?,
-        };
-        for strategy in Strategy::NAMES {
-            metrics.tokens_removed.with_label_values(&[strategy]);
-            for reason in Reason::ALL {
-                metrics
-                    .compactions
-                    .with_label_values(&[strategy, reason.as_str()]);
-            }
-        }
-        Ok(metrics)
+        })
     }
 }
 
@@ -207,6 +176,28 @@ fn register_inspection(registrar: &mut Registrar) -> Registered<Inspection> {
         "reason",
     )?;
     Ok((overhead, passes))
+}
+
+/// Planning of a request began.
+#[derive(Debug)]
+pub struct PlanBegan;
+
+impl PlanBegan {
+    /// Writes it down.
+    pub fn emit(self, metrics: &Metrics) {
+        metrics.planning.in_flight.inc();
+    }
+}
+
+/// Planning of a request ended, or its client left.
+#[derive(Debug)]
+pub struct PlanEnded;
+
+impl PlanEnded {
+    /// Writes it down.
+    pub fn emit(self, metrics: &Metrics) {
+        metrics.planning.in_flight.dec();
+    }
 }
 
 /// A phase of planning, or all of it, took this long.
@@ -307,65 +298,5 @@ impl PlanningFailed {
     /// Writes it down. The log line is that of the request.
     pub fn emit(self, metrics: &Metrics) {
         metrics.planning.failures.inc(self.cause);
-    }
-}
-
-/// A ladder ran.
-#[derive(Debug)]
-#[expect(missing_docs, reason = "the fields are the log line's")]
-pub struct LadderRan<'a> {
-    pub id: &'a str,
-    pub policy: &'a str,
-    pub reason: Reason,
-    pub reports: &'a [Report],
-}
-
-impl LadderRan<'_> {
-    /// Writes down each step.
-    pub fn emit(&self, metrics: &Metrics) {
-        if self.reports.iter().any(|report| report.shortcut) {
-            metrics.planning.shortcuts.inc();
-        }
-        for report in self.reports {
-            self.count(report, metrics);
-            debug!(
-                id = self.id,
-                policy = self.policy,
-                reason = self.reason.as_str(),
-                strategy = report.strategy,
-                acted = report.acted(),
-                tokens_before = report.before.tokens,
-                tokens_after = report.after.tokens,
-                messages_before = report.before.messages,
-                messages_after = report.after.messages,
-                dropped = report.dropped,
-                replaced = report.replaced,
-                shortcut = report.shortcut,
-                counts = ?report.details,
-                "strategy"
-            );
-        }
-    }
-
-    fn count(&self, report: &Report, metrics: &Metrics) {
-        let planning = &metrics.planning;
-        if report.acted() {
-            let labels = [report.strategy, self.reason.as_str()];
-            planning.compactions.with_label_values(&labels).inc();
-        }
-        let removed = report.before.tokens.saturating_sub(report.after.tokens);
-        planning
-            .tokens_removed
-            .with_label_values(&[report.strategy])
-            .inc_by(removed);
-        if let Some(state) = SummaryState::of(report) {
-            metrics.summaries.count_wanted(state);
-        }
-        for (count, value) in &report.details {
-            planning
-                .counts
-                .with_label_values(&[report.strategy, *count])
-                .inc_by(*value);
-        }
     }
 }

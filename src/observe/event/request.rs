@@ -1,19 +1,13 @@
 //! The beginning and the end of a request.
 
-use std::time::Duration;
+use prometheus::{Histogram, HistogramVec, IntCounter, IntGauge};
+use tracing::warn;
 
-use prometheus::{Histogram, IntCounter, IntGauge};
-use tracing::{debug, info, warn};
-
-use crate::core::budget::Budget;
 use crate::core::conversation::Size;
-use crate::core::planner::UsageEstimate;
 use crate::core::policy::Reason;
-use crate::core::wire::{Dialect, Usage};
+use crate::core::wire::Dialect;
 use crate::observe::Metrics;
-use crate::observe::event::milliseconds;
 use crate::observe::event::planning::{FailureCause, PassReason};
-use crate::observe::event::traffic::TrafficMetrics;
 use crate::observe::label::labels;
 use crate::observe::registry::{LabelDescription, Registered, Registrar, Series, WAIT_BUCKETS};
 use crate::proxy::ProxyError;
@@ -23,16 +17,19 @@ labels! {
     pub enum Endpoint {
         /// A chat completion: inspected.
         Chat = "chat",
+        /// The Responses API: passes uncompacted.
+        Responses = "responses",
+        /// Anthropic's Messages API: passes uncompacted.
+        Messages = "messages",
         /// Anything else: streamed through unread.
         Other = "other",
     }
 }
 
-impl From<Option<Dialect>> for Endpoint {
-    fn from(dialect: Option<Dialect>) -> Self {
+impl From<Dialect> for Endpoint {
+    fn from(dialect: Dialect) -> Self {
         match dialect {
-            Some(Dialect::ChatCompletions) => Endpoint::Chat,
-            None => Endpoint::Other,
+            Dialect::ChatCompletions => Endpoint::Chat,
         }
     }
 }
@@ -58,7 +55,7 @@ labels! {
 }
 
 labels! {
-    /// The first digit of a status.
+    /// The first digit of a status; a limit of rate is told apart.
     pub enum StatusClass {
         /// Informational.
         Informational = "1xx",
@@ -66,7 +63,9 @@ labels! {
         Success = "2xx",
         /// Redirection.
         Redirection = "3xx",
-        /// Client error.
+        /// Too many requests.
+        TooManyRequests = "429",
+        /// Another client error.
         ClientError = "4xx",
         /// Server error.
         ServerError = "5xx",
@@ -74,11 +73,12 @@ labels! {
 }
 
 impl StatusClass {
-    fn of(status: u16) -> Self {
+    pub(super) fn of(status: u16) -> Self {
         match status {
             0..=199 => StatusClass::Informational,
             200..=299 => StatusClass::Success,
             300..=399 => StatusClass::Redirection,
+            429 => StatusClass::TooManyRequests,
             400..=499 => StatusClass::ClientError,
             500.. => StatusClass::ServerError,
         }
@@ -146,31 +146,48 @@ pub struct Sizes {
 #[derive(Debug)]
 pub(in crate::observe) struct RequestMetrics {
     in_flight: IntGauge,
-    answered: Series<(Endpoint, Action, StatusClass), IntCounter>,
+    pub(super) answered: Series<(Endpoint, Action, StatusClass), IntCounter>,
     refusals: Series<ProxyError, IntCounter>,
-    first_byte: Series<Endpoint, Histogram>,
-    broken: Series<Side, IntCounter>,
+    pub(super) duration: Series<(Endpoint, Action), Histogram>,
+    pub(super) first_byte: Series<(Endpoint, Action), Histogram>,
+    pub(super) broken: Series<Side, IntCounter>,
 }
 
 impl RequestMetrics {
     pub(in crate::observe) fn register(registrar: &mut Registrar) -> Registered<Self> {
+        let endpoint = || LabelDescription::of::<Endpoint>("endpoint");
+        let action = || LabelDescription::of::<Action>("action");
         let answered = registrar.counters(
             "baler_requests_total",
             "Requests answered.",
             vec![
-                LabelDescription::of::<Endpoint>("endpoint"),
-                LabelDescription::of::<Action>("action"),
+                endpoint(),
+                action(),
                 LabelDescription::of::<StatusClass>("status"),
             ],
         )?;
-        // Only chat requests are acted upon.
-        let chat = Action::ALL.iter().map(|action| (Endpoint::Chat, *action));
-        let pairs = chat.chain([(Endpoint::Other, Action::None)]);
-        let keys = pairs.flat_map(|(endpoint, action)| {
+        let keys = endpoints_and_actions().flat_map(|(endpoint, action)| {
             StatusClass::ALL
                 .iter()
                 .map(move |status| (endpoint, action, *status))
         });
+        let duration = registrar.histograms(
+            "baler_request_seconds",
+            "Time from the arrival of a request to the end of its answer.",
+            vec![endpoint(), action()],
+            &WAIT_BUCKETS,
+        )?;
+        let first_byte = registrar.histograms(
+            "baler_upstream_first_byte_seconds",
+            "Time from sending a request to the head of its answer.",
+            vec![endpoint(), action()],
+            &WAIT_BUCKETS,
+        )?;
+        let by_action = |family: &HistogramVec| {
+            Series::new(endpoints_and_actions(), |(endpoint, action)| {
+                family.with_label_values(&[endpoint.as_str(), action.as_str()])
+            })
+        };
         Ok(RequestMetrics {
             in_flight: registrar.gauge(
                 "baler_requests_in_flight",
@@ -179,16 +196,12 @@ impl RequestMetrics {
             answered: Series::new(keys, |(endpoint, action, status)| {
                 answered.with_label_values(&[endpoint.as_str(), action.as_str(), status.as_str()])
             }),
+            duration: by_action(&duration),
+            first_byte: by_action(&first_byte),
             refusals: registrar.counter_by(
                 "baler_refusals_total",
                 "Errors that Baler itself answered, by kind.",
                 "kind",
-            )?,
-            first_byte: registrar.histogram_by(
-                "baler_upstream_first_byte_seconds",
-                "Time from sending a request to the head of its answer.",
-                "endpoint",
-                &WAIT_BUCKETS,
             )?,
             broken: registrar.counter_by(
                 "baler_answers_broken_total",
@@ -197,6 +210,17 @@ impl RequestMetrics {
             )?,
         })
     }
+}
+
+/// Every endpoint with the actions that it knows: only chat requests are acted upon.
+fn endpoints_and_actions() -> impl Iterator<Item = (Endpoint, Action)> {
+    let endpoints = Endpoint::ALL.iter();
+    endpoints.flat_map(|endpoint| {
+        let actions = Action::ALL.iter();
+        actions
+            .filter(|action| *endpoint == Endpoint::Chat || **action == Action::None)
+            .map(|action| (*endpoint, *action))
+    })
 }
 
 /// A request took a permit.
@@ -254,6 +278,40 @@ impl SignedBodySeen {
     }
 }
 
+/// A request of an API passed that Baler does not compact, though an application might expect it.
+#[derive(Debug)]
+pub struct UncompactedApi {
+    /// The API.
+    pub endpoint: Endpoint,
+    /// Whether that happened before: only the first one is logged.
+    pub already: bool,
+}
+
+impl UncompactedApi {
+    /// Writes it down.
+    pub fn emit(self) {
+        if self.already {
+            return;
+        }
+        let endpoint = self.endpoint.as_str();
+        match self.endpoint {
+            Endpoint::Responses => warn!(
+                endpoint,
+                "requests to the Responses API pass unchanged: Baler compacts chat completions \
+                 only. Have the SDK use those; README.md says how for each, for example \
+                 set_default_openai_api(\"chat_completions\") for OpenAI's Agents SDK and \
+                 openai.chat(MODEL) for the AI SDK"
+            ),
+            Endpoint::Messages => warn!(
+                endpoint,
+                "requests to the Messages API pass unchanged: Baler compacts chat completions \
+                 only. Use an SDK for chat completions, and the provider's endpoint for them"
+            ),
+            Endpoint::Chat | Endpoint::Other => {}
+        }
+    }
+}
+
 /// Baler serves everyone who reaches its address.
 #[derive(Debug)]
 pub struct OpenToAll {
@@ -269,103 +327,5 @@ impl OpenToAll {
              listen.auth_tokens_file, or let only trusted networks reach the port",
             self.address
         );
-    }
-}
-
-/// A request is over.
-#[derive(Debug)]
-#[expect(missing_docs, reason = "the fields are the log line's")]
-pub struct RequestEnded<'a> {
-    pub id: &'a str,
-    pub endpoint: Endpoint,
-    pub status: u16,
-    pub action: Action,
-    pub reason: Option<DecisionReason>,
-    pub traffic: Option<&'a TrafficMetrics>,
-    pub sizes: Option<Sizes>,
-    pub budget: Option<Budget>,
-    pub estimate: Option<UsageEstimate>,
-    pub usage: Option<Usage>,
-    pub overhead: Duration,
-    pub first_byte: Option<Duration>,
-    pub took: Duration,
-    pub ending: StreamEnd,
-}
-
-impl RequestEnded<'_> {
-    /// Writes it down.
-    pub fn emit(&self, metrics: &Metrics) {
-        let requests = &metrics.requests;
-        let status = StatusClass::of(self.status);
-        requests.answered.inc((self.endpoint, self.action, status));
-        if let Some(time) = self.first_byte {
-            requests
-                .first_byte
-                .observe(self.endpoint, time.as_secs_f64());
-        }
-        match self.ending {
-            StreamEnd::Complete => {}
-            StreamEnd::UpstreamBroke => requests.broken.inc(Side::Upstream),
-            StreamEnd::ClientLeft => requests.broken.inc(Side::Client),
-        }
-        if let (Some(traffic), Some(sizes), Some(budget)) = (self.traffic, self.sizes, self.budget)
-        {
-            traffic.count(sizes, &budget);
-        }
-        if let Some(usage) = self.usage {
-            metrics.usage.count(usage);
-        }
-        self.log();
-    }
-
-    fn log(&self) {
-        let before = self.sizes.map(|sizes| sizes.before).unwrap_or_default();
-        let after = self.sizes.map(|sizes| sizes.after).unwrap_or_default();
-        let reported = self.estimate.and_then(|estimate| estimate.reported);
-        let reported_count = reported.and_then(|prior| prior.counted).unwrap_or(0);
-        macro_rules! line {
-            ($level:ident) => {
-                $level!(
-                    id = self.id,
-                    endpoint = self.endpoint.as_str(),
-                    status = self.status,
-                    action = self.action.as_str(),
-                    reason = self.reason.map_or("", DecisionReason::as_str),
-                    policy = self.traffic.map(TrafficMetrics::policy),
-                    model = self.traffic.map(TrafficMetrics::model),
-                    tokens_before = before.tokens,
-                    tokens_after = after.tokens,
-                    messages_before = before.messages,
-                    messages_after = after.messages,
-                    estimate_reported = reported.map(|prior| prior.prompt_tokens),
-                    estimate_reported_messages = reported.map(|prior| prior.messages),
-                    estimate_counted = self.estimate.map(|all| all.counted - reported_count),
-                    prompt_tokens = self.usage.map(|usage| usage.prompt_tokens),
-                    cached_tokens = self.usage.map(|usage| usage.cached_tokens),
-                    overhead_ms = milliseconds(self.overhead),
-                    first_byte_ms = self.first_byte.map(milliseconds),
-                    took_ms = milliseconds(self.took),
-                    ending = self.ending.as_str(),
-                    "request"
-                )
-            };
-        }
-        if self.action == Action::FailedOpen {
-            line!(warn);
-        } else if self.is_eventful() {
-            line!(info);
-        } else {
-            line!(debug);
-        }
-    }
-
-    /// Whether Baler acted or something went wrong. Every other request is a line for debugging
-    /// only.
-    fn is_eventful(&self) -> bool {
-        let untouched = matches!(
-            self.action,
-            Action::None | Action::Bypassed | Action::Replayed
-        );
-        !untouched || self.status >= 500 || self.ending == StreamEnd::UpstreamBroke
     }
 }

@@ -3,15 +3,18 @@
 
 use std::time::Duration;
 
-use prometheus::{Histogram, IntCounter, IntGauge};
+use prometheus::{Histogram, IntCounter, IntCounterVec, IntGauge};
 use tracing::{debug, info, warn};
 
+use crate::core::conversation::as_float;
 use crate::core::strategy::Report;
 use crate::core::summary::{Rejected, Spent, Summary};
 use crate::observe::Metrics;
 use crate::observe::event::{gauge_value, milliseconds};
 use crate::observe::label::{Label, labels};
-use crate::observe::registry::{ERROR_BUCKETS, Registered, Registrar, Series, WAIT_BUCKETS};
+use crate::observe::registry::{
+    ERROR_BUCKETS, LabelDescription, Registered, Registrar, Series, WAIT_BUCKETS,
+};
 
 labels! {
     /// Why a summary that was due is not made now.
@@ -144,17 +147,22 @@ labels! {
 pub(in crate::observe) struct SummaryMetrics {
     calls: Series<CallOutcome, IntCounter>,
     call_seconds: Histogram,
-    tokens: Series<SpentKind, IntCounter>,
+    tokens: IntCounterVec,
     breakers_open: IntGauge,
     outcomes: Series<SummaryOutcome, IntCounter>,
     running: IntGauge,
     seconds: Histogram,
     ungrounded: Histogram,
+    length: Histogram,
+    generation: Histogram,
+    incremental: IntCounter,
+    split_turns: IntCounter,
     wanted: Series<SummaryState, IntCounter>,
 }
 
 impl SummaryMetrics {
     pub(in crate::observe) fn register(registrar: &mut Registrar) -> Registered<Self> {
+        let [seconds, ungrounded, length, generation] = register_made(registrar)?;
         Ok(SummaryMetrics {
             calls: registrar.counter_by(
                 "baler_summarizer_calls_total",
@@ -166,10 +174,13 @@ impl SummaryMetrics {
                 "Time that a call of the summariser took.",
                 &WAIT_BUCKETS,
             )?,
-            tokens: registrar.counter_by(
+            tokens: registrar.counters(
                 "baler_summarizer_tokens_total",
                 "Tokens that summaries cost, by kind.",
-                "kind",
+                vec![
+                    LabelDescription::open("policy"),
+                    LabelDescription::of::<SpentKind>("kind"),
+                ],
             )?,
             breakers_open: registrar.gauge(
                 "baler_summarizer_breakers_open",
@@ -181,15 +192,17 @@ impl SummaryMetrics {
                 "outcome",
             )?,
             running: registrar.gauge("baler_summaries_running", "Summaries being made.")?,
-            seconds: registrar.histogram(
-                "baler_summary_seconds",
-                "Time that a summary took, all its calls included.",
-                &WAIT_BUCKETS,
+            seconds,
+            ungrounded,
+            length,
+            generation,
+            incremental: registrar.counter(
+                "baler_summaries_incremental_total",
+                "Summaries that were made from an earlier one and what followed it.",
             )?,
-            ungrounded: registrar.histogram(
-                "baler_summary_ungrounded_ratio",
-                "Share of a summary's identifiers and numbers that its source does not contain.",
-                &ERROR_BUCKETS,
+            split_turns: registrar.counter(
+                "baler_summaries_split_turns_total",
+                "Summaries that end inside a turn.",
             )?,
             wanted: registrar.counter_by(
                 "baler_summaries_wanted_total",
@@ -199,11 +212,52 @@ impl SummaryMetrics {
         })
     }
 
+    /// Creates the series of a policy at 0.
+    pub(in crate::observe) fn create(&self, policy: &str) {
+        for kind in SpentKind::ALL {
+            self.tokens.with_label_values(&[policy, kind.as_str()]);
+        }
+    }
+
     /// Counts a compaction whose ladder came to `summarize`.
     pub(super) fn count_wanted(&self, state: SummaryState) {
         self.wanted.inc(state);
     }
 }
+
+/// What a summary that was made is like: its time, the share of it that is not grounded, its length
+/// and its generation.
+fn register_made(registrar: &mut Registrar) -> Registered<[Histogram; 4]> {
+    Ok([
+        registrar.histogram(
+            "baler_summarization_seconds",
+            "Time that a summary took, all its calls included.",
+            &WAIT_BUCKETS,
+        )?,
+        registrar.histogram(
+            "baler_summarization_ungrounded_ratio",
+            "Share of a summary's identifiers and numbers that its source does not contain.",
+            &ERROR_BUCKETS,
+        )?,
+        registrar.histogram(
+            "baler_summarization_tokens",
+            "Length of summaries.",
+            &LENGTH_BUCKETS,
+        )?,
+        registrar.histogram(
+            "baler_summarization_generation",
+            "Times that a summary was updated since it was made from the originals, plus one.",
+            &GENERATION_BUCKETS,
+        )?,
+    ])
+}
+
+/// Buckets of the length of summaries, tokens.
+const LENGTH_BUCKETS: [f64; 8] = [
+    100.0, 250.0, 500.0, 1_000.0, 2_000.0, 4_000.0, 8_000.0, 16_000.0,
+];
+/// Buckets of the generations of summaries.
+const GENERATION_BUCKETS: [f64; 8] = [1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 20.0];
 
 /// A summary was due and is not made now.
 #[derive(Debug)]
@@ -250,19 +304,25 @@ impl SummaryReleased {
 /// The summariser was called.
 #[derive(Debug)]
 #[expect(missing_docs, reason = "named by the event")]
-pub struct SummarizerCalled {
+pub struct SummarizerCalled<'a> {
+    /// The request that the summary is made for.
+    pub id: &'a str,
     pub outcome: CallOutcome,
+    /// The status of the answer, if there was one.
+    pub status: Option<u16>,
     pub took: Duration,
 }
 
-impl SummarizerCalled {
+impl SummarizerCalled<'_> {
     /// Writes it down.
     pub fn emit(self, metrics: &Metrics) {
         metrics.summaries.calls.inc(self.outcome);
         let seconds = self.took.as_secs_f64();
         metrics.summaries.call_seconds.observe(seconds);
         debug!(
+            id = self.id,
             outcome = self.outcome.as_str(),
+            status = self.status,
             took_ms = milliseconds(self.took),
             "summariser called"
         );
@@ -287,7 +347,18 @@ impl SummaryChecked {
 #[derive(Debug)]
 #[expect(missing_docs, reason = "the fields are the log line's")]
 pub struct SummaryEnded<'a> {
+    /// The request that it was made for.
+    pub id: &'a str,
+    pub policy: &'a str,
     pub outcome: SummaryOutcome,
+    /// Where the summariser is called, without a query.
+    pub address: &'a str,
+    /// The status of its last answer.
+    pub status: Option<u16>,
+    /// Why it could not be reached, in the words of the system or of TLS.
+    pub cause: Option<&'a str>,
+    /// Calls that were made, repeated ones included.
+    pub calls: u64,
     /// Messages that it covers.
     pub covered: usize,
     /// Tokens that it stands for.
@@ -306,12 +377,21 @@ impl SummaryEnded<'_> {
         } = self.spent;
         let summaries = &metrics.summaries;
         summaries.outcomes.inc(self.outcome);
-        summaries.tokens.inc_by(SpentKind::Prompt, prompt_tokens);
-        summaries
-            .tokens
-            .inc_by(SpentKind::Completion, completion_tokens);
+        for (kind, tokens) in [
+            (SpentKind::Prompt, prompt_tokens),
+            (SpentKind::Completion, completion_tokens),
+        ] {
+            let labels = [self.policy, kind.as_str()];
+            summaries.tokens.with_label_values(&labels).inc_by(tokens);
+        }
+        let savings = metrics.traffic.savings(self.policy);
+        savings.settle(0, prompt_tokens + completion_tokens);
         if let Some(summary) = self.summary {
             summaries.seconds.observe(summary.spent.took.as_secs_f64());
+            summaries.length.observe(as_float(summary.tokens));
+            summaries.generation.observe(f64::from(summary.generation));
+            summaries.incremental.inc_by(summary.incremental.into());
+            summaries.split_turns.inc_by(summary.split.into());
         }
         self.log();
     }
@@ -320,14 +400,19 @@ impl SummaryEnded<'_> {
         macro_rules! line {
             ($level:ident) => {
                 $level!(
+                    id = self.id,
+                    policy = self.policy,
                     outcome = self.outcome.as_str(),
+                    address = self.address,
+                    status = self.status,
+                    cause = self.cause,
                     messages = self.covered,
                     tokens_before = self.stands_for,
                     tokens_after = self.summary.map(|summary| summary.tokens),
                     generation = self.summary.map(|summary| summary.generation),
                     incremental = self.summary.map(|summary| summary.incremental),
                     split_turn = self.summary.map(|summary| summary.split),
-                    calls = self.spent.calls,
+                    calls = self.calls,
                     prompt_tokens = self.spent.prompt_tokens,
                     completion_tokens = self.spent.completion_tokens,
                     took_ms = self.summary.map(|summary| milliseconds(summary.spent.took)),

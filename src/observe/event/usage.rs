@@ -8,7 +8,7 @@ use crate::core::wire::Usage;
 use crate::observe::Metrics;
 use crate::observe::event::traffic::TrafficMetrics;
 use crate::observe::label::labels;
-use crate::observe::registry::{Registered, Registrar, Series};
+use crate::observe::registry::{Registered, Registrar};
 
 labels! {
     /// Kinds of tokens that an upstream reports.
@@ -25,7 +25,6 @@ labels! {
 /// The metrics of these events.
 #[derive(Debug)]
 pub(in crate::observe) struct UsageMetrics {
-    tokens: Series<TokenKind, IntCounter>,
     learned: IntCounter,
     truncations: IntCounter,
     included: IntCounter,
@@ -34,11 +33,6 @@ pub(in crate::observe) struct UsageMetrics {
 impl UsageMetrics {
     pub(in crate::observe) fn register(registrar: &mut Registrar) -> Registered<Self> {
         Ok(UsageMetrics {
-            tokens: registrar.counter_by(
-                "baler_upstream_tokens_total",
-                "Tokens that the upstream reported, by kind.",
-                "kind",
-            )?,
             learned: registrar.counter(
                 "baler_usage_learned_total",
                 "Answers whose reported usage was kept.",
@@ -53,14 +47,6 @@ impl UsageMetrics {
                 "Streams for which Baler requested usage on the client's behalf.",
             )?,
         })
-    }
-
-    /// Counts the usage that one answer reported.
-    pub(super) fn count(&self, usage: Usage) {
-        self.tokens.inc_by(TokenKind::Prompt, usage.prompt_tokens);
-        self.tokens.inc_by(TokenKind::Cached, usage.cached_tokens);
-        self.tokens
-            .inc_by(TokenKind::Completion, usage.completion_tokens);
     }
 }
 

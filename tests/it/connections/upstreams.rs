@@ -27,15 +27,15 @@ async fn connecting_has_one_deadline_tls_included_and_knows_its_phase() {
     let toml = "upstream.connect_timeout = \"100ms\"";
     let body = request(&[message("user", "hi")]);
     for (url, phase) in [
-        (format!("https://127.0.0.1:{port}/v1"), "tls"),
-        ("http://127.0.0.1:1/v1".to_owned(), "tcp"),
-        ("http://does-not-exist.invalid/v1".to_owned(), "resolve"),
+        (format!("https://127.0.0.1:{port}/v1"), "timeout"),
+        ("http://127.0.0.1:1/v1".to_owned(), "connect"),
+        ("http://does-not-exist.invalid/v1".to_owned(), "dns"),
     ] {
         let baler = Baler::start_for(toml, &url).await;
         let answer = baler.chat(&body).await;
         assert_eq!(
             (answer.status, answer.header("x-baler-error")),
-            (502, "upstream_unreachable"),
+            (502, &*format!("upstream_unreachable_{phase}")),
             "{url}"
         );
         let series = format!("baler_connect_failures_total{{phase=\"{phase}\"}}");

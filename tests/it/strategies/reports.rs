@@ -31,7 +31,7 @@ fn for_all() -> Vec<String> {
 }
 
 /// What `summarize` counts.
-const SUMMARY_COUNTS: [&str; 14] = [
+const SUMMARY_COUNTS: [&str; 15] = [
     "messages_summarized",
     "messages_kept",
     "split_turn",
@@ -43,6 +43,7 @@ const SUMMARY_COUNTS: [&str; 14] = [
     "summarizer_prompt_tokens",
     "summarizer_completion_tokens",
     "summarizer_ms",
+    "files",
     "ready",
     "late",
     "failed",

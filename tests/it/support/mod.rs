@@ -139,6 +139,27 @@ impl Baler {
         until(async || self.metric(series).await >= least).await;
     }
 
+    /// The sum of all series of a metric that have these labels.
+    pub async fn sum(&self, name: &str, labels: &[(&str, &str)]) -> f64 {
+        let text = self.probe("/metrics").await.text();
+        let series = text.lines().filter_map(|line| {
+            let rest = line.strip_prefix(name)?;
+            let (found, value) = rest.rsplit_once(' ')?;
+            let is_it = found.is_empty() || found.starts_with('{');
+            let has = |(label, wanted): &(&str, &str)| {
+                found.contains(&format!("{{{label}=\"{wanted}\""))
+                    || found.contains(&format!(",{label}=\"{wanted}\""))
+            };
+            (is_it && labels.iter().all(has)).then(|| value.parse::<f64>().unwrap())
+        });
+        series.sum()
+    }
+
+    /// Waits until such a sum has at least this value.
+    pub async fn sum_reaches(&self, name: &str, labels: &[(&str, &str)], least: f64) {
+        until(async || self.sum(name, labels).await >= least).await;
+    }
+
     /// Waits until a gauge is back at zero.
     pub async fn metric_ends(&self, series: &str) {
         until(async || self.metric(series).await <= 0.0).await;
