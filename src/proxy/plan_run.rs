@@ -9,12 +9,13 @@ use bytes::Bytes;
 use crate::core::Cancel;
 use crate::core::edit::Piece;
 use crate::core::planner::{
-    Assessment, Deferred, LiveFacts, ModelCalibration, NotPlanned, Plan, Planner, Seeds, Session,
-    UsageEstimate, UsageKey, gate,
+    Assessment, Deferred, Lesson, LiveFacts, ModelCalibration, NotPlanned, Plan, Planner, Seeds,
+    Session, UsageEstimate, UsageKey, gate,
 };
 use crate::core::policy::OnUnfit;
 use crate::core::strategy::{ExternalInputs, Need, Stopped};
 use crate::core::summary::Summaries;
+use crate::core::tokens::Step;
 use crate::core::wire::Unreadable;
 use crate::ledger::Owner;
 use crate::observe::event::{
@@ -54,32 +55,51 @@ pub(super) fn run_once(
         checkpoint: request.checkpoint_seed,
         usage: shared.identities.usage_seed(request, session.outline()),
     };
-    let model = (request.model.as_deref(), request.window.tokens);
-    let planner = Planner::new(&request.policy, model, &request.facts, seeds, cancel);
     let live = live_facts(shared, request, run, &session);
     let usage = |keys: &[UsageKey]| {
         let needs_silence = request.policy.idle.is_some();
         shared.ledger.known_usage(keys, needs_silence)
     };
+    let planner_of = |window, seeds| {
+        let model = (request.model.as_deref(), window);
+        Planner::new(&request.policy, model, &request.facts, seeds, cancel)
+    };
     if matches!(run.purpose, Purpose::Assess) {
+        let planner = planner_of(request.window.tokens, seeds);
         let keys = planner.usage_keys(&session);
         let assessment = planner.assess(&session, (&keys, &usage(&keys)), &live);
         return Ok(planned(assessed(request, assessment)));
     }
 
-    let keys = session.checkpoint_keys(&seeds.checkpoint);
-    let checkpoint = shared.ledger.longest_checkpoint(&keys);
     let summaries = summaries(shared, request, run, &session);
     let external = ExternalInputs {
         answers: &run.answers,
         summaries: summaries.as_ref(),
     };
-    let plan = planner
-        .derive(&session, checkpoint.as_ref(), &external)
-        .and_then(|derived| {
-            let keys = derived.usage_keys(&planner, &session);
-            planner.decide(&session, derived, (&keys, &usage(&keys)), &external, live)
-        });
+    let mut lesson = lesson(shared, request, &session, &external);
+    let window = derived_window(shared, request, run, &external);
+    let plan_by = |step: Step| {
+        let checkpoint = request.checkpoint_seed_by(window, step);
+        let planner = Planner {
+            step,
+            ..planner_of(
+                window,
+                Seeds {
+                    checkpoint,
+                    ..seeds
+                },
+            )
+        };
+        let keys = session.checkpoint_keys(&checkpoint);
+        let checkpoint = shared.ledger.longest_checkpoint(&keys);
+        let derived = planner.derive(&session, checkpoint.as_ref(), &external)?;
+        let keys = derived.usage_keys(&planner, &session);
+        planner.decide(&session, derived, (&keys, &usage(&keys)), &external, live)
+    };
+    let plan = match &mut lesson {
+        Some(lesson) => lesson.plan(plan_by),
+        None => plan_by(Step::default()),
+    };
     clock.lap(Phase::Decide);
     let plan = match plan {
         Ok(plan) => plan,
@@ -87,7 +107,8 @@ pub(super) fn run_once(
         Err(Stopped::Invalid) => return Err(PlanFailure::Invalid),
         Err(Stopped::Asks(need)) => return Ok(PlanOutcome::Asks(need)),
     };
-    let concluded = conclude(shared, request, &session, plan, seeds);
+    let mut concluded = conclude(shared, request, &session, plan, seeds);
+    concluded.decision.lesson = lesson;
     clock.lap(Phase::Render);
     Ok(planned(concluded))
 }
@@ -177,8 +198,43 @@ fn live_facts(
         force: request.force,
         learned: learned(shared, request, run),
         prior: request.prior,
-        overflow: run.refused().map(|refused| refused.prompt_tokens),
+        refused: run.refused().map(|refused| refused.list),
     }
+}
+
+/// The lesson of the conversation for derived decisions. The answers of others cannot be derived:
+/// with any to ask, usage only forces.
+fn lesson(
+    shared: &Shared,
+    request: &PlanRequest,
+    session: &Session<'_>,
+    external: &ExternalInputs<'_>,
+) -> Option<Lesson> {
+    if !external.is_silent() {
+        return None;
+    }
+    let prefixes = session.checkpoint_keys(&request.conversation_seed());
+    let learned = shared.ledger.learned(&request.model_key).factor;
+    let elsewhere = Lesson::elsewhere(learned, request.prior, &prefixes);
+    Lesson::of(&prefixes, shared.ledger.evidence(&prefixes), elsewhere)
+}
+
+/// The window that derived decisions assume. One that the upstream told counts where the walk can
+/// be made again.
+fn derived_window(
+    shared: &Shared,
+    request: &PlanRequest,
+    run: &Run,
+    external: &ExternalInputs<'_>,
+) -> u64 {
+    if !external.is_silent() {
+        return request.window.tokens;
+    }
+    let told = match run.refused() {
+        Some(_) => shared.ledger.learned(&request.model_key),
+        None => request.window.learned,
+    };
+    told.narrowed(request.window.tokens)
 }
 
 /// What the upstream taught about the model. A refused request is planned with what its refusal
@@ -284,6 +340,7 @@ fn decision(plan: &Plan, observe: bool, session: &Session<'_>, seeds: Seeds) -> 
         budget: Some(plan.budget),
         window: plan.budget.window,
         estimate: Some(estimate),
+        lesson: None,
         strategies: reports
             .filter(|report| report.acted())
             .map(|report| report.strategy)

@@ -186,6 +186,7 @@ impl Planner<'_> {
             planner: self,
             session,
             budget,
+            counted: budget.in_counted(self.step.factor()),
             size: size_of_edited(before, session.fixed_tokens(), &edits),
             retry_at: 0,
             previous: base,
@@ -229,8 +230,11 @@ impl Planner<'_> {
 struct Walk<'w, 'p, 'b> {
     planner: &'w Planner<'p>,
     session: &'w Session<'b>,
+    /// In the upstream's tokens, as far as the planner's step says how it counts.
     budget: Budget,
-    /// Size of the edited list at this point.
+    /// The same in counted tokens.
+    counted: Budget,
+    /// Size of the edited list at this point, counted.
     size: Size,
     /// Below this many tokens another attempt is not worth its time: the last one found too little
     /// to save.
@@ -254,10 +258,14 @@ impl Walk<'_, '_, '_> {
         let measures = self.session.measures().get(..point).unwrap_or_default();
         let edits = self.derived.edits.get(..point).unwrap_or_default();
         let errors = &mut self.derived.trigger_errors;
-        let Some(reason) = watch.fires(measures, edits, self.size, errors) else {
+        let size = Size {
+            tokens: scale(self.size.tokens, self.planner.step.factor()),
+            ..self.size
+        };
+        let Some(reason) = watch.fires(measures, edits, size, errors) else {
             return Ok(());
         };
-        if self.size.tokens < self.retry_at && self.size.tokens <= self.budget.prompt {
+        if self.size.tokens < self.retry_at && self.size.tokens <= self.counted.prompt {
             self.derived.deferred = Some(Deferred::BelowMinGain);
             return Ok(());
         }
@@ -266,7 +274,7 @@ impl Walk<'_, '_, '_> {
             return Ok(());
         };
         let then = conversation.prefix(point);
-        match compact(self.planner, &then, edits, self.budget, reason, external)? {
+        match compact(self.planner, &then, edits, self.counted, reason, external)? {
             Outcome::Made(compacted) => {
                 self.size = then.size_after(&compacted.edits);
                 for (slot, edit) in self.derived.edits.iter_mut().zip(compacted.edits) {
@@ -283,7 +291,7 @@ impl Walk<'_, '_, '_> {
             Outcome::Deferred(why) => {
                 self.derived.deferred = why;
                 if matches!(reason, Reason::Ratio | Reason::Tokens) {
-                    self.retry_at = self.size.tokens + self.budget.min_gain;
+                    self.retry_at = self.size.tokens + self.counted.min_gain;
                 }
             }
         }

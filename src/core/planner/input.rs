@@ -28,8 +28,19 @@ pub struct LiveFacts {
     pub learned: ModelCalibration,
     /// Usage that the request itself carries.
     pub prior: Option<PriorUsage>,
-    /// The upstream refused the request as too long: prompt tokens that it has at least.
-    pub overflow: Option<u64>,
+    /// The list that the upstream refused as too long.
+    pub refused: Option<RefusedList>,
+}
+
+/// A list that the upstream refused as too long.
+#[derive(Debug, Clone, Copy)]
+pub struct RefusedList {
+    /// The key of its usage.
+    pub list: Fingerprint,
+    /// Prompt tokens that it has at least, by the upstream's count.
+    pub tokens: u64,
+    /// Tokens counted for it.
+    pub counted: u64,
 }
 
 /// What an upstream taught about a model.

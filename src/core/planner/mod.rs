@@ -7,6 +7,7 @@
 //! input        what planning starts from: derived facts, live facts, what the ledger knows
 //! derive       decisions that any replica makes alike
 //! estimate     how large a list is for the upstream
+//! learned      how reported usage enters what every replica derives
 //! decide       the decision about this request
 //! compact      one compaction, and whether it is worth it
 //! plan         the result
@@ -37,6 +38,7 @@ mod derive;
 mod estimate;
 pub mod gate;
 mod input;
+mod learned;
 mod plan;
 #[expect(
     clippy::module_inception,
@@ -49,9 +51,10 @@ mod session;
 pub use derive::Derived;
 pub use estimate::UsageEstimate;
 pub use input::{
-    CheckpointKey, KnownCheckpoint, KnownUsage, LiveFacts, ModelCalibration, PriorUsage, Seeds,
-    UsageKey,
+    CheckpointKey, KnownCheckpoint, KnownUsage, LiveFacts, ModelCalibration, PriorUsage,
+    RefusedList, Seeds, UsageKey,
 };
+pub use learned::{Evidence, Lesson};
 pub use plan::{Assessment, Compaction, Deferred, Plan};
 pub use planner::Planner;
 pub use session::{Counting, NotPlanned, Session};

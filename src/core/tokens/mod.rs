@@ -3,8 +3,10 @@
 mod calibration;
 mod encoding;
 pub mod media;
+mod step;
 mod vocabulary;
 
 pub use calibration::Calibration;
 pub use encoding::{Encoding, Images};
+pub use step::Step;
 pub use vocabulary::Vocabulary;
