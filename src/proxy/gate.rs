@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::core::planner::gate;
 use crate::core::policy::Source;
-use crate::core::tokens::Step;
+use crate::core::tokens::FactorStep;
 use crate::observe::event::{PassReason, RequestPassed};
 use crate::proxy::Proxy;
 use crate::proxy::exchange::{Decision, Exchange};
@@ -33,7 +33,7 @@ impl Exchange {
         let facts = &request.facts;
         let budget = facts.policy.budget(facts.window.live());
         let learned = facts.window.learned.factor;
-        let factor = Step::nearest(learned).factor().max(learned);
+        let factor = FactorStep::nearest(learned).factor().max(learned);
         let ledger = &self.proxy.shared.ledger;
         let cannot_trigger = !facts.force
             && gate::nothing_can_trigger(

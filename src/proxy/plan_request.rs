@@ -12,7 +12,7 @@ use crate::core::planner::{ModelCalibration, PriorUsage, RefusedList};
 use crate::core::policy::{Policy, RequestFacts, Source};
 use crate::core::strategy::WebhookAnswer;
 use crate::core::summary::PendingSummary;
-use crate::core::tokens::{Encoding, Step};
+use crate::core::tokens::{Encoding, FactorStep};
 use crate::core::wire::Dialect;
 use crate::observe::event::FailureCause;
 use crate::proxy::exchange::Decision;
@@ -81,8 +81,8 @@ impl PlanRequest {
 
     /// The first link of its chain of checkpoints that are derived by a window and a step: the
     /// upstream may have taught others than were assumed.
-    pub(super) fn checkpoint_seed_by(&self, window: u64, step: Step) -> Fingerprint {
-        if window == self.window.tokens && step == Step::default() {
+    pub(super) fn checkpoint_seed_by(&self, window: u64, step: FactorStep) -> Fingerprint {
+        if window == self.window.tokens && step == FactorStep::default() {
             return self.checkpoint_seed;
         }
         Fingerprint::of_parts(&[

@@ -9,13 +9,13 @@ use bytes::Bytes;
 use crate::core::Cancel;
 use crate::core::edit::Piece;
 use crate::core::planner::{
-    Assessment, Deferred, Lesson, LiveFacts, ModelCalibration, NotPlanned, Plan, Planner, Seeds,
-    Session, UsageEstimate, UsageKey, gate,
+    Assessment, Deferred, KnownUsage, Lesson, LiveFacts, ModelCalibration, NotPlanned, Plan,
+    Planner, Seeds, Session, UsageEstimate, UsageKey, gate,
 };
 use crate::core::policy::OnUnfit;
 use crate::core::strategy::{ExternalInputs, Need, Stopped};
 use crate::core::summary::Summaries;
-use crate::core::tokens::Step;
+use crate::core::tokens::FactorStep;
 use crate::core::wire::Unreadable;
 use crate::ledger::Owner;
 use crate::observe::event::{
@@ -55,53 +55,20 @@ pub(super) fn run_once(
         checkpoint: request.checkpoint_seed,
         usage: shared.identities.usage_seed(request, session.outline()),
     };
-    let live = live_facts(shared, request, run, &session);
-    let usage = |keys: &[UsageKey]| {
-        let needs_silence = request.policy.idle.is_some();
-        shared.ledger.known_usage(keys, needs_silence)
-    };
-    let planner_of = |window, seeds| {
-        let model = (request.model.as_deref(), window);
-        Planner::new(&request.policy, model, &request.facts, seeds, cancel)
+    let planning = Planning {
+        shared,
+        request,
+        run,
+        session: &session,
+        seeds,
+        cancel,
     };
     if matches!(run.purpose, Purpose::Assess) {
-        let planner = planner_of(request.window.tokens, seeds);
-        let keys = planner.usage_keys(&session);
-        let assessment = planner.assess(&session, (&keys, &usage(&keys)), &live);
-        return Ok(planned(assessed(request, assessment)));
+        return Ok(planned(assessed(request, planning.assess())));
     }
-
-    let summaries = summaries(shared, request, run, &session);
-    let external = ExternalInputs {
-        answers: &run.answers,
-        summaries: summaries.as_ref(),
-    };
-    let mut lesson = lesson(shared, request, &session, &external);
-    let window = derived_window(shared, request, run, &external);
-    let plan_by = |step: Step| {
-        let checkpoint = request.checkpoint_seed_by(window, step);
-        let planner = Planner {
-            step,
-            ..planner_of(
-                window,
-                Seeds {
-                    checkpoint,
-                    ..seeds
-                },
-            )
-        };
-        let keys = session.checkpoint_keys(&checkpoint);
-        let checkpoint = shared.ledger.longest_checkpoint(&keys);
-        let derived = planner.derive(&session, checkpoint.as_ref(), &external)?;
-        let keys = derived.usage_keys(&planner, &session);
-        planner.decide(&session, derived, (&keys, &usage(&keys)), &external, live)
-    };
-    let plan = match &mut lesson {
-        Some(lesson) => lesson.plan(plan_by),
-        None => plan_by(Step::default()),
-    };
+    let plan = planning.plan();
     clock.lap(Phase::Decide);
-    let plan = match plan {
+    let (plan, lesson) = match plan {
         Ok(plan) => plan,
         Err(Stopped::Cancelled) => return Err(PlanFailure::Deadline),
         Err(Stopped::Invalid) => return Err(PlanFailure::Invalid),
@@ -170,84 +137,141 @@ fn assessed(request: &PlanRequest, assessment: Assessment) -> Planned {
     planned
 }
 
-/// The summaries that exist for prefixes of the request, where its policy wants any.
-fn summaries(
-    shared: &Shared,
-    request: &PlanRequest,
-    run: &Run,
-    session: &Session<'_>,
-) -> Option<Summaries> {
-    request.origin.as_ref()?;
-    let (summarizer, identity) = (&shared.summarizer, &request.policy.identity);
-    let keys = session.summary_keys(&summarizer.seed(request.dialect, &request.tenant, identity));
-    let states = keys
-        .iter()
-        .map(|key| summarizer.state(&shared.ledger, key))
-        .collect();
-    Some(Summaries::new(keys, states, run.may_ask))
+/// All that one run plans with. The ledger is asked for all keys of a kind at once.
+struct Planning<'r, 'b> {
+    shared: &'r Shared,
+    request: &'r PlanRequest,
+    run: &'r Run,
+    session: &'r Session<'b>,
+    seeds: Seeds,
+    cancel: &'r Cancel,
 }
 
-fn live_facts(
-    shared: &Shared,
-    request: &PlanRequest,
-    run: &Run,
-    session: &Session<'_>,
-) -> LiveFacts {
-    LiveFacts {
-        max_output_tokens: session.outline().max_output_tokens,
-        force: request.force,
-        learned: learned(shared, request, run),
-        prior: request.prior,
-        refused: run.refused().map(|refused| refused.list),
+impl Planning<'_, '_> {
+    /// The size of a request that was sent as it came.
+    fn assess(&self) -> Assessment {
+        let planner = self.planner(self.request.window.tokens, self.seeds);
+        let keys = planner.usage_keys(self.session);
+        planner.assess(
+            self.session,
+            (&keys, &self.usage(&keys)),
+            &self.live_facts(),
+        )
     }
-}
 
-/// The lesson of the conversation for derived decisions. The answers of others cannot be derived:
-/// with any to ask, usage only forces.
-fn lesson(
-    shared: &Shared,
-    request: &PlanRequest,
-    session: &Session<'_>,
-    external: &ExternalInputs<'_>,
-) -> Option<Lesson> {
-    if !external.is_silent() {
-        return None;
+    /// The plan, and what its usage will teach.
+    fn plan(&self) -> Result<(Plan, Option<Lesson>), Stopped> {
+        let summaries = self.summaries();
+        let external = ExternalInputs {
+            answers: &self.run.answers,
+            summaries: summaries.as_ref(),
+        };
+        // The answers of others cannot be derived: with any to ask, what the upstream taught only
+        // forces.
+        if !external.is_silent() {
+            let plan =
+                self.plan_by(&external, self.request.window.tokens, FactorStep::default())?;
+            return Ok((plan, None));
+        }
+        let window = self.derived_window();
+        let mut lesson = self.lesson();
+        let plan = match &mut lesson {
+            Some(lesson) => lesson.plan(|step| self.plan_by(&external, window, step))?,
+            None => self.plan_by(&external, window, FactorStep::default())?,
+        };
+        Ok((plan, lesson))
     }
-    let prefixes = session.checkpoint_keys(&request.conversation_seed());
-    let learned = shared.ledger.learned(&request.model_key).factor;
-    let elsewhere = Lesson::elsewhere(learned, request.prior, &prefixes);
-    Lesson::of(&prefixes, shared.ledger.evidence(&prefixes), elsewhere)
-}
 
-/// The window that derived decisions assume. One that the upstream told counts where the walk can
-/// be made again.
-fn derived_window(
-    shared: &Shared,
-    request: &PlanRequest,
-    run: &Run,
-    external: &ExternalInputs<'_>,
-) -> u64 {
-    if !external.is_silent() {
-        return request.window.tokens;
+    /// The plan by a window and a step.
+    fn plan_by(
+        &self,
+        external: &ExternalInputs<'_>,
+        window: u64,
+        step: FactorStep,
+    ) -> Result<Plan, Stopped> {
+        let (session, ledger) = (self.session, &self.shared.ledger);
+        let checkpoint = self.request.checkpoint_seed_by(window, step);
+        let usage = self.seeds.usage;
+        let planner = Planner {
+            step,
+            ..self.planner(window, Seeds { checkpoint, usage })
+        };
+        let checkpoint = ledger.longest_checkpoint(&session.checkpoint_keys(&checkpoint));
+        let derived = planner.derive(session, checkpoint.as_ref(), external)?;
+        let keys = derived.usage_keys(&planner, session);
+        let known = (&*keys, &self.usage(&keys));
+        planner.decide(session, derived, known, external, self.live_facts())
     }
-    let told = match run.refused() {
-        Some(_) => shared.ledger.learned(&request.model_key),
-        None => request.window.learned,
-    };
-    told.narrowed(request.window.tokens)
-}
 
-/// What the upstream taught about the model. A refused request is planned with what its refusal
-/// taught.
-fn learned(shared: &Shared, request: &PlanRequest, run: &Run) -> ModelCalibration {
-    let Some(refused) = run.refused() else {
-        return request.window.learned;
-    };
-    let known = shared.ledger.learned(&request.model_key);
-    let windows = [known.window, refused.narrowed];
-    ModelCalibration {
-        window: windows.into_iter().flatten().min(),
-        ..known
+    fn planner(&self, window: u64, seeds: Seeds) -> Planner<'_> {
+        let Planning {
+            request, cancel, ..
+        } = self;
+        let model = (request.model.as_deref(), window);
+        Planner::new(&request.policy, model, &request.facts, seeds, cancel)
+    }
+
+    fn usage(&self, keys: &[UsageKey]) -> KnownUsage {
+        let needs_silence = self.request.policy.idle.is_some();
+        self.shared.ledger.known_usage(keys, needs_silence)
+    }
+
+    /// The lesson of the conversation for derived decisions.
+    fn lesson(&self) -> Option<Lesson> {
+        let (request, ledger) = (self.request, &self.shared.ledger);
+        let prefixes = self.session.checkpoint_keys(&request.conversation_seed());
+        let learned = ledger.learned(&request.model_key).factor;
+        let elsewhere = Lesson::elsewhere(learned, request.prior, &prefixes);
+        Lesson::of(&prefixes, ledger.evidence(&prefixes), elsewhere)
+    }
+
+    /// The window that derived decisions assume: what the upstream told when it refused a request
+    /// is the same for every replica.
+    fn derived_window(&self) -> u64 {
+        let window = self.request.window;
+        let told = match self.run.refused() {
+            Some(_) => self.shared.ledger.learned(&self.request.model_key),
+            None => window.learned,
+        };
+        told.narrowed(window.tokens)
+    }
+
+    /// The summaries that exist for prefixes of the request, where its policy wants any.
+    fn summaries(&self) -> Option<Summaries> {
+        let request = self.request;
+        request.origin.as_ref()?;
+        let (summarizer, identity) = (&self.shared.summarizer, &request.policy.identity);
+        let seed = summarizer.seed(request.dialect, &request.tenant, identity);
+        let keys = self.session.summary_keys(&seed);
+        let states = keys
+            .iter()
+            .map(|key| summarizer.state(&self.shared.ledger, key))
+            .collect();
+        Some(Summaries::new(keys, states, self.run.may_ask))
+    }
+
+    fn live_facts(&self) -> LiveFacts {
+        LiveFacts {
+            max_output_tokens: self.session.outline().max_output_tokens,
+            force: self.request.force,
+            learned: self.learned(),
+            prior: self.request.prior,
+            refused: self.run.refused().map(|refused| refused.list),
+        }
+    }
+
+    /// What the upstream taught about the model. A refused request is planned with what its refusal
+    /// taught.
+    fn learned(&self) -> ModelCalibration {
+        let Some(refused) = self.run.refused() else {
+            return self.request.window.learned;
+        };
+        let known = self.shared.ledger.learned(&self.request.model_key);
+        let windows = [known.window, refused.narrowed];
+        ModelCalibration {
+            window: windows.into_iter().flatten().min(),
+            ..known
+        }
     }
 }
 

@@ -15,7 +15,7 @@ use crate::core::edit::{
 use crate::core::policy::{Condition, Reason};
 use crate::core::strategy::{ExternalInputs, Stopped};
 use crate::core::summary::{self, Forecast, PendingSummary};
-use crate::core::tokens::Step;
+use crate::core::tokens::FactorStep;
 
 impl Planner<'_> {
     /// Decides about the request itself. `keys` are [`Derived::usage_keys`], and `known` is what
@@ -178,7 +178,7 @@ impl Decision<'_, '_, '_> {
     fn beyond_step(&self, estimate: &Estimate) -> Size {
         let tokens = estimate.size.tokens;
         let tokens = if self.external.is_silent() {
-            Step::without_margin(tokens).max(estimate.known.counted.min(tokens))
+            FactorStep::without_margin(tokens).max(estimate.known.counted.min(tokens))
         } else {
             tokens
         };

@@ -10,7 +10,7 @@ use crate::core::edit::Checkpoint;
 /// The first links of the two prefix hashes of a request.
 #[derive(Debug, Clone, Copy)]
 pub struct Seeds {
-    /// Of checkpoints: tenant, upstream, policy, window, what is known of the model, and the
+    /// Of checkpoints: tenant, upstream, policy, window, step, what is known of the model, and the
     /// version of what strategies write ([`TEXT_VERSION`](crate::core::strategy::TEXT_VERSION)).
     pub checkpoint: Fingerprint,
     /// Of reported usage: tenant, upstream, model, and the fixed parts of the prompt.

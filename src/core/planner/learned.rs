@@ -1,4 +1,4 @@
-//! How reported usage enters decisions that every replica makes alike: as a [`Step`] for each
+//! How reported usage enters decisions that every replica makes alike: as a [`FactorStep`] for each
 //! conversation.
 //!
 //! A replica without a store knows only the answers that it saw itself. If it decided by them
@@ -11,7 +11,7 @@ use super::input::{CheckpointKey, PriorUsage};
 use super::plan::Plan;
 use crate::core::conversation::{Fingerprint, ratio};
 use crate::core::strategy::Stopped;
-use crate::core::tokens::Step;
+use crate::core::tokens::FactorStep;
 
 /// A report replaces an earlier one unless it is about a list shorter than this share of the other.
 /// Tokens that the upstream adds to every prompt weigh less in a long one; just after a compaction
@@ -29,7 +29,7 @@ pub struct Evidence {
     /// Tokens counted for the same list.
     pub counted: u64,
     /// The step by which the last list was planned.
-    pub step: Step,
+    pub step: FactorStep,
 }
 
 /// What is known of one conversation before a request of it is planned.
@@ -41,9 +41,9 @@ pub struct Lesson {
     /// replica served what lies between.
     known: Option<(Evidence, bool)>,
     /// The step that the request is planned by.
-    step: Step,
-    /// The step that all that is known suggests.
-    nearest: Step,
+    step: FactorStep,
+    /// How the upstream counts, as far as is known.
+    factor: f64,
 }
 
 impl Lesson {
@@ -72,19 +72,24 @@ impl Lesson {
         let (last, earlier) = prefixes.split_last()?;
         let previous = earlier.last().map_or(0, |key| key.messages);
         let known = known.map(|(messages, evidence)| (evidence, messages >= previous));
-        let (step, nearest) = match known {
-            None => (Step::nearest(elsewhere), Step::nearest(elsewhere)),
+        let (factor, step) = match known {
+            None => (elsewhere, FactorStep::nearest(elsewhere)),
             Some((evidence, is_next)) => {
-                let nearest = Step::nearest(evidence.factor());
-                let stays = is_next || evidence.step.tolerates(evidence.factor());
-                (if stays { evidence.step } else { nearest }, nearest)
+                let factor = evidence.factor();
+                let stays = is_next || evidence.step.tolerates(factor);
+                let step = if stays {
+                    evidence.step
+                } else {
+                    FactorStep::nearest(factor)
+                };
+                (factor, step)
             }
         };
         Some(Lesson {
             key: last.prefix,
             known,
             step,
-            nearest,
+            factor,
         })
     }
 
@@ -95,14 +100,26 @@ impl Lesson {
     /// [`Stopped`], as `plan` does.
     pub fn plan(
         &mut self,
-        mut plan: impl FnMut(Step) -> Result<Plan, Stopped>,
+        mut plan: impl FnMut(FactorStep) -> Result<Plan, Stopped>,
     ) -> Result<Plan, Stopped> {
         let mut planned = plan(self.step)?;
-        // A list that is rewritten now, or never was, can move to another step at no cost.
-        let is_free = planned.compaction.is_some() || !planned.edited();
-        if self.nearest != self.step && (is_free || planned.forced_by_size) {
-            self.step = self.nearest;
-            planned = plan(self.step)?;
+        // A replica that serves the conversation alone builds on what it sent, whatever another one
+        // would derive: to begin anew costs more.
+        let is_alone = self.known.is_some_and(|(_, is_next)| is_next);
+        if is_alone && planned.replayed && planned.forced_by_size {
+            return Ok(planned);
+        }
+        // A list that never was rewritten, or is rewritten now, moves to another step at no cost.
+        let step = if !planned.edited() {
+            FactorStep::nearest(self.factor)
+        } else if planned.compaction.is_some() {
+            self.step.renewed(self.factor)
+        } else {
+            self.step
+        };
+        if step != self.step {
+            self.step = step;
+            planned = plan(step)?;
         }
         // A higher step that makes it fit is derived by other replicas, too; a forced compaction is
         // not.

@@ -2,11 +2,11 @@
 
 mod calibration;
 mod encoding;
+mod factor_step;
 pub mod media;
-mod step;
 mod vocabulary;
 
 pub use calibration::Calibration;
 pub use encoding::{Encoding, Images};
-pub use step::Step;
+pub use factor_step::FactorStep;
 pub use vocabulary::Vocabulary;

@@ -3,6 +3,7 @@
 
 use std::cell::RefCell;
 use std::collections::HashMap;
+use std::fmt;
 use std::time::Duration;
 
 use baler::core::Cancel;
@@ -14,7 +15,7 @@ use baler::core::planner::{
 };
 use baler::core::policy::{Policy, RequestFacts};
 use baler::core::strategy::ExternalInputs;
-use baler::core::tokens::{Encoding, Step};
+use baler::core::tokens::{Encoding, FactorStep};
 use baler::ledger::Ledger;
 
 use crate::invariants::DIALECT;
@@ -32,7 +33,7 @@ pub struct Upstream {
 
 impl Upstream {
     /// Prompt tokens of a list of messages.
-    fn count(&self, list: &[String], measures: &Measures) -> u64 {
+    pub fn count(&self, list: &[String], measures: &Measures) -> u64 {
         let of = |raw: &String| {
             let known = measures.of(raw);
             let place = f64::from(known.fingerprint.0[0]) / 127.5 - 1.0;
@@ -83,7 +84,7 @@ fn model() -> Fingerprint {
     Fingerprint::of(b"model")
 }
 
-fn checkpoint_seed(window: u64, step: Step) -> Fingerprint {
+fn checkpoint_seed(window: u64, step: FactorStep) -> Fingerprint {
     Fingerprint::of_parts(&[b"checkpoint", &window.to_le_bytes(), &[step.number()]])
 }
 
@@ -235,6 +236,7 @@ impl Tally {
         100.0 * ratio(self.rewrites as u64, self.followed as u64)
     }
 
+    /// Takes note of a request, and of the list that was sent before it.
     pub fn add(&mut self, before: Option<&[String]>, served: &Served) {
         self.requests += 1;
         self.refused += served.refused;
@@ -244,5 +246,17 @@ impl Tally {
             self.followed += 1;
             self.rewrites += usize::from(!served.list.starts_with(before));
         }
+    }
+}
+
+impl fmt::Display for Tally {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Tally {
+            refused,
+            lost,
+            over,
+            ..
+        } = self;
+        write!(f, "| {:5.1} ({refused}/{lost}/{over})", self.per_100())
     }
 }

@@ -8,6 +8,9 @@ const FACTORS: [f64; 13] = [
 ];
 /// The nearest step is wrong by this much at most: a compaction happens within 5 % of its trigger.
 const EITHER_SIDE: f64 = 1.05;
+/// Where a list is rewritten anyway, a step in use stays as long as it is no further off than this:
+/// so replicas agree whose last answers lie on either side of a border.
+const STILL_NEAR: f64 = 1.07;
 /// A step in use stays as long as the upstream counts no more than this times what it says: the
 /// width of its step and a margin, so that a factor at the border of two steps does not go to and
 /// fro. Triggers of the default policy leave more room than this below the window.
@@ -18,9 +21,9 @@ const MARGIN_BELOW: f64 = 1.2;
 /// A step: a class of factors by which upstreams count more than Baler does. The lowest stands for
 /// upstreams that count the same, or less.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Step(u8);
+pub struct FactorStep(u8);
 
-impl Step {
+impl FactorStep {
     /// The step nearest to a factor.
     #[must_use]
     pub fn nearest(factor: f64) -> Self {
@@ -28,7 +31,7 @@ impl Step {
             .iter()
             .position(|step| factor <= step * EITHER_SIDE)
             .unwrap_or(FACTORS.len() - 1);
-        Step(u8::try_from(covering).unwrap_or_default())
+        FactorStep(u8::try_from(covering).unwrap_or_default())
     }
 
     /// The tokens that one counted token is taken for.
@@ -48,9 +51,20 @@ impl Step {
     pub fn above(self) -> Self {
         let next = usize::from(self.0) + 1;
         if next < FACTORS.len() {
-            Step(self.0 + 1)
+            FactorStep(self.0 + 1)
         } else {
             self
+        }
+    }
+
+    /// The step for a list that is rewritten anyway, where this one was in use.
+    #[must_use]
+    pub fn renewed(self, factor: f64) -> Self {
+        let off = factor / self.factor();
+        if (1.0 / STILL_NEAR..=STILL_NEAR).contains(&off) {
+            self
+        } else {
+            Self::nearest(factor)
         }
     }
 
@@ -81,13 +95,20 @@ mod tests {
     #[test]
     fn equal_counts_and_nearly_equal_ones_are_the_first_step() {
         for factor in [0.0, 0.5, 1.0, 1.005, 1.02, 1.05] {
-            assert_eq!(Step::nearest(factor), Step::default(), "{factor}");
-            assert!(Step::default().tolerates(factor), "{factor}");
+            assert_eq!(
+                FactorStep::nearest(factor),
+                FactorStep::default(),
+                "{factor}"
+            );
+            assert!(FactorStep::default().tolerates(factor), "{factor}");
         }
-        assert!((Step::default().factor() - 1.0).abs() < f64::EPSILON);
-        assert_eq!(Step::nearest(1.15).number(), 1);
-        assert_eq!(Step::nearest(1.4).number(), 4);
-        assert_eq!(Step::nearest(f64::NAN).above(), Step::nearest(99.0));
+        assert!((FactorStep::default().factor() - 1.0).abs() < f64::EPSILON);
+        assert_eq!(FactorStep::nearest(1.15).number(), 1);
+        assert_eq!(FactorStep::nearest(1.4).number(), 4);
+        assert_eq!(
+            FactorStep::nearest(f64::NAN).above(),
+            FactorStep::nearest(99.0)
+        );
     }
 
     proptest! {
@@ -95,7 +116,7 @@ mod tests {
         fn the_nearest_step_is_near_and_stays_for_a_while(
             factor in 1.0..3.2_f64, drift in 0.985..1.015_f64,
         ) {
-            let step = Step::nearest(factor);
+            let step = FactorStep::nearest(factor);
             let off = factor / step.factor();
             prop_assert!((0.947..=1.05).contains(&off), "{factor} {step:?}");
             prop_assert!(step.tolerates(factor * drift), "a border is no place to go to and fro");
