@@ -34,6 +34,10 @@ pub(super) fn reason_for_nothing(plan: &Plan, wanted_summary: bool) -> String {
             Deferred::BrokenPairing.as_str(),
             "calls and results do not match".to_owned(),
         ),
+        Some(Deferred::TooSoon) => (
+            Deferred::TooSoon.as_str(),
+            "a count or an expression triggers again too soon after the last compaction".to_owned(),
+        ),
         None if !plan.fits => (
             "unfit",
             format!("it exceeds the {budget} tokens that there is room for, and no step helps"),

@@ -74,3 +74,18 @@ pub struct Budget {
     /// The least a compaction must save while the prompt still fits.
     pub min_gain: u64,
 }
+
+impl Budget {
+    /// The same in tokens as Baler counts them, where the upstream counts `factor` (1 or more) of
+    /// its own for each. The window stays: it says what kind of model it is.
+    #[must_use]
+    pub fn in_counted(self, factor: f64) -> Self {
+        let counted = |tokens: u64| scale(tokens, 1.0 / factor.max(1.0));
+        Budget {
+            window: self.window,
+            prompt: counted(self.prompt),
+            target: counted(self.target),
+            min_gain: counted(self.min_gain),
+        }
+    }
+}

@@ -10,7 +10,7 @@ use super::Measures;
 use crate::core::conversation::Fingerprint;
 use crate::core::edit::Checkpoint;
 use crate::core::planner::{
-    CheckpointKey, KnownCheckpoint, KnownUsage, ModelCalibration, UsageKey,
+    CheckpointKey, Evidence, KnownCheckpoint, KnownUsage, ModelCalibration, UsageKey,
 };
 use crate::core::summary::Summary;
 use crate::core::tokens::Calibration;
@@ -44,6 +44,8 @@ pub struct Ledger {
     checkpoints: Cache<Fingerprint, Arc<Checkpoint>, CheckpointWeight>,
     summaries: Cache<Fingerprint, Arc<Summary>, SummaryWeight>,
     usage: Cache<Fingerprint, u64>,
+    /// What was reported for conversations, by the client's own list.
+    evidence: Cache<Fingerprint, Evidence>,
     /// Measures by exact bytes. They never leave the process.
     pub measures: Measures,
     /// Seeds of chains that have a checkpoint for a body so short that the gate would let it
@@ -76,7 +78,8 @@ impl Ledger {
                 CheckpointWeight,
             ),
             summaries: Cache::with_weighter(items(eighth / 4_096).max(64), eighth, SummaryWeight),
-            usage: Cache::new(items(half / USAGE_BYTES).max(64)),
+            usage: Cache::new(items(half / USAGE_BYTES / 2).max(64)),
+            evidence: Cache::new(items(half / USAGE_BYTES / 2).max(64)),
             measures: Measures::new(items(messages)),
             ungated: Cache::new(1_024),
             sent: Cache::new(16_384),
@@ -149,6 +152,19 @@ impl Ledger {
     /// Keeps the prompt tokens that the upstream reported for a list.
     pub fn keep_usage(&self, list: Fingerprint, prompt_tokens: u64) {
         self.usage.insert(list, prompt_tokens);
+    }
+
+    /// What was reported for the longest of these prefixes that has a report, and its length; they
+    /// are in the order of their length.
+    #[must_use]
+    pub fn evidence(&self, prefixes: &[CheckpointKey]) -> Option<(usize, Evidence)> {
+        let mut newest = prefixes.iter().rev();
+        newest.find_map(|key| Some((key.messages, self.evidence.get(&key.prefix)?)))
+    }
+
+    /// Keeps what was reported for a conversation.
+    pub fn keep_evidence(&self, prefix: Fingerprint, evidence: Evidence) {
+        self.evidence.insert(prefix, evidence);
     }
 
     /// What is known of a model (digest of tenant, upstream and name) from the upstream's answers.

@@ -10,7 +10,7 @@ use hyper::header::{HeaderName, HeaderValue};
 use crate::config::ServerTiming;
 use crate::core::budget::Budget;
 use crate::core::conversation::Fingerprint;
-use crate::core::planner::{Compaction, PriorUsage, UsageEstimate};
+use crate::core::planner::{Compaction, Lesson, PriorUsage, UsageEstimate};
 use crate::core::wire::{Dialect, Usage};
 use crate::observe::event::{
     Action, CompactionMade, DecisionReason, Endpoint, FailureCause, PassReason, Phase, PhaseTimed,
@@ -36,6 +36,8 @@ pub(super) struct Decision {
     pub window: u64,
     /// How the size of the sent list was estimated, and the key under which its usage is kept.
     pub estimate: Option<UsageEstimate>,
+    /// What is learned from the usage of the sent list for decisions that every replica derives.
+    pub lesson: Option<Lesson>,
     /// The strategies that changed something.
     pub strategies: Vec<&'static str>,
     /// The key of the client's list, under which the tokens that are cached of it are kept.
@@ -53,6 +55,7 @@ impl Decision {
             budget: None,
             window,
             estimate: None,
+            lesson: None,
             strategies: Vec::new(),
             prefix: None,
             cached_before: None,
@@ -291,6 +294,10 @@ impl Exchange {
         }
         let reported = usage.prompt_tokens;
         shared.ledger.keep_usage(estimate.key, reported);
+        if let Some(lesson) = decision.lesson {
+            let (prefix, evidence) = lesson.learn(reported, estimate.counted);
+            shared.ledger.keep_evidence(prefix, evidence);
+        }
         let factor = self.model_key.map(|model| {
             shared.ledger.served(&model, reported);
             shared.ledger.calibrate(model, reported, estimate.counted)

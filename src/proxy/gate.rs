@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::core::planner::gate;
 use crate::core::policy::Source;
+use crate::core::tokens::FactorStep;
 use crate::observe::event::{PassReason, RequestPassed};
 use crate::proxy::Proxy;
 use crate::proxy::exchange::{Decision, Exchange};
@@ -31,7 +32,8 @@ impl Exchange {
         }
         let facts = &request.facts;
         let budget = facts.policy.budget(facts.window.live());
-        let factor = facts.window.learned.factor;
+        let learned = facts.window.learned.factor;
+        let factor = FactorStep::nearest(learned).factor().max(learned);
         let ledger = &self.proxy.shared.ledger;
         let cannot_trigger = !facts.force
             && gate::nothing_can_trigger(

@@ -8,6 +8,7 @@ use bytes::Bytes;
 use hyper::header::CONTENT_ENCODING;
 use hyper::http::request::Parts;
 
+use crate::core::planner::{RefusedList, UsageEstimate};
 use crate::core::policy::OnUnfit;
 use crate::core::wire::chat::Outline;
 use crate::core::wire::overflow::{Kind, Overflow};
@@ -146,6 +147,10 @@ impl Exchange {
         let estimate = decision.and_then(|decision| decision.estimate);
         if let (Some(prompt), Some(estimate)) = (exact, estimate) {
             ledger.keep_usage(estimate.key, prompt.tokens);
+            if let Some(lesson) = decision.and_then(|decision| decision.lesson) {
+                let (prefix, evidence) = lesson.learn(prompt.tokens, estimate.counted);
+                ledger.keep_evidence(prefix, evidence);
+            }
             ledger.calibrate(model, prompt.tokens, estimate.counted);
         }
     }
@@ -195,7 +200,7 @@ impl Exchange {
         overflow: &Overflow,
     ) -> Option<(Vec<Bytes>, Duration)> {
         let facts = &request.plan_request;
-        let sent = self.measured(facts).await?;
+        let (sent, estimate) = self.measured(facts).await?;
         let reported = overflow.prompt.as_ref().map_or(0, |prompt| prompt.tokens);
         let at_least = match overflow.kind {
             Kind::Prompt => reported.max(overflow.window.unwrap_or(0)),
@@ -203,7 +208,11 @@ impl Exchange {
         };
         let prompt_tokens = at_least.max(sent);
         let refused = Refused {
-            prompt_tokens,
+            list: RefusedList {
+                list: estimate.key,
+                tokens: prompt_tokens,
+                counted: estimate.counted,
+            },
             // Without a figure all that is known is that the sent list is too long.
             narrowed: overflow.window.is_none().then_some(sent),
         };
@@ -217,7 +226,8 @@ impl Exchange {
             ..
         } = planned.ok()?;
         let is_smaller = decision.sent_tokens()? < prompt_tokens;
-        if decision.action != Action::Compacted || !is_smaller {
+        let is_edited = matches!(decision.action, Action::Compacted | Action::Replayed);
+        if !is_edited || !is_smaller {
             return None;
         }
         if let Some(made) = &compaction {
@@ -228,14 +238,15 @@ impl Exchange {
         Some((body?, waited))
     }
 
-    /// Estimated prompt tokens of the list that was sent; measured now where planning failed, or
-    /// the answer came before the size was found out.
-    async fn measured(&self, request: &Arc<PlanRequest>) -> Option<u64> {
-        if let Some(sent) = self.sent_tokens() {
-            return Some(sent);
+    /// The prompt tokens of the list that was sent, and how they were estimated; measured now where
+    /// planning failed, or the answer came before the size was found out.
+    async fn measured(&self, request: &Arc<PlanRequest>) -> Option<(u64, UsageEstimate)> {
+        let of = |decision: &Decision| decision.sent_tokens().zip(decision.estimate);
+        if let Some(measured) = self.decision.as_ref().and_then(of) {
+            return Some(measured);
         }
         let assessed = plan::ask(&self.proxy, request, Purpose::Assess).await;
-        assessed.ok()?.decision.sent_tokens()
+        of(&assessed.ok()?.decision)
     }
 
     /// The same request with a lower limit for the reply, where that is enough.

@@ -8,11 +8,11 @@ use bytes::Bytes;
 use hyper::http::request::Parts;
 
 use crate::core::conversation::Fingerprint;
-use crate::core::planner::{Compaction, ModelCalibration, PriorUsage};
+use crate::core::planner::{Compaction, ModelCalibration, PriorUsage, RefusedList};
 use crate::core::policy::{Policy, RequestFacts, Source};
 use crate::core::strategy::WebhookAnswer;
 use crate::core::summary::PendingSummary;
-use crate::core::tokens::Encoding;
+use crate::core::tokens::{Encoding, FactorStep};
 use crate::core::wire::Dialect;
 use crate::observe::event::FailureCause;
 use crate::proxy::exchange::Decision;
@@ -79,6 +79,26 @@ impl PlanRequest {
         Encoding::for_model(self.model.as_deref().unwrap_or_default())
     }
 
+    /// The first link of its chain of checkpoints that are derived by a window and a step: the
+    /// upstream may have taught others than were assumed.
+    pub(super) fn checkpoint_seed_by(&self, window: u64, step: FactorStep) -> Fingerprint {
+        if window == self.window.tokens && step == FactorStep::default() {
+            return self.checkpoint_seed;
+        }
+        Fingerprint::of_parts(&[
+            b"learned",
+            &self.checkpoint_seed.0,
+            &window.to_le_bytes(),
+            &[step.number()],
+        ])
+    }
+
+    /// The first link of the chain of what was reported for conversations: like everything that the
+    /// upstream teaches about the model.
+    pub(super) fn conversation_seed(&self) -> Fingerprint {
+        Fingerprint::of_parts(&[b"conversation", &self.model_key.0])
+    }
+
     /// Whether only reports are wanted, and the client's bytes are to be sent.
     pub(super) fn is_observed(&self) -> bool {
         self.mode == EffectiveMode::Observe
@@ -117,8 +137,8 @@ pub(super) enum Purpose {
 /// What a refusal is known to say about a request's length.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Refused {
-    /// Prompt tokens that the request has at least, by the upstream's count.
-    pub prompt_tokens: u64,
+    /// The list that was refused.
+    pub list: RefusedList,
     /// A window that is assumed for this one run.
     pub narrowed: Option<u64>,
 }

@@ -10,12 +10,13 @@ use crate::core::Cancel;
 use crate::core::conversation::Fingerprint;
 use crate::core::edit::Piece;
 use crate::core::planner::{
-    Assessment, CheckpointKey, Deferred, LiveFacts, ModelCalibration, NotPlanned, Plan, Planner,
-    Seeds, Session, UsageEstimate, UsageKey, gate,
+    Assessment, CheckpointKey, Deferred, KnownUsage, Lesson, LiveFacts, ModelCalibration,
+    NotPlanned, Plan, Planner, Seeds, Session, UsageEstimate, UsageKey, gate,
 };
 use crate::core::policy::OnUnfit;
 use crate::core::strategy::{ExternalInputs, Need, Stopped};
 use crate::core::summary::Summaries;
+use crate::core::tokens::FactorStep;
 use crate::core::wire::Unreadable;
 use crate::ledger::Owner;
 use crate::observe::event::{
@@ -55,36 +56,22 @@ pub(super) fn run_once(
         checkpoint: request.checkpoint_seed,
         usage: shared.identities.usage_seed(request, session.outline()),
     };
-    let model = (request.model.as_deref(), request.window.tokens);
-    let planner = Planner::new(&request.policy, model, &request.facts, seeds, cancel);
-    let live = live_facts(shared, request, run, &session);
-    let usage = |keys: &[UsageKey]| {
-        let needs_silence = request.policy.idle.is_some();
-        shared.ledger.known_usage(keys, needs_silence)
+    let planning = Planning {
+        shared,
+        request,
+        run,
+        session: &session,
+        seeds,
+        cancel,
     };
     if matches!(run.purpose, Purpose::Assess) {
-        let keys = planner.usage_keys(&session);
-        let assessment = planner.assess(&session, (&keys, &usage(&keys)), &live);
-        let mut assessed = assessed(request, assessment);
+        let mut assessed = assessed(request, planning.assess());
         assessed.decision.prefix = last(&session.checkpoint_keys(&seeds.checkpoint));
         return Ok(planned(assessed));
     }
-
-    let keys = session.checkpoint_keys(&seeds.checkpoint);
-    let checkpoint = shared.ledger.longest_checkpoint(&keys);
-    let summaries = summaries(shared, request, run, &session);
-    let external = ExternalInputs {
-        answers: &run.answers,
-        summaries: summaries.as_ref(),
-    };
-    let plan = planner
-        .derive(&session, checkpoint.as_ref(), &external)
-        .and_then(|derived| {
-            let keys = derived.usage_keys(&planner, &session);
-            planner.decide(&session, derived, (&keys, &usage(&keys)), &external, live)
-        });
+    let plan = planning.plan();
     clock.lap(Phase::Decide);
-    let plan = match plan {
+    let (plan, lesson) = match plan {
         Ok(plan) => plan,
         Err(Stopped::Cancelled) => return Err(PlanFailure::Deadline),
         Err(Stopped::Invalid) => return Err(PlanFailure::Invalid),
@@ -92,6 +79,8 @@ pub(super) fn run_once(
     };
     let is_made = plan.compaction.is_some() && !request.is_observed();
     let mut concluded = conclude(shared, request, &session, plan, seeds);
+    concluded.decision.lesson = lesson;
+    let keys = session.checkpoint_keys(&seeds.checkpoint);
     concluded.decision.prefix = last(&keys);
     if is_made {
         concluded.decision.cached_before = shared.cached.of(&keys);
@@ -163,49 +152,141 @@ fn assessed(request: &PlanRequest, assessment: Assessment) -> Planned {
     planned
 }
 
-/// The summaries that exist for prefixes of the request, where its policy wants any.
-fn summaries(
-    shared: &Shared,
-    request: &PlanRequest,
-    run: &Run,
-    session: &Session<'_>,
-) -> Option<Summaries> {
-    request.origin.as_ref()?;
-    let (summarizer, identity) = (&shared.summarizer, &request.policy.identity);
-    let keys = session.summary_keys(&summarizer.seed(request.dialect, &request.tenant, identity));
-    let states = keys
-        .iter()
-        .map(|key| summarizer.state(&shared.ledger, key))
-        .collect();
-    Some(Summaries::new(keys, states, run.may_ask))
+/// All that one run plans with. The ledger is asked for all keys of a kind at once.
+struct Planning<'r, 'b> {
+    shared: &'r Shared,
+    request: &'r PlanRequest,
+    run: &'r Run,
+    session: &'r Session<'b>,
+    seeds: Seeds,
+    cancel: &'r Cancel,
 }
 
-fn live_facts(
-    shared: &Shared,
-    request: &PlanRequest,
-    run: &Run,
-    session: &Session<'_>,
-) -> LiveFacts {
-    LiveFacts {
-        max_output_tokens: session.outline().max_output_tokens,
-        force: request.force,
-        learned: learned(shared, request, run),
-        prior: request.prior,
-        overflow: run.refused().map(|refused| refused.prompt_tokens),
+impl Planning<'_, '_> {
+    /// The size of a request that was sent as it came.
+    fn assess(&self) -> Assessment {
+        let planner = self.planner(self.request.window.tokens, self.seeds);
+        let keys = planner.usage_keys(self.session);
+        planner.assess(
+            self.session,
+            (&keys, &self.usage(&keys)),
+            &self.live_facts(),
+        )
     }
-}
 
-/// What the upstream taught about the model. A refused request is planned with what its refusal
-/// taught.
-fn learned(shared: &Shared, request: &PlanRequest, run: &Run) -> ModelCalibration {
-    let Some(refused) = run.refused() else {
-        return request.window.learned;
-    };
-    let known = shared.ledger.learned(&request.model_key);
-    let windows = [known.window, refused.narrowed];
-    ModelCalibration {
-        window: windows.into_iter().flatten().min(),
-        ..known
+    /// The plan, and what its usage will teach.
+    fn plan(&self) -> Result<(Plan, Option<Lesson>), Stopped> {
+        let summaries = self.summaries();
+        let external = ExternalInputs {
+            answers: &self.run.answers,
+            summaries: summaries.as_ref(),
+        };
+        // The answers of others cannot be derived: with any to ask, what the upstream taught only
+        // forces.
+        if !external.is_silent() {
+            let plan =
+                self.plan_by(&external, self.request.window.tokens, FactorStep::default())?;
+            return Ok((plan, None));
+        }
+        let window = self.derived_window();
+        let mut lesson = self.lesson();
+        let plan = match &mut lesson {
+            Some(lesson) => lesson.plan(|step| self.plan_by(&external, window, step))?,
+            None => self.plan_by(&external, window, FactorStep::default())?,
+        };
+        Ok((plan, lesson))
+    }
+
+    /// The plan by a window and a step.
+    fn plan_by(
+        &self,
+        external: &ExternalInputs<'_>,
+        window: u64,
+        step: FactorStep,
+    ) -> Result<Plan, Stopped> {
+        let (session, ledger) = (self.session, &self.shared.ledger);
+        let checkpoint = self.request.checkpoint_seed_by(window, step);
+        let usage = self.seeds.usage;
+        let planner = Planner {
+            step,
+            ..self.planner(window, Seeds { checkpoint, usage })
+        };
+        let checkpoint = ledger.longest_checkpoint(&session.checkpoint_keys(&checkpoint));
+        let derived = planner.derive(session, checkpoint.as_ref(), external)?;
+        let keys = derived.usage_keys(&planner, session);
+        let known = (&*keys, &self.usage(&keys));
+        planner.decide(session, derived, known, external, self.live_facts())
+    }
+
+    fn planner(&self, window: u64, seeds: Seeds) -> Planner<'_> {
+        let Planning {
+            request, cancel, ..
+        } = self;
+        let model = (request.model.as_deref(), window);
+        Planner::new(&request.policy, model, &request.facts, seeds, cancel)
+    }
+
+    fn usage(&self, keys: &[UsageKey]) -> KnownUsage {
+        let needs_silence = self.request.policy.idle.is_some();
+        self.shared.ledger.known_usage(keys, needs_silence)
+    }
+
+    /// The lesson of the conversation for derived decisions.
+    fn lesson(&self) -> Option<Lesson> {
+        let (request, ledger) = (self.request, &self.shared.ledger);
+        let prefixes = self.session.checkpoint_keys(&request.conversation_seed());
+        let learned = ledger.learned(&request.model_key).factor;
+        let elsewhere = Lesson::elsewhere(learned, request.prior, &prefixes);
+        Lesson::of(&prefixes, ledger.evidence(&prefixes), elsewhere)
+    }
+
+    /// The window that derived decisions assume: what the upstream told when it refused a request
+    /// is the same for every replica.
+    fn derived_window(&self) -> u64 {
+        let window = self.request.window;
+        let told = match self.run.refused() {
+            Some(_) => self.shared.ledger.learned(&self.request.model_key),
+            None => window.learned,
+        };
+        told.narrowed(window.tokens)
+    }
+
+    /// The summaries that exist for prefixes of the request, where its policy wants any.
+    fn summaries(&self) -> Option<Summaries> {
+        let request = self.request;
+        request.origin.as_ref()?;
+        let (summarizer, identity) = (&self.shared.summarizer, &request.policy.identity);
+        let seed = summarizer.seed(request.dialect, &request.tenant, identity);
+        let keys = self.session.summary_keys(&seed);
+        let states = keys
+            .iter()
+            .map(|key| summarizer.state(&self.shared.ledger, key))
+            .collect();
+        Some(Summaries::new(keys, states, self.run.may_ask))
+    }
+
+    fn live_facts(&self) -> LiveFacts {
+        LiveFacts {
+            max_output_tokens: self.session.outline().max_output_tokens,
+            force: self.request.force,
+            learned: self.learned(),
+            prior: self.request.prior,
+            refused: self.run.refused().map(|refused| refused.list),
+        }
+    }
+
+    /// What the upstream taught about the model. A refused request is planned with what its refusal
+    /// taught.
+    fn learned(&self) -> ModelCalibration {
+        let Some(refused) = self.run.refused() else {
+            return self.request.window.learned;
+        };
+        let known = self.shared.ledger.learned(&self.request.model_key);
+        let windows = [known.window, refused.narrowed];
+        ModelCalibration {
+            window: windows.into_iter().flatten().min(),
+            ..known
+        }
     }
 }
 
@@ -290,6 +371,7 @@ fn decision(plan: &Plan, observe: bool, session: &Session<'_>, seeds: Seeds) -> 
         budget: Some(plan.budget),
         window: plan.budget.window,
         estimate: Some(estimate),
+        lesson: None,
         strategies: reports
             .filter(|report| report.acted())
             .map(|report| report.strategy)

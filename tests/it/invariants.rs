@@ -10,7 +10,7 @@ use baler::core::edit::Edit;
 use baler::core::planner::{Deferred, gate};
 use baler::core::policy::Policy;
 use baler::core::strategy::Step;
-use baler::core::tokens::Encoding;
+use baler::core::tokens::{Encoding, FactorStep};
 use baler::core::wire::Dialect;
 use baler::core::wire::chat::Chat;
 use proptest::prelude::*;
@@ -451,13 +451,17 @@ proptest! {
     }
 
     #[test]
-    fn a_fresh_core_comes_to_the_same_bytes(conversation in conversation(), toml in policy()) {
+    fn a_fresh_core_comes_to_the_same_bytes(
+        conversation in conversation(), toml in policy(), factor in 1.0..2.0_f64
+    ) {
         let policy = policy_of(&toml);
-        let lived = Core::default();
+        let step = FactorStep::nearest(factor);
+        let fresh = || Core::by_step(step);
+        let lived = fresh();
         for length in conversation.request_points() {
             let body = conversation.body(length);
             let sent = lived.ask(&body, &policy).sent;
-            prop_assert_eq!(&Core::default().ask(&body, &policy).sent, &sent);
+            prop_assert_eq!(&fresh().ask(&body, &policy).sent, &sent);
             prop_assert_eq!(&lived.ask(&body, &policy).sent, &sent, "asked once more");
         }
     }

@@ -44,6 +44,7 @@ mod overflow;
 mod overload;
 mod readme;
 mod realistic;
+mod replicas;
 mod rescue;
 mod smuggling;
 mod strategies;

@@ -9,13 +9,14 @@ use super::plan::{Assessment, Compaction, Deferred, Plan};
 use super::planner::Planner;
 use super::session::Session;
 use crate::core::budget::Budget;
-use crate::core::conversation::{Fingerprint, scale};
+use crate::core::conversation::{Fingerprint, Size, scale};
 use crate::core::edit::{
     Checkpoint, Draft, Edit, MeasuredConversation, Target, is_synthetic, size_of_edited, validate,
 };
 use crate::core::policy::{Condition, Reason};
 use crate::core::strategy::{ExternalInputs, Stopped};
 use crate::core::summary::{self, Forecast, PendingSummary};
+use crate::core::tokens::FactorStep;
 
 impl Planner<'_> {
     /// Decides about the request itself. `keys` are [`Derived::usage_keys`], and `known` is what
@@ -108,9 +109,12 @@ impl Decision<'_, '_, '_> {
             edits: derived.edits,
             replayed: derived.replayed,
             compaction: derived.compaction,
+            forced_by_size: false,
             pending_summary: None,
         };
-        if let Some(reason) = self.forced(&mut plan, &estimate, known, attempt)
+        let reason = self.forced(&mut plan, &estimate, known, attempt);
+        plan.forced_by_size = matches!(reason, Some(Reason::Ratio | Reason::Tokens));
+        if let Some(reason) = reason
             && let Some(after) = self.compact_now(&mut plan, &estimate, reason)?
         {
             estimate = after;
@@ -145,8 +149,14 @@ impl Decision<'_, '_, '_> {
         attempt: Option<Attempt>,
     ) -> Option<Reason> {
         let Planner { policy, window, .. } = *self.planner;
-        if self.live.overflow.is_some() {
-            return Some(Reason::Overflow);
+        if let Some(refused) = self.live.refused {
+            if let Some(compaction) = &mut plan.compaction {
+                compaction.reason = Reason::Overflow;
+            }
+            // What follows from the lesson of the refusal alone is what every replica derives.
+            let is_same = refused.list == estimate.known.key;
+            let is_forced = is_same || estimate.size.tokens > plan.budget.prompt;
+            return is_forced.then_some(Reason::Overflow);
         }
         if self.live.force {
             return Some(Reason::Forced);
@@ -163,21 +173,37 @@ impl Decision<'_, '_, '_> {
             };
             let measures = self.session.measures();
             let errors = &mut plan.trigger_errors;
-            let fired = watch.fires(measures, &plan.edits, estimate.size, errors);
+            let fired = watch.fires(measures, &plan.edits, self.beyond_step(estimate), errors);
+            let is_over = estimate.size.tokens > plan.budget.prompt;
             let too_soon = fired.is_some_and(|reason| {
-                let last = attempt.filter(|_| estimate.size.tokens <= plan.budget.prompt);
+                let last = attempt.filter(|_| !is_over);
                 last.is_some_and(|last| last.is_too_near(reason, measures.len(), self.planner))
             });
             if too_soon {
                 plan.deferred = Some(Deferred::TooSoon);
-            } else if fired.is_some() {
-                return fired;
+            } else if fired.is_some() || is_over {
+                return fired.or(Some(Reason::Ratio));
             }
         }
         let idle = policy.idle?;
         let cold = known.silence.is_some_and(|silence| silence >= idle.after)
             && estimate.size.tokens >= scale(plan.budget.prompt, idle.ratio);
         cold.then_some(Reason::Idle)
+    }
+
+    /// The size that decides whether usage forces a compaction. What the step of derived decisions
+    /// covers does not: other replicas would not know of it, and undo it.
+    fn beyond_step(&self, estimate: &Estimate) -> Size {
+        let tokens = estimate.size.tokens;
+        let tokens = if self.external.is_silent() {
+            FactorStep::without_margin(tokens).max(estimate.known.counted.min(tokens))
+        } else {
+            tokens
+        };
+        Size {
+            tokens,
+            ..estimate.size
+        }
     }
 
     /// Compacts beyond what the walk did. Gives the new estimate where that changed the list.

@@ -238,10 +238,12 @@ impl Planner<'_> {
         };
         let before = measures.get(..base).unwrap_or(measures);
         let size = size_of_edited(before, session.fixed_tokens(), &edits);
+        let counted = budget.in_counted(self.step.factor());
         let mut walk = Walk {
             planner: self,
             session,
             budget,
+            counted,
             size,
             retry_at: 0,
             previous: base,
@@ -253,7 +255,7 @@ impl Planner<'_> {
                 attempt: known.map(|known| Attempt {
                     at: base.saturating_sub(known.checkpoint.messages_since()),
                     in_vain: false,
-                    fell_short: size.tokens > budget.target,
+                    fell_short: size.tokens > counted.target,
                 }),
                 deferred: None,
                 trigger_errors: 0,
@@ -292,8 +294,11 @@ impl Planner<'_> {
 struct Walk<'w, 'p, 'b> {
     planner: &'w Planner<'p>,
     session: &'w Session<'b>,
+    /// In the upstream's tokens, as far as the planner's step says how it counts.
     budget: Budget,
-    /// Size of the edited list at this point.
+    /// The same in counted tokens.
+    counted: Budget,
+    /// Size of the edited list at this point, counted.
     size: Size,
     /// Below this many tokens another attempt is not worth its time: the last one found too little
     /// to save.
@@ -306,7 +311,7 @@ struct Walk<'w, 'p, 'b> {
 impl Walk<'_, '_, '_> {
     /// Why a list that fits is not tried at this point, where the last attempt says so.
     fn waits(&self, reason: Reason, point: usize) -> Option<Deferred> {
-        if self.size.tokens > self.budget.prompt {
+        if self.size.tokens > self.counted.prompt {
             return None;
         }
         if self.size.tokens < self.retry_at {
@@ -330,7 +335,11 @@ impl Walk<'_, '_, '_> {
         let measures = self.session.measures().get(..point).unwrap_or_default();
         let edits = self.derived.edits.get(..point).unwrap_or_default();
         let errors = &mut self.derived.trigger_errors;
-        let Some(reason) = watch.fires(measures, edits, self.size, errors) else {
+        let size = Size {
+            tokens: scale(self.size.tokens, self.planner.step.factor()),
+            ..self.size
+        };
+        let Some(reason) = watch.fires(measures, edits, size, errors) else {
             return Ok(());
         };
         if let Some(why) = self.waits(reason, point) {
@@ -342,7 +351,7 @@ impl Walk<'_, '_, '_> {
             return Ok(());
         };
         let then = conversation.prefix(point);
-        let outcome = compact(self.planner, &then, edits, self.budget, reason, external)?;
+        let outcome = compact(self.planner, &then, edits, self.counted, reason, external)?;
         let mut attempt = Attempt {
             at: point,
             in_vain: true,
@@ -352,7 +361,7 @@ impl Walk<'_, '_, '_> {
             Outcome::Made(compacted) => {
                 self.size = then.size_after(&compacted.edits);
                 attempt.in_vain = false;
-                attempt.fell_short = self.size.tokens > self.budget.target;
+                attempt.fell_short = self.size.tokens > self.counted.target;
                 for (slot, edit) in self.derived.edits.iter_mut().zip(compacted.edits) {
                     *slot = edit;
                 }
@@ -367,7 +376,7 @@ impl Walk<'_, '_, '_> {
             Outcome::Deferred(why) => {
                 self.derived.deferred = why;
                 if matches!(reason, Reason::Ratio | Reason::Tokens) {
-                    self.retry_at = self.size.tokens + self.budget.min_gain;
+                    self.retry_at = self.size.tokens + self.counted.min_gain;
                 }
             }
         }

@@ -99,13 +99,19 @@ impl Estimate {
             counted += size_of(measure, edit);
             plain += plain_tokens_of(measure, edit);
         }
+        // The whole list is a request, so that its key is the last one.
+        let key = keys.last().map_or(Fingerprint([0; 32]), |key| key.list);
+        let refused = live.refused.filter(|refused| refused.counted > 0);
+        let refused_factor = refused.map_or(0.0, |refused| ratio(refused.tokens, refused.counted));
+        let factor = live.learned.factor.max(refused_factor);
+        let at_least = live.refused.filter(|refused| refused.list == key);
         let by = |reported: Option<PriorUsage>| {
             let (prompt_tokens, covered) = reported.map_or((0, 0), |usage| {
                 (usage.prompt_tokens, usage.counted.unwrap_or(0))
             });
             let rest = counted.tokens.saturating_sub(covered);
-            let estimated = prompt_tokens.saturating_add(scale(rest, live.learned.factor));
-            estimated.max(live.overflow.unwrap_or(0))
+            let estimated = prompt_tokens.saturating_add(scale(rest, factor));
+            estimated.max(at_least.map_or(0, |refused| refused.tokens))
         };
         // INVARIANT: what a client says of its usage can make a compaction happen earlier. It never
         // prevents one, and it counts for no more than the body can hold: a token of text takes a
@@ -121,8 +127,7 @@ impl Estimate {
             },
             trusted,
             known: UsageEstimate {
-                // The whole list is a request, so that its key is the last one.
-                key: keys.last().map_or(Fingerprint([0; 32]), |key| key.list),
+                key,
                 counted: counted.tokens,
                 plain,
                 reported,

@@ -10,7 +10,7 @@ use crate::core::edit::Checkpoint;
 /// The first links of the two prefix hashes of a request.
 #[derive(Debug, Clone, Copy)]
 pub struct Seeds {
-    /// Of checkpoints: tenant, upstream, policy, window, what is known of the model, and the
+    /// Of checkpoints: tenant, upstream, policy, window, step, what is known of the model, and the
     /// version of what strategies write ([`TEXT_VERSION`](crate::core::strategy::TEXT_VERSION)).
     pub checkpoint: Fingerprint,
     /// Of reported usage: tenant, upstream, model, and the fixed parts of the prompt.
@@ -28,8 +28,19 @@ pub struct LiveFacts {
     pub learned: ModelCalibration,
     /// Usage that the request itself carries.
     pub prior: Option<PriorUsage>,
-    /// The upstream refused the request as too long: prompt tokens that it has at least.
-    pub overflow: Option<u64>,
+    /// The list that the upstream refused as too long.
+    pub refused: Option<RefusedList>,
+}
+
+/// A list that the upstream refused as too long.
+#[derive(Debug, Clone, Copy)]
+pub struct RefusedList {
+    /// The key of its usage.
+    pub list: Fingerprint,
+    /// Prompt tokens that it has at least, by the upstream's count.
+    pub tokens: u64,
+    /// Tokens counted for it.
+    pub counted: u64,
 }
 
 /// What an upstream taught about a model.

@@ -7,6 +7,7 @@
 //! input        what planning starts from: derived facts, live facts, what the ledger knows
 //! derive       decisions that any replica makes alike
 //! estimate     how large a list is for the upstream
+//! learned      how reported usage enters what every replica derives
 //! decide       the decision about this request
 //! forecast     whether a trigger will fire soon: the time to prepare a summary
 //! compact      one compaction, and whether it is worth it
@@ -25,8 +26,8 @@
 //! pieces  = session.render(plan.edits)
 //! ```
 //!
-//! Decisions come in two kinds. *Derived* ones depend on the policy and the messages alone: every
-//! assistant message in the history was once a request, so walking those request points from the
+//! Decisions come in two kinds. *Derived* ones depend on the policy and the messages alone, and on a
+//! coarse step and window that all replicas learn alike (`learned`): every assistant message in the history was once a request, so walking those request points from the
 //! start (or from the last checkpoint) gives the same edits in every replica, with or without a
 //! ledger. *Forced* ones depend on live facts: usage that the upstream reported, how it counts and
 //! what it refused, the request's own `max_tokens`, a header. They can add a compaction, never
@@ -39,6 +40,7 @@ mod estimate;
 mod forecast;
 pub mod gate;
 mod input;
+mod learned;
 mod plan;
 #[expect(
     clippy::module_inception,
@@ -51,9 +53,10 @@ mod session;
 pub use derive::Derived;
 pub use estimate::UsageEstimate;
 pub use input::{
-    CheckpointKey, KnownCheckpoint, KnownUsage, LiveFacts, ModelCalibration, PriorUsage, Seeds,
-    UsageKey,
+    CheckpointKey, KnownCheckpoint, KnownUsage, LiveFacts, ModelCalibration, PriorUsage,
+    RefusedList, Seeds, UsageKey,
 };
+pub use learned::{Evidence, Lesson};
 pub use plan::{Assessment, Compaction, Deferred, Plan};
 pub use planner::Planner;
 pub use session::{Counting, NotPlanned, Session};

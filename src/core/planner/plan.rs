@@ -18,6 +18,9 @@ pub struct Plan {
     /// The last compaction that was made for this request, possibly at an earlier request point
     /// that no replica had seen.
     pub compaction: Option<Compaction>,
+    /// Whether that compaction, or an attempt at it, was forced by the size of the list as the
+    /// upstream counts it: no other replica derives it.
+    pub forced_by_size: bool,
     /// Size of the client's list.
     pub before: Size,
     /// Size of the list that is sent.

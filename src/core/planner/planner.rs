@@ -5,6 +5,7 @@ use super::input::Seeds;
 use crate::core::Cancel;
 use crate::core::models::{Family, Prices};
 use crate::core::policy::{Policy, RequestFacts};
+use crate::core::tokens::FactorStep;
 
 /// Plans requests under one policy, for one model. Everything in it is the same in every replica,
 /// but for `cancel`.
@@ -14,6 +15,8 @@ pub struct Planner<'p> {
     pub policy: &'p Policy,
     /// The context length that derived decisions assume, tokens.
     pub window: u64,
+    /// How many of the upstream's tokens derived decisions take a counted token for.
+    pub step: FactorStep,
     /// Prices of cached tokens, when known.
     pub prices: Option<Prices>,
     /// What the model's family wants on the wire.
@@ -40,6 +43,7 @@ impl<'p> Planner<'p> {
         Planner {
             policy,
             window,
+            step: FactorStep::default(),
             prices,
             family,
             request,

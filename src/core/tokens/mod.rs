@@ -2,9 +2,11 @@
 
 mod calibration;
 mod encoding;
+mod factor_step;
 pub mod media;
 mod vocabulary;
 
 pub use calibration::Calibration;
 pub use encoding::{Encoding, Images};
+pub use factor_step::FactorStep;
 pub use vocabulary::Vocabulary;

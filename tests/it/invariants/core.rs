@@ -14,7 +14,7 @@ use baler::core::planner::{
 use baler::core::policy::{Policy, RequestFacts};
 use baler::core::strategy::ExternalInputs;
 use baler::core::summary::{Spent, State, Summaries, Summary};
-use baler::core::tokens::Encoding;
+use baler::core::tokens::{Encoding, FactorStep};
 
 use super::DIALECT;
 
@@ -25,6 +25,8 @@ pub struct Core {
     pub usage: RefCell<HashMap<Fingerprint, u64>>,
     measures: RefCell<HashMap<String, Measure>>,
     pub prices: Option<Prices>,
+    /// The step of derived decisions.
+    pub step: FactorStep,
     /// Whether some prefixes have a summary: which ones, this number and their digest say.
     pub summaries: Option<u8>,
 }
@@ -43,6 +45,14 @@ impl Core {
     pub fn with_prices(prices: Option<Prices>) -> Self {
         Core {
             prices,
+            ..Core::default()
+        }
+    }
+
+    /// One whose upstream counts more than it does, as far as this step says.
+    pub fn by_step(step: FactorStep) -> Self {
+        Core {
+            step,
             ..Core::default()
         }
     }
@@ -84,6 +94,7 @@ impl Core {
         let model = (None, policy.window_for(None));
         let planner = Planner {
             prices: self.prices,
+            step: self.step,
             ..Planner::new(policy, model, &request, seeds, &cancel)
         };
         let summaries = self.summaries.map(|salt| {
