@@ -138,6 +138,7 @@ pub async fn run(
     };
     let serving = server::serve(listeners.data, workers, bounds.connections, stop.clone());
     let (cut, ()) = tokio::join!(serving, stopping);
+    shared.flush().await;
     if cut == 0 {
         info!("drained: every request was finished");
     } else {

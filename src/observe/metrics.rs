@@ -6,6 +6,7 @@ use prometheus::{Encoder, IntGaugeVec, Registry, TextEncoder};
 
 use crate::observe::event::connect::ConnectMetrics;
 use crate::observe::event::discovery::DiscoveryMetrics;
+use crate::observe::event::ledger::LedgerMetrics;
 use crate::observe::event::overflow::OverflowMetrics;
 use crate::observe::event::planning::PlanningMetrics;
 use crate::observe::event::request::RequestMetrics;
@@ -29,6 +30,7 @@ pub struct Metrics {
     pub(super) webhooks: WebhookMetrics,
     pub(super) discovery: DiscoveryMetrics,
     pub(super) connects: ConnectMetrics,
+    pub(super) ledger: LedgerMetrics,
 }
 
 impl Metrics {
@@ -50,6 +52,7 @@ impl Metrics {
         let webhooks = WebhookMetrics::register(&mut registrar)?;
         let discovery = DiscoveryMetrics::register(&mut registrar)?;
         let connects = ConnectMetrics::register(&mut registrar)?;
+        let ledger = LedgerMetrics::register(&mut registrar)?;
         let (registry, descriptions) = registrar.finish();
         Ok(Metrics {
             registry,
@@ -63,6 +66,7 @@ impl Metrics {
             webhooks,
             discovery,
             connects,
+            ledger,
         })
     }
 

@@ -12,6 +12,7 @@ use crate::core::budget::Budget;
 use crate::core::conversation::Fingerprint;
 use crate::core::planner::{PriorUsage, UsageEstimate};
 use crate::core::wire::{Dialect, Usage};
+use crate::ledger::Scope;
 use crate::observe::event::{
     Action, DecisionReason, FailureCause, PassReason, Phase, PhaseTimed, RequestEnded, Sizes,
     StreamEnd, TrafficMetrics, TruncationSuspected, UsageLearned,
@@ -35,6 +36,8 @@ pub(super) struct Decision {
     pub window: u64,
     /// How the size of the sent list was estimated, and the key under which its usage is kept.
     pub estimate: Option<UsageEstimate>,
+    /// Where other replicas find that usage: whose it is, and the digest of the client's own list.
+    pub usage_slot: Option<(Scope, Fingerprint)>,
     /// The strategies that changed something.
     pub strategies: Vec<&'static str>,
 }
@@ -48,6 +51,7 @@ impl Decision {
             budget: None,
             window,
             estimate: None,
+            usage_slot: None,
             strategies: Vec::new(),
         }
     }
@@ -100,8 +104,8 @@ pub(super) struct Exchange {
     pub dialect: Option<Dialect>,
     /// The metrics of its policy and model, for chat requests.
     pub traffic: Option<Arc<TrafficMetrics>>,
-    /// The key of everything that the upstream teaches about its model.
-    pub model_key: Option<Fingerprint>,
+    /// Whose entries of the ledger about its model are its own.
+    pub model: Option<Scope>,
     /// What planning found out.
     pub decision: Option<Decision>,
     /// Usage that the head of the answer reported.
@@ -135,7 +139,7 @@ impl Exchange {
             warning: None,
             dialect: None,
             traffic: None,
-            model_key: None,
+            model: None,
             decision: None,
             reported_by_head: None,
             usage_included: false,
@@ -219,8 +223,8 @@ impl Exchange {
     fn looks_truncated(&self, estimate: &UsageEstimate, usage: &Usage) -> bool {
         let ledger = &self.proxy.shared.ledger;
         let factor = self
-            .model_key
-            .map_or(1.0, |model| ledger.learned(&model).factor);
+            .model
+            .map_or(1.0, |model| ledger.learned(&model.group).factor);
         estimate.looks_truncated(usage.prompt_tokens, factor)
     }
 
@@ -238,9 +242,11 @@ impl Exchange {
             return;
         }
         let reported = usage.prompt_tokens;
-        shared.ledger.keep_usage(estimate.key, reported);
-        let factor = self.model_key.map(|model| {
-            shared.ledger.served(&model, reported);
+        shared
+            .ledger
+            .keep_usage(decision.usage_slot, estimate.key, reported);
+        let factor = self.model.map(|model| {
+            shared.ledger.served(model, reported);
             shared.ledger.calibrate(model, reported, estimate.counted)
         });
         UsageLearned {

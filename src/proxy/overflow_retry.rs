@@ -134,7 +134,7 @@ impl Exchange {
     /// Keeps what an error reports about the window and about the size of the sent list.
     fn learn_from(&self, request: &PlanRequest, overflow: &Overflow) {
         let ledger = &self.proxy.shared.ledger;
-        let model = request.model_key;
+        let model = request.model_scope();
         let narrower = overflow
             .window
             .filter(|window| *window < request.window.tokens);
@@ -145,7 +145,8 @@ impl Exchange {
         let decision = self.decision.as_ref();
         let estimate = decision.and_then(|decision| decision.estimate);
         if let (Some(prompt), Some(estimate)) = (exact, estimate) {
-            ledger.keep_usage(estimate.key, prompt.tokens);
+            let slot = decision.and_then(|decision| decision.usage_slot);
+            ledger.keep_usage(slot, estimate.key, prompt.tokens);
             ledger.calibrate(model, prompt.tokens, estimate.counted);
         }
     }

@@ -10,26 +10,31 @@ use crate::core::Cancel;
 use crate::core::edit::Piece;
 use crate::core::planner::{
     Assessment, Deferred, LiveFacts, ModelCalibration, NotPlanned, Plan, Planner, Seeds, Session,
-    UsageEstimate, UsageKey, gate,
+    UsageEstimate, UsageKey,
 };
 use crate::core::policy::OnUnfit;
 use crate::core::strategy::{ExternalInputs, Need, Stopped};
 use crate::core::summary::Summaries;
 use crate::core::wire::Unreadable;
-use crate::ledger::Owner;
+use crate::ledger::{Lookup, Owner, Scope};
 use crate::observe::event::{
     Action, CheckpointLookedUp, ConditionFailed, DecisionReason, DoesNotFit, LadderRan, PassReason,
     Phase, PhaseTimed, Sizes,
 };
 use crate::proxy::Shared;
 use crate::proxy::exchange::Decision;
+use crate::proxy::plan_keys::{Keys, scope_of};
 use crate::proxy::plan_request::{PlanFailure, PlanRequest, Planned, Purpose, Run};
+use crate::summarizer::DueSummary;
 
 /// The outcome of one run.
 pub(super) enum PlanOutcome {
     Planned(Box<Planned>),
-    /// It cannot go on without an answer to this.
-    Asks(Box<Need>),
+    /// It cannot go on without an answer to this. A summary would be this conversation's entry of
+    /// the ledger.
+    Asks(Box<Need>, Scope),
+    /// The ledger's store may know more of the conversation than memory does.
+    LooksUp(Lookup),
 }
 
 /// Plans once, with what was gathered from outside so far.
@@ -64,12 +69,21 @@ pub(super) fn run_once(
     if matches!(run.purpose, Purpose::Assess) {
         let keys = planner.usage_keys(&session);
         let assessment = planner.assess(&session, (&keys, &usage(&keys)), &live);
-        return Ok(planned(assessed(request, assessment)));
+        let mut assessed = assessed(request, assessment);
+        let list = assessment.estimate.key;
+        assessed.decision.usage_slot = Some((scope_of(request, &session), list));
+        return Ok(planned(assessed));
     }
 
-    let keys = session.checkpoint_keys(&seeds.checkpoint);
-    let checkpoint = shared.ledger.longest_checkpoint(&keys);
-    let summaries = summaries(shared, request, run, &session);
+    let mut keys = Keys::of(shared, request, &session, seeds);
+    if run.may_look_up
+        && let Some(lookup) = keys.missing((shared, request), &planner, &session)
+    {
+        return Ok(PlanOutcome::LooksUp(lookup));
+    }
+    let checkpoint = shared.ledger.longest_checkpoint(&keys.checkpoints);
+    keys.replayed(checkpoint.as_ref());
+    let summaries = summaries(shared, request, run, &keys);
     let external = ExternalInputs {
         answers: &run.answers,
         summaries: summaries.as_ref(),
@@ -77,17 +91,17 @@ pub(super) fn run_once(
     let plan = planner
         .derive(&session, checkpoint.as_ref(), &external)
         .and_then(|derived| {
-            let keys = derived.usage_keys(&planner, &session);
-            planner.decide(&session, derived, (&keys, &usage(&keys)), &external, live)
+            let lists = derived.usage_keys(&planner, &session);
+            planner.decide(&session, derived, (&lists, &usage(&lists)), &external, live)
         });
     clock.lap(Phase::Decide);
     let plan = match plan {
         Ok(plan) => plan,
         Err(Stopped::Cancelled) => return Err(PlanFailure::Deadline),
         Err(Stopped::Invalid) => return Err(PlanFailure::Invalid),
-        Err(Stopped::Asks(need)) => return Ok(PlanOutcome::Asks(need)),
+        Err(Stopped::Asks(need)) => return Ok(PlanOutcome::Asks(need, keys.scope)),
     };
-    let concluded = conclude(shared, request, &session, plan, seeds);
+    let concluded = conclude(shared, request, &session, plan, keys);
     clock.lap(Phase::Render);
     Ok(planned(concluded))
 }
@@ -114,7 +128,7 @@ fn open<'b>(
         dialect,
         encoding,
     };
-    let measures = &shared.ledger.measures;
+    let measures = shared.ledger.measures();
     let all = measures.measure_all(owner, &outline, cancel)?;
     let fixed = measures.fixed_tokens(owner, &outline);
     clock.lap(Phase::Measure);
@@ -127,7 +141,7 @@ fn passed(request: &PlanRequest, reason: PassReason) -> Planned {
         decision: Decision::passed(reason, request.window.tokens),
         body: None,
         rejected: false,
-        pending: None,
+        due: None,
         waited: Duration::ZERO,
     }
 }
@@ -150,20 +164,14 @@ fn assessed(request: &PlanRequest, assessment: Assessment) -> Planned {
 }
 
 /// The summaries that exist for prefixes of the request, where its policy wants any.
-fn summaries(
-    shared: &Shared,
-    request: &PlanRequest,
-    run: &Run,
-    session: &Session<'_>,
-) -> Option<Summaries> {
+fn summaries(shared: &Shared, request: &PlanRequest, run: &Run, keys: &Keys) -> Option<Summaries> {
     request.origin.as_ref()?;
-    let (summarizer, identity) = (&shared.summarizer, &request.policy.identity);
-    let keys = session.summary_keys(&summarizer.seed(request.dialect, &request.tenant, identity));
     let states = keys
+        .summaries
         .iter()
-        .map(|key| summarizer.state(&shared.ledger, key))
+        .map(|key| shared.summarizer.state(&shared.ledger, key))
         .collect();
-    Some(Summaries::new(keys, states, run.may_ask))
+    Some(Summaries::new(keys.summaries.clone(), states, run.may_ask))
 }
 
 fn live_facts(
@@ -185,7 +193,12 @@ fn live_facts(
 /// taught.
 fn learned(shared: &Shared, request: &PlanRequest, run: &Run) -> ModelCalibration {
     let Some(refused) = run.refused() else {
-        return request.window.learned;
+        return if run.may_look_up {
+            request.window.learned
+        } else {
+            // What other replicas learned was looked up since the request was read.
+            shared.ledger.learned(&request.model_key)
+        };
     };
     let known = shared.ledger.learned(&request.model_key);
     let windows = [known.window, refused.narrowed];
@@ -201,27 +214,25 @@ fn conclude(
     request: &PlanRequest,
     session: &Session<'_>,
     plan: Plan,
-    seeds: Seeds,
+    keys: Keys,
 ) -> Planned {
     let (policy, observe) = (&*request.policy, request.is_observed());
     report(shared, request, &plan);
-    let decision = decision(&plan, observe, session, seeds);
+    let decision = decision(&plan, observe, session, &keys);
     let rejects = policy.delivery.on_unfit == OnUnfit::Reject && !observe;
     let edited = plan.edited() && !observe;
     let body = edited.then(|| pieces(&request.body, &session.render(&plan.edits)));
     let rejected = does_not_fit(&plan) && rejects;
-    if let Some((prefix, checkpoint)) = plan.checkpoint {
-        let budget = policy.budget(request.window.tokens);
-        if gate::nothing_can_trigger(request.dialect, &request.body, policy, &budget, 1.0) {
-            shared.ledger.never_gate(request.checkpoint_seed);
-        }
-        shared.ledger.keep_checkpoint(prefix, checkpoint);
-    }
+    let is_compaction = plan.compaction.is_some();
+    keys.record(shared, request, plan.checkpoint, is_compaction);
     Planned {
         decision,
         body,
         rejected,
-        pending: plan.pending_summary,
+        due: plan.pending_summary.map(|pending| DueSummary {
+            scope: keys.scope,
+            pending,
+        }),
         waited: Duration::ZERO,
     }
 }
@@ -262,14 +273,12 @@ fn report(shared: &Shared, request: &PlanRequest, plan: &Plan) {
 }
 
 /// The decision that a plan amounts to, for the record and the headers.
-fn decision(plan: &Plan, observe: bool, session: &Session<'_>, seeds: Seeds) -> Decision {
+fn decision(plan: &Plan, observe: bool, session: &Session<'_>, keys: &Keys) -> Decision {
     let (action, reason) = action_of(plan, observe);
+    let (measures, fixed) = (session.measures(), session.fixed_tokens());
+    let of_all = UsageEstimate::of_all(&keys.seeds.usage, measures, fixed);
     // An observed request is sent as it came: its usage is that of the whole list.
-    let estimate = if observe {
-        UsageEstimate::of_all(&seeds.usage, session.measures(), session.fixed_tokens())
-    } else {
-        plan.estimate
-    };
+    let estimate = if observe { of_all } else { plan.estimate };
     let reports = plan
         .compaction
         .iter()
@@ -284,6 +293,7 @@ fn decision(plan: &Plan, observe: bool, session: &Session<'_>, seeds: Seeds) -> 
         budget: Some(plan.budget),
         window: plan.budget.window,
         estimate: Some(estimate),
+        usage_slot: Some((keys.scope, of_all.key)),
         strategies: reports
             .filter(|report| report.acted())
             .map(|report| report.strategy)

@@ -32,8 +32,8 @@ type Credential<'a> = (&'static str, Cow<'a, str>, Cow<'a, [u8]>);
 /// Makes the fingerprints.
 #[derive(Debug)]
 pub(super) struct Identities {
-    /// Key of the tenants' fingerprints. Every process has its own, so that a dump of fingerprints
-    /// reveals nothing about credentials.
+    /// Key of the tenants' fingerprints, so that a dump of fingerprints reveals nothing about
+    /// credentials. It follows from the ledger's secret; without one every process has its own.
     tenant_key: [u8; 32],
     /// The places of credentials.
     credentials: config::Tenant,
@@ -42,10 +42,14 @@ pub(super) struct Identities {
 }
 
 impl Identities {
-    pub(super) fn new(upstream: &config::Upstream, tenant: config::Tenant) -> Self {
+    pub(super) fn new(
+        upstream: &config::Upstream,
+        tenant: config::Tenant,
+        tenant_key: [u8; 32],
+    ) -> Self {
         let base_path = upstream.base_path.as_deref().unwrap_or_default();
         Identities {
-            tenant_key: crate::random::bytes(),
+            tenant_key,
             credentials: tenant,
             upstream: format!("{}{base_path}", upstream.origin),
         }
@@ -71,8 +75,12 @@ impl Identities {
     }
 
     /// The fingerprint of a request's credentials, in its headers and its query: a keyed hash,
-    /// whatever order they come in.
+    /// whatever order they come in. Where the operator names headers that tell tenants apart, and
+    /// the request has them, it is theirs.
     pub(super) fn tenant(&self, headers: &HeaderMap, query: Option<&str>) -> Fingerprint {
+        if let Some(named) = self.named(headers) {
+            return self.fingerprint(named);
+        }
         let mut credentials: Vec<Credential<'_>> = Vec::new();
         for (name, value) in headers.iter().filter(|(name, _)| self.is_credential(name)) {
             if *name == COOKIE {
@@ -92,6 +100,28 @@ impl Identities {
                 credentials.push(("parameter", Cow::from(name), value));
             }
         }
+        self.fingerprint(credentials)
+    }
+
+    /// The tenant's name in the headers that the operator trusts; `None` when one of them is
+    /// missing.
+    fn named<'h>(&self, headers: &'h HeaderMap) -> Option<Vec<Credential<'h>>> {
+        let names = &self.credentials.named;
+        if names.is_empty() || !names.iter().all(|name| headers.contains_key(name)) {
+            return None;
+        }
+        let named = headers.iter().filter(|(name, _)| names.contains(name));
+        let named = named.map(|(name, value)| {
+            (
+                "named",
+                Cow::from(name.as_str()),
+                Cow::from(value.as_bytes()),
+            )
+        });
+        Some(named.collect())
+    }
+
+    fn fingerprint(&self, mut credentials: Vec<Credential<'_>>) -> Fingerprint {
         credentials.sort_unstable();
         let mut hasher = blake3::Hasher::new_keyed(&self.tenant_key);
         for (kind, name, value) in credentials {
@@ -201,7 +231,7 @@ mod tests {
     #[test]
     fn versions_of_what_strategies_write_share_no_checkpoint() {
         let config = crate::config::load(&crate::config::Sources::default()).unwrap();
-        let identities = Identities::new(&config.upstream, config.tenant.clone());
+        let identities = Identities::new(&config.upstream, config.tenant.clone(), [7; 32]);
         let tenant = identities.tenant(&HeaderMap::new(), None);
         let asker = Asker {
             dialect: Dialect::ChatCompletions,
@@ -235,7 +265,7 @@ mod tests {
 
     fn identities() -> Identities {
         let config = crate::config::load(&crate::config::Sources::default()).unwrap();
-        Identities::new(&config.upstream, config.tenant)
+        Identities::new(&config.upstream, config.tenant, crate::random::bytes())
     }
 
     fn headers(lines: &[(&'static str, &'static str)]) -> HeaderMap {

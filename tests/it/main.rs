@@ -36,6 +36,7 @@ mod generated;
 mod invariants;
 mod ladder;
 mod late;
+mod ledger;
 mod marks;
 mod metrics_table;
 mod occupancy;

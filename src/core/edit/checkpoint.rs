@@ -33,6 +33,19 @@ impl Checkpoint {
         }
     }
 
+    /// The checkpoint with these edits, as [`Checkpoint::edits`] gave them.
+    #[must_use]
+    pub fn from_edits(edits: Box<[Edit]>) -> Self {
+        Checkpoint { edits }
+    }
+
+    /// One edit per message of the prefix, instructions left out; those that are missing at the end
+    /// are [`Edit::Keep`].
+    #[must_use]
+    pub fn edits(&self) -> &[Edit] {
+        &self.edits
+    }
+
     /// Its edits, one per measure, for a list that begins with the prefix it was made from.
     #[must_use]
     pub fn thaw(&self, measures: &[Measure]) -> Vec<Edit> {

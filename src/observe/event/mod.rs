@@ -6,6 +6,7 @@
 
 pub(in crate::observe) mod connect;
 pub(in crate::observe) mod discovery;
+pub(in crate::observe) mod ledger;
 pub(in crate::observe) mod overflow;
 pub(in crate::observe) mod planning;
 pub(in crate::observe) mod request;
@@ -18,6 +19,11 @@ use std::time::Duration;
 
 pub use connect::{ConnectFailed, ConnectPhase};
 pub use discovery::{DiscoveryEnded, DiscoveryOutcome, UnknownModel, UnknownModelsAreMany};
+pub use ledger::{
+    EvictionReason, LedgerBreaker, LedgerError, LedgerEvicted, LedgerFailed, LedgerLookedUp,
+    LedgerQueued, LedgerSetAside, LedgerSize, LedgerTimed, LedgerUnreachable, LedgerWritten,
+    StoreKind, StoreOperation, StoreResult, WriteResult,
+};
 pub use overflow::{Overflowed, RescueOutcome};
 pub use planning::{
     CheckpointLookedUp, ConditionFailed, DoesNotFit, FailureCause, LadderRan, LookupResult,

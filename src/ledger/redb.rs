@@ -1,0 +1,511 @@
+//! The store in a file: redb, an embedded database whose commits are atomic. A process that is
+//! killed leaves the last commit, never half of an entry.
+//!
+//! One thread reads and one writes. Other processes may have the file open as well: the one that is
+//! being replaced, and `baler ledger`.
+
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use ::redb::backends::FileBackend;
+use ::redb::{
+    ConcurrencyMode, Database, DatabaseError, ReadTransaction, ReadableDatabase, ReadableTable,
+    StorageError, Table, TableDefinition, WriteTransaction,
+};
+
+use crate::ledger::seal::{Header, StoreKey, now};
+use crate::ledger::store::{Ask, Found, Landing, NewEntry, Queues, Write};
+use crate::observe::event::{
+    EvictionReason, LedgerError, LedgerEvicted, LedgerSetAside, LedgerSize, StoreKind,
+    StoreOperation, WriteResult,
+};
+
+/// Stored bytes by key.
+const ENTRIES: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("entries");
+/// The keys by the end of their lifetime, the first to go first.
+const EXPIRY: TableDefinition<'_, &[u8], ()> = TableDefinition::new("expiry");
+/// How much there is.
+const TOTALS: TableDefinition<'_, &str, u64> = TableDefinition::new("totals");
+const COUNT: &str = "entries";
+const BYTES: &str = "bytes";
+
+/// Bytes that an entry takes besides its own: its key, twice, and its place in the trees.
+const ENTRY_BYTES: u64 = 3 * StoreKey::LENGTH as u64;
+/// Part of the file that entries may take. The rest is for pages that are not full, for those of
+/// the commit before, and for the trees.
+const SHARE: u64 = 3;
+/// Memory for pages.
+const CACHE_BYTES: usize = 16 << 20;
+/// Writes of one commit.
+const BATCH: usize = 512;
+/// Expired entries that one commit takes out.
+const MAX_EXPIRED: usize = 4_096;
+/// Time between two attempts to open a file that failed.
+const RETRY: Duration = Duration::from_secs(1);
+
+/// The file of a store.
+#[derive(Debug, Clone)]
+pub(super) struct File {
+    pub path: PathBuf,
+    /// The most that it takes.
+    pub max_bytes: u64,
+}
+
+/// Why the database does not do what it is asked.
+type Failed = Box<::redb::Error>;
+
+fn failed(error: impl Into<::redb::Error>) -> Failed {
+    Box::new(error.into())
+}
+
+/// The database, as long as it works.
+type Shared = Arc<Mutex<Option<Arc<Database>>>>;
+
+/// Opens the file and starts the threads.
+///
+/// # Errors
+/// When the file cannot be opened for another reason than what is in it.
+pub(super) fn start(file: File, landing: Landing, queues: Queues) -> io::Result<()> {
+    let database = open(&file, &landing)?;
+    let shared: Shared = Arc::new(Mutex::new(Some(Arc::new(database))));
+    let Queues { mut asks, writes } = queues;
+    let (reading, breaker) = (Arc::clone(&shared), Arc::clone(&landing.breaker));
+    std::thread::Builder::new()
+        .name("ledger-reader".to_owned())
+        .spawn(move || {
+            while let Some(ask) = asks.blocking_recv() {
+                answer(&reading, ask);
+            }
+        })?;
+    let writer = Writer {
+        file,
+        landing,
+        shared,
+        breaker,
+        size: (0, 0),
+    };
+    std::thread::Builder::new()
+        .name("ledger-writer".to_owned())
+        .spawn(move || writer.run(writes))?;
+    Ok(())
+}
+
+/// The open database.
+fn current(shared: &Shared) -> Option<Arc<Database>> {
+    shared
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .clone()
+}
+
+fn answer(shared: &Shared, ask: Ask) {
+    match ask {
+        Ask::Fetch(keys, reply) => {
+            let database = current(shared).ok_or(LedgerError::Unreachable);
+            let found = database.and_then(|database| {
+                // INVARIANT: a damaged file may make redb panic; that costs this look-up.
+                let read = catch_unwind(AssertUnwindSafe(|| read(&database, &keys)));
+                match read {
+                    Ok(Ok(found)) => Ok(found),
+                    Ok(Err(error)) if is_damage(&error) => Err(LedgerError::Corrupt),
+                    Ok(Err(_)) => Err(LedgerError::Io),
+                    Err(_) => Err(LedgerError::Corrupt),
+                }
+            });
+            let _ = reply.send(found);
+        }
+        // One process has the summaries of its own; the one that it replaces is draining.
+        Ask::Lease(_, _, reply) => drop(reply.send(Ok(true))),
+        Ask::Release(_) => {}
+    }
+}
+
+fn read(database: &Database, keys: &[StoreKey]) -> Result<Found, Failed> {
+    let transaction = database.begin_read().map_err(failed)?;
+    let entries = match transaction.open_table(ENTRIES) {
+        Ok(entries) => entries,
+        Err(::redb::TableError::TableDoesNotExist(_)) => return Ok(vec![None; keys.len()]),
+        Err(error) => return Err(failed(error)),
+    };
+    let found = keys.iter().map(|key| {
+        let found = entries.get(key.0.as_slice()).map_err(failed)?;
+        Ok(found.map(|bytes| bytes.value().to_vec()))
+    });
+    found.collect()
+}
+
+/// Whether the file itself is at fault.
+fn is_damage(error: &::redb::Error) -> bool {
+    use ::redb::Error;
+    match error {
+        Error::Corrupted(_) | Error::RepairAborted | Error::UpgradeRequired(_) => true,
+        Error::TableTypeMismatch { .. } | Error::TypeDefinitionChanged { .. } => true,
+        Error::Io(error) => matches!(
+            error.kind(),
+            io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof
+        ),
+        _ => false,
+    }
+}
+
+/// Opens the file. One that is damaged is set aside, and a fresh one begun.
+fn open(file: &File, landing: &Landing) -> io::Result<Database> {
+    let mut attempt = attempt_to_open(&file.path);
+    if attempt.as_ref().is_err_and(|error| is_damage(error)) {
+        let aside = set_aside(&file.path)?;
+        LedgerSetAside {
+            file: &file.path,
+            aside: &aside,
+        }
+        .emit(&landing.metrics);
+        attempt = attempt_to_open(&file.path);
+    }
+    attempt.map_err(|error| {
+        let path = file.path.display();
+        io::Error::other(format!(
+            "the ledger's file {path} cannot be opened: {error}"
+        ))
+    })
+}
+
+pub(super) fn attempt_to_open(path: &Path) -> Result<Database, Failed> {
+    let opening = || {
+        let mut builder = Database::builder();
+        builder
+            .set_cache_size(CACHE_BYTES)
+            .set_concurrency_mode(ConcurrencyMode::MultiWriter);
+        builder.create_with_backend(FileBackend::new(private_file(path)?)?)
+    };
+    // INVARIANT: bytes that are no database may make redb panic; they are damage like any other.
+    let damaged = || StorageError::Corrupted("redb gave up".to_owned()).into();
+    let opened: Result<Database, DatabaseError> =
+        catch_unwind(AssertUnwindSafe(opening)).unwrap_or_else(|_| Err(damaged()));
+    opened.map_err(failed)
+}
+
+/// Opens a file that only its owner may read, or makes it.
+fn private_file(path: &Path) -> io::Result<std::fs::File> {
+    use std::os::unix::fs::OpenOptionsExt;
+    std::fs::OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        .open(path)
+}
+
+/// Gives the file another name: `….corrupt-<seconds since the epoch>`.
+fn set_aside(path: &Path) -> io::Result<PathBuf> {
+    let mut name = path.as_os_str().to_owned();
+    name.push(format!(".corrupt-{}", now()));
+    let aside = PathBuf::from(name);
+    std::fs::rename(path, &aside)?;
+    Ok(aside)
+}
+
+/// Gives the bytes of every entry to `each`.
+pub(super) fn each(
+    transaction: &ReadTransaction,
+    mut each: impl FnMut(&[u8]),
+) -> Result<(), Failed> {
+    let entries = match transaction.open_table(ENTRIES) {
+        Ok(entries) => entries,
+        Err(::redb::TableError::TableDoesNotExist(_)) => return Ok(()),
+        Err(error) => return Err(failed(error)),
+    };
+    for entry in entries.iter().map_err(failed)? {
+        let (_, blob) = entry.map_err(failed)?;
+        each(blob.value());
+    }
+    Ok(())
+}
+
+/// The thread that writes.
+struct Writer {
+    file: File,
+    landing: Landing,
+    shared: Shared,
+    breaker: Arc<crate::ledger::breaker::Breaker>,
+    /// Entries and their bytes.
+    size: (u64, u64),
+}
+
+impl Writer {
+    fn run(mut self, mut writes: tokio::sync::mpsc::Receiver<Write>) {
+        self.commit(&[]);
+        while let Some(first) = writes.blocking_recv() {
+            let (mut batch, mut waiting) = (Vec::new(), Vec::new());
+            let mut next = Some(first);
+            while let Some(write) = next {
+                match write {
+                    Write::Entry(new) => batch.push(new),
+                    Write::Flush(reply) => waiting.push(reply),
+                }
+                next = (batch.len() < BATCH)
+                    .then(|| writes.try_recv().ok())
+                    .flatten();
+            }
+            if !batch.is_empty() {
+                self.commit(&batch);
+            }
+            for reply in waiting {
+                let _ = reply.send(());
+            }
+        }
+    }
+
+    /// Writes a batch, in one commit.
+    fn commit(&mut self, batch: &[NewEntry]) {
+        let began = Instant::now();
+        let Some(database) = current(&self.shared).or_else(|| self.reopen(Duration::ZERO)) else {
+            for new in batch {
+                drop(self.landing.seal(new));
+            }
+            self.landing
+                .written(WriteResult::Failed, batch.len() as u64);
+            return;
+        };
+        // INVARIANT: a panic drops the transaction, which leaves the commit before.
+        let done = catch_unwind(AssertUnwindSafe(|| self.write(&database, batch)));
+        let error = match done {
+            Ok(Ok(size)) => {
+                self.size = size;
+                self.breaker.close();
+                self.landing.timed(StoreOperation::Write, began);
+                self.measure();
+                return;
+            }
+            Ok(Err(error)) => Some(error),
+            Err(_) => None,
+        };
+        let is_damaged = error.is_none_or(|error| is_damage(&error));
+        self.landing.failed(if is_damaged {
+            LedgerError::Corrupt
+        } else {
+            LedgerError::Io
+        });
+        self.landing
+            .written(WriteResult::Failed, batch.len() as u64);
+        self.breaker.open();
+        *self.shared.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        drop(database);
+        if is_damaged && let Ok(aside) = set_aside(&self.file.path) {
+            LedgerSetAside {
+                file: &self.file.path,
+                aside: &aside,
+            }
+            .emit(&self.landing.metrics);
+        }
+        self.reopen(RETRY);
+    }
+
+    /// Opens the file again, after a pause.
+    fn reopen(&self, pause: Duration) -> Option<Arc<Database>> {
+        std::thread::sleep(pause);
+        let database = Arc::new(open(&self.file, &self.landing).ok()?);
+        *self.shared.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&database));
+        self.breaker.close();
+        Some(database)
+    }
+
+    fn measure(&self) {
+        let file = std::fs::metadata(&self.file.path);
+        LedgerSize {
+            store: StoreKind::Redb,
+            entries: self.size.0,
+            bytes: file.map_or(self.size.1, |file| file.len()),
+        }
+        .emit(&self.landing.metrics);
+    }
+
+    /// Writes a batch; the number of entries and their bytes afterwards.
+    fn write(&self, database: &Database, batch: &[NewEntry]) -> Result<(u64, u64), Failed> {
+        let transaction = database.begin_write().map_err(failed)?;
+        let mut lost = Vec::new();
+        let size = {
+            let mut tables = Tables::open(&transaction)?;
+            for new in batch {
+                lost.extend(self.put(&mut tables, new)?);
+            }
+            let expired = tables.expire()?;
+            let dropped = tables.shrink(self.file.max_bytes / SHARE)?;
+            self.evicted(EvictionReason::Lifetime, expired);
+            self.evicted(EvictionReason::Size, dropped);
+            tables.save()?
+        };
+        transaction.commit().map_err(failed)?;
+        let (all, lost_count) = (batch.len() as u64, lost.len() as u64);
+        self.landing.written(WriteResult::Written, all - lost_count);
+        self.landing.written(WriteResult::Lost, lost_count);
+        for (new, winner) in lost {
+            let wanted = (new.entry.kind(), new.id);
+            self.landing.land(&new.scope, wanted, &winner);
+        }
+        Ok(size)
+    }
+
+    /// Puts an entry into the tables; another process's that was there first stays, and is
+    /// returned.
+    fn put<'n>(
+        &self,
+        tables: &mut Tables<'_>,
+        new: &'n NewEntry,
+    ) -> Result<Option<(&'n NewEntry, Vec<u8>)>, Failed> {
+        let Some(sealed) = self.landing.seal(new) else {
+            return Ok(None);
+        };
+        let key = sealed.key.0.as_slice();
+        if let Some(old) = tables.get(key)? {
+            let header = Header::of(&old);
+            let stays = header
+                .is_ok_and(|header| header.generation >= new.generation && header.expires > now());
+            if stays && new.entry.kind().first_wins() {
+                return Ok(Some((new, old)));
+            }
+            tables.remove(key)?;
+        }
+        tables.insert(key, &sealed.blob)?;
+        Ok(None)
+    }
+
+    fn evicted(&self, reason: EvictionReason, entries: u64) {
+        LedgerEvicted {
+            store: StoreKind::Redb,
+            reason,
+            entries,
+        }
+        .emit(&self.landing.metrics);
+    }
+}
+
+/// The tables of one transaction, and how much they hold.
+pub(super) struct Tables<'t> {
+    entries: Table<'t, &'static [u8], &'static [u8]>,
+    expiry: Table<'t, &'static [u8], ()>,
+    totals: Table<'t, &'static str, u64>,
+    count: u64,
+    bytes: u64,
+}
+
+impl<'t> Tables<'t> {
+    pub(super) fn open(transaction: &'t WriteTransaction) -> Result<Self, Failed> {
+        let totals = transaction.open_table(TOTALS).map_err(failed)?;
+        let total = |name| {
+            let total = totals.get(name).map_err(failed)?;
+            Ok::<_, Failed>(total.map_or(0, |total| total.value()))
+        };
+        let (count, bytes) = (total(COUNT)?, total(BYTES)?);
+        Ok(Tables {
+            entries: transaction.open_table(ENTRIES).map_err(failed)?,
+            expiry: transaction.open_table(EXPIRY).map_err(failed)?,
+            totals,
+            count,
+            bytes,
+        })
+    }
+
+    fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, Failed> {
+        let found = self.entries.get(key).map_err(failed)?;
+        Ok(found.map(|bytes| bytes.value().to_vec()))
+    }
+
+    fn insert(&mut self, key: &[u8], blob: &[u8]) -> Result<(), Failed> {
+        self.entries.insert(key, blob).map_err(failed)?;
+        let turn = turn(key, blob);
+        self.expiry.insert(turn.as_slice(), ()).map_err(failed)?;
+        self.count += 1;
+        self.bytes += blob.len() as u64 + ENTRY_BYTES;
+        Ok(())
+    }
+
+    fn remove(&mut self, key: &[u8]) -> Result<(), Failed> {
+        let removed = self.entries.remove(key).map_err(failed)?;
+        let Some(blob) = removed.map(|bytes| bytes.value().to_vec()) else {
+            return Ok(());
+        };
+        let turn = turn(key, &blob);
+        self.expiry.remove(turn.as_slice()).map_err(failed)?;
+        self.count = self.count.saturating_sub(1);
+        let bytes = blob.len() as u64 + ENTRY_BYTES;
+        self.bytes = self.bytes.saturating_sub(bytes);
+        Ok(())
+    }
+
+    /// The first to go: when, and its key.
+    fn first(&self) -> Result<Option<(u64, Vec<u8>)>, Failed> {
+        let first = self.expiry.first().map_err(failed)?;
+        Ok(first.and_then(|(turn, _)| {
+            let (expires, key) = turn.value().split_first_chunk::<8>()?;
+            Some((u64::from_be_bytes(*expires), key.to_vec()))
+        }))
+    }
+
+    fn pop(&mut self, key: &[u8]) -> Result<(), Failed> {
+        let before = self.count;
+        self.remove(key)?;
+        if self.count == before {
+            // A turn without its entry: it must not come first for ever.
+            self.expiry.pop_first().map_err(failed)?;
+        }
+        Ok(())
+    }
+
+    /// Takes out what is over its lifetime, as much as one commit should. Returns how many.
+    fn expire(&mut self) -> Result<u64, Failed> {
+        let now = now();
+        for expired in 0..MAX_EXPIRED {
+            match self.first()? {
+                Some((expires, key)) if expires <= now => self.pop(&key)?,
+                _ => return Ok(expired as u64),
+            }
+        }
+        Ok(MAX_EXPIRED as u64)
+    }
+
+    /// Takes out the oldest entries until they take at most `bytes`. Returns how many.
+    fn shrink(&mut self, bytes: u64) -> Result<u64, Failed> {
+        let mut dropped = 0;
+        while self.bytes > bytes {
+            let Some((_, key)) = self.first()? else { break };
+            self.pop(&key)?;
+            dropped += 1;
+        }
+        Ok(dropped)
+    }
+
+    /// Takes out every entry whose key begins so. Returns how many.
+    pub(super) fn purge(&mut self, label: &[u8]) -> Result<u64, Failed> {
+        let mut purged = 0;
+        loop {
+            let next = {
+                let mut range = self.entries.range(label..).map_err(failed)?;
+                let next = range.next().transpose().map_err(failed)?;
+                next.map(|(key, _)| key.value().to_vec())
+                    .filter(|key| key.starts_with(label))
+            };
+            let Some(key) = next else { return Ok(purged) };
+            self.remove(&key)?;
+            purged += 1;
+        }
+    }
+
+    /// Writes the totals down, and returns them.
+    pub(super) fn save(mut self) -> Result<(u64, u64), Failed> {
+        let (count, bytes) = (self.count, self.bytes);
+        self.totals.insert(COUNT, count).map_err(failed)?;
+        self.totals.insert(BYTES, bytes).map_err(failed)?;
+        Ok((count, bytes))
+    }
+}
+
+/// The key of an entry's turn to leave: when, and which.
+fn turn(key: &[u8], blob: &[u8]) -> Vec<u8> {
+    let expires = Header::of(blob).map_or(0, |header| header.expires);
+    let mut turn = expires.to_be_bytes().to_vec();
+    turn.extend_from_slice(key);
+    turn
+}

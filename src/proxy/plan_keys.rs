@@ -1,0 +1,114 @@
+//! The keys of the ledger for one run of the planner: what is looked up before it, and what is
+//! recorded after it.
+
+use crate::core::conversation::Fingerprint;
+use crate::core::edit::Checkpoint;
+use crate::core::planner::{CheckpointKey, KnownCheckpoint, Planner, Seeds, Session, gate};
+use crate::ledger::{Lookup, Points, Scope};
+use crate::proxy::Shared;
+use crate::proxy::plan_request::PlanRequest;
+
+/// The keys of a conversation.
+#[derive(Debug)]
+pub(super) struct Keys {
+    /// Whose it is.
+    pub scope: Scope,
+    /// The first links of its chains.
+    pub seeds: Seeds,
+    /// Of its checkpoints, shortest first.
+    pub checkpoints: Vec<CheckpointKey>,
+    /// Of its summaries, by the number of messages, where its policy wants any.
+    pub summaries: Vec<Fingerprint>,
+    /// Of the checkpoint that is replayed.
+    replayed: Option<Fingerprint>,
+}
+
+/// Whose entries of the ledger a conversation's are. Requests of one conversation begin with the
+/// same message, instructions aside.
+pub(super) fn scope_of(request: &PlanRequest, session: &Session<'_>) -> Scope {
+    let mut measures = session.measures().iter();
+    let first = measures.find(|measure| !measure.speaker.is_instruction());
+    Scope {
+        tenant: request.tenant,
+        group: first.map_or(request.model_key, |first| first.fingerprint),
+    }
+}
+
+impl Keys {
+    pub(super) fn of(
+        shared: &Shared,
+        request: &PlanRequest,
+        session: &Session<'_>,
+        seeds: Seeds,
+    ) -> Self {
+        let identity = &request.policy.identity;
+        let summaries = request.origin.as_ref().map(|_| {
+            let summarizer = &shared.summarizer;
+            let seed = summarizer.seed(request.dialect, &request.tenant, identity);
+            session.summary_keys(&seed)
+        });
+        Keys {
+            scope: scope_of(request, session),
+            seeds,
+            checkpoints: session.checkpoint_keys(&seeds.checkpoint),
+            summaries: summaries.unwrap_or_default(),
+            replayed: None,
+        }
+    }
+
+    /// What the ledger's store may know of the conversation and memory does not.
+    pub(super) fn missing(
+        &self,
+        (shared, request): (&Shared, &PlanRequest),
+        planner: &Planner<'_>,
+        session: &Session<'_>,
+    ) -> Option<Lookup> {
+        let usage = || planner.usage_keys(session);
+        shared.ledger.missing(&Points {
+            scope: self.scope,
+            model: request.model_scope(),
+            checkpoints: &self.checkpoints,
+            usage: &usage,
+            summaries: &self.summaries,
+            measures: session.measures(),
+        })
+    }
+
+    /// Takes note of the checkpoint that is replayed.
+    pub(super) fn replayed(&mut self, known: Option<&KnownCheckpoint>) {
+        let of_known = |known: &KnownCheckpoint| {
+            let mut keys = self.checkpoints.iter();
+            keys.find(|key| key.messages == known.messages)
+        };
+        self.replayed = known.and_then(of_known).map(|key| key.prefix);
+    }
+
+    /// Records the checkpoint of a plan, and that the request was served. One that no compaction
+    /// was made for only tells this process where a walk may begin.
+    pub(super) fn record(
+        &self,
+        shared: &Shared,
+        request: &PlanRequest,
+        checkpoint: Option<(Fingerprint, Checkpoint)>,
+        is_compaction: bool,
+    ) {
+        let ledger = &shared.ledger;
+        let made = checkpoint.as_ref().map(|(prefix, _)| *prefix);
+        match checkpoint {
+            Some((prefix, checkpoint)) if is_compaction => {
+                let policy = &*request.policy;
+                let budget = policy.budget(request.window.tokens);
+                if gate::nothing_can_trigger(request.dialect, &request.body, policy, &budget, 1.0) {
+                    ledger.never_gate(request.model_scope());
+                }
+                let builds_on_it = self.replayed == Some(prefix);
+                ledger.keep_checkpoint(self.scope, prefix, checkpoint, builds_on_it);
+            }
+            Some((prefix, checkpoint)) => ledger.keep_resume_point(prefix, checkpoint),
+            None => {}
+        }
+        if let Some(newest) = self.checkpoints.last() {
+            ledger.visit(newest.prefix, made.or(self.replayed));
+        }
+    }
+}
