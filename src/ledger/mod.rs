@@ -378,3 +378,231 @@ fn bounds(config: &config::Ledger) -> Bounds {
         window_lifetime: config.window_lifetime,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::{Path, PathBuf};
+
+    use super::*;
+    use crate::config::Hidden;
+    use crate::core::edit::{Edit, Replacement};
+    use crate::core::summary::Spent;
+    use crate::core::tokens::{Calibration, Encoding};
+    use crate::core::wire::Dialect;
+
+    /// A secret for files that are no secret.
+    const SECRET: &str = "the secret of the files in tests/corpus/ledger";
+
+    fn corpus() -> PathBuf {
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpus/ledger")
+    }
+
+    fn scope() -> Scope {
+        Scope {
+            tenant: Fingerprint::of(b"tenant"),
+            group: Fingerprint::of(b"conversation"),
+        }
+    }
+
+    /// One entry of each kind, with everything that an entry of it can hold.
+    fn entries() -> Vec<(Fingerprint, Entry)> {
+        let new = |text: &str| {
+            let json = format!(r#"{{"role":"user","content":"{text}"}}"#);
+            Replacement::new(Dialect::ChatCompletions, json, Encoding::O200K).unwrap()
+        };
+        let edits = [
+            Edit::Keep,
+            Edit::Drop,
+            Edit::Replace(Arc::new(new("one"))),
+            Edit::Stand([new("two"), new("three")].into()),
+        ];
+        let summary = Summary {
+            text: "A summary.".into(),
+            tokens: 3,
+            generation: 2,
+            incremental: true,
+            split: false,
+            spent: Spent {
+                calls: 1,
+                prompt_tokens: 900,
+                completion_tokens: 60,
+                took: Duration::from_millis(1_234),
+            },
+        };
+        let id = |name: &str| Fingerprint::of(name.as_bytes());
+        let known = Calibration::default().learn(1_300, 1_000);
+        vec![
+            (
+                id("checkpoint"),
+                Entry::Checkpoint(Arc::new(Checkpoint::from_edits(edits.into()))),
+            ),
+            (id("summary"), Entry::Summary(Arc::new(summary))),
+            (id("usage"), Entry::Usage(id("list"), 4_711)),
+            (id("window"), Entry::Window(Some(8_192), 1_700_000_000)),
+            (id("wrong window"), Entry::Window(None, 1_700_000_000)),
+            (id("calibration"), Entry::Calibration(known)),
+            (id("ungated"), Entry::Ungated),
+        ]
+    }
+
+    /// Written forms of version 1, a line each: key and bytes in hexadecimal.
+    #[test]
+    fn entries_of_version_1_are_read_for_ever() {
+        let secrets = Secrets::new(SECRET.as_bytes());
+        let file = corpus().join("version-1.txt");
+        let hex =
+            |bytes: &[u8]| -> String { bytes.iter().map(|byte| format!("{byte:02x}")).collect() };
+        if std::env::var_os("BALER_WRITE_LEDGER").is_some() {
+            let for_ever = Duration::from_hours(24 * 365 * 1_000);
+            let lines = entries().into_iter().map(|(id, entry)| {
+                let at = (&scope(), &id);
+                let sealed = secrets.seal(at, &entry, 1, for_ever).unwrap();
+                format!("{} {}\n", hex(&sealed.key.0), hex(&sealed.blob))
+            });
+            std::fs::create_dir_all(corpus()).unwrap();
+            std::fs::write(&file, lines.collect::<String>()).unwrap();
+        }
+        let text = std::fs::read_to_string(file).unwrap();
+        let bytes = |hex: &str| -> Vec<u8> {
+            let (pairs, _) = hex.as_bytes().as_chunks::<2>();
+            let byte = |pair: &[u8; 2]| {
+                u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16).unwrap()
+            };
+            pairs.iter().map(byte).collect()
+        };
+        let known = entries();
+        assert_eq!(text.lines().count(), known.len());
+        for (line, (id, entry)) in text.lines().zip(known) {
+            let (key, blob) = line.split_once(' ').unwrap();
+            let found = secrets.key(&scope(), entry.kind(), &id);
+            assert_eq!(bytes(key), found.0, "{entry:?}");
+            let (opened, header) = secrets.open(&scope().tenant, &found, &bytes(blob)).unwrap();
+            assert_eq!((opened, header.generation), (entry, 1));
+        }
+    }
+
+    fn config(file: &Path) -> config::Ledger {
+        let mut config = crate::config::load(&crate::config::Sources::default())
+            .unwrap()
+            .ledger;
+        config.store = StoreUrl::Redb(file.to_owned());
+        config.secret = Some(Hidden(SECRET.to_owned()));
+        config.timeout = Duration::from_secs(20);
+        config
+    }
+
+    fn metrics() -> Arc<Metrics> {
+        Arc::new(Metrics::new().unwrap())
+    }
+
+    /// A whole file of version 1, as a process left it.
+    #[tokio::test]
+    async fn a_file_of_version_1_is_read_for_ever() {
+        use flate2::Compression;
+        use flate2::read::{GzDecoder, GzEncoder};
+        use std::io::Read;
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("ledger.redb");
+        let stored = corpus().join("version-1.redb.gz");
+        if std::env::var_os("BALER_WRITE_LEDGER").is_some() {
+            let for_ever = config::Ledger {
+                lifetime: Duration::from_hours(24 * 365 * 1_000),
+                ..config(&file)
+            };
+            let ledger = Ledger::open(&for_ever, metrics()).unwrap();
+            for (id, entry) in entries() {
+                ledger.write(scope(), id, entry, 0);
+            }
+            ledger.flush().await;
+            let bytes = std::fs::read(&file).unwrap();
+            let mut packed = Vec::new();
+            GzEncoder::new(bytes.as_slice(), Compression::best())
+                .read_to_end(&mut packed)
+                .unwrap();
+            std::fs::write(&stored, packed).unwrap();
+            std::fs::remove_file(&file).unwrap();
+        }
+        let mut bytes = Vec::new();
+        GzDecoder::new(std::fs::read(stored).unwrap().as_slice())
+            .read_to_end(&mut bytes)
+            .unwrap();
+        std::fs::write(&file, bytes).unwrap();
+        let ledger = Ledger::open(&config(&file), metrics()).unwrap();
+        let wanted = entries()
+            .into_iter()
+            .map(|(id, entry)| (scope(), (entry.kind(), id)));
+        ledger
+            .fetch(Lookup {
+                wanted: wanted.collect(),
+            })
+            .await;
+        for (id, entry) in entries() {
+            let key = |messages| CheckpointKey {
+                messages,
+                prefix: id,
+            };
+            match entry {
+                Entry::Checkpoint(checkpoint) => {
+                    let known = ledger.longest_checkpoint(&[key(4)]).unwrap();
+                    assert_eq!(known.checkpoint, checkpoint);
+                }
+                Entry::Summary(summary) => assert_eq!(ledger.summary(&id).unwrap(), summary),
+                Entry::Usage(list, tokens) => {
+                    let list = UsageKey {
+                        messages: 4,
+                        list,
+                        counted: 1,
+                    };
+                    let known = ledger.known_usage(&[list], false);
+                    assert_eq!(known.reported, Some((4, tokens)));
+                }
+                // It is older than windows live.
+                Entry::Window(..) => assert_eq!(ledger.learned(&id).window, None),
+                Entry::Calibration(known) => {
+                    assert_eq!(ledger.memory.calibration(&id), Some(known));
+                }
+                Entry::Ungated => assert!(!ledger.may_gate(&id)),
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn a_file_stays_within_its_bound_and_the_oldest_leave_first() {
+        let (folder, metrics) = (tempfile::tempdir().unwrap(), metrics());
+        let file = folder.path().join("ledger.redb");
+        let max_bytes = 16 << 20;
+        let bounded = config::Ledger {
+            max_bytes,
+            ..config(&file)
+        };
+        let ledger = Ledger::open(&bounded, Arc::clone(&metrics)).unwrap();
+        let id = |n: u32| Fingerprint::of(&n.to_le_bytes());
+        let long = std::env::var_os("BALER_LONG").is_some();
+        let count: u32 = if long { 200_000 } else { 6_000 };
+        let mut largest = 0;
+        for n in 0..count {
+            let text = format!("{n} {}", "x".repeat((n as usize * 7) % 9_000));
+            let summary = Summary {
+                text: text.into(),
+                tokens: 1,
+                generation: 1,
+                incremental: false,
+                split: false,
+                spent: Spent::default(),
+            };
+            ledger.write(scope(), id(n), Entry::Summary(Arc::new(summary)), 0);
+            if n % 500 == 0 {
+                ledger.flush().await;
+                largest = largest.max(std::fs::metadata(&file).unwrap().len());
+            }
+        }
+        ledger.flush().await;
+        println!("{count} summaries: the file took {largest} of {max_bytes} bytes at most");
+        assert!(largest <= max_bytes);
+        for (n, is_kept) in [(count - 1, true), (0, false)] {
+            let wanted = vec![(scope(), (Kind::Summary, id(n)))];
+            ledger.fetch(Lookup { wanted }).await;
+            assert_eq!(ledger.summary(&id(n)).is_some(), is_kept, "{n}");
+        }
+    }
+}

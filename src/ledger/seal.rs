@@ -268,3 +268,117 @@ pub(super) fn now() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     since.map_or(0, |since| since.as_secs())
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const LONG: Duration = Duration::from_secs(60);
+
+    fn scope(tenant: &[u8], group: &[u8]) -> Scope {
+        Scope {
+            tenant: Fingerprint::of(tenant),
+            group: Fingerprint::of(group),
+        }
+    }
+
+    fn usage() -> Entry {
+        Entry::Usage(Fingerprint::of(b"list"), 4_711)
+    }
+
+    #[test]
+    fn only_the_tenant_with_the_secret_opens_an_entry_and_only_where_it_was_put() {
+        let (secrets, others) = (Secrets::new(b"one"), Secrets::new(b"another"));
+        let (a, b) = (scope(b"a", b"x"), scope(b"b", b"x"));
+        let id = Fingerprint::of(b"id");
+        let Sealed { key, blob } = secrets.seal((&a, &id), &usage(), 3, LONG).unwrap();
+        assert_eq!(key, secrets.key(&a, Kind::Usage, &id));
+        let (entry, header) = secrets.open(&a.tenant, &key, &blob).unwrap();
+        assert_eq!((entry, header.generation), (usage(), 3));
+        let elsewhere = secrets.key(&a, Kind::Usage, &Fingerprint::of(b"other"));
+        for opened in [
+            secrets.open(&b.tenant, &key, &blob),
+            others.open(&a.tenant, &key, &blob),
+            secrets.open(&a.tenant, &elsewhere, &blob),
+        ] {
+            assert_eq!(opened.unwrap_err(), Unusable::Sealed);
+        }
+        let again = secrets.seal((&a, &id), &usage(), 3, LONG).unwrap();
+        assert_ne!(again.blob, blob, "equal entries do not look alike");
+    }
+
+    #[test]
+    fn no_byte_of_an_entry_can_be_changed_and_unknown_versions_are_told_apart() {
+        let secrets = Secrets::new(b"secret");
+        let (scope, id) = (scope(b"a", b"x"), Fingerprint::of(b"id"));
+        let Sealed { key, blob } = secrets.seal((&scope, &id), &usage(), 0, LONG).unwrap();
+        for at in 0..blob.len() {
+            let mut changed = blob.clone();
+            changed[at] ^= 1;
+            let opened = secrets.open(&scope.tenant, &key, &changed);
+            assert!(opened.is_err(), "byte {at}");
+            if at == 0 {
+                assert_eq!(opened.unwrap_err(), Unusable::Version);
+            }
+        }
+        for length in 0..blob.len() {
+            assert!(secrets.open(&scope.tenant, &key, &blob[..length]).is_err());
+        }
+    }
+
+    #[test]
+    fn what_is_over_its_lifetime_is_not_opened() {
+        let secrets = Secrets::new(b"secret");
+        let (scope, id) = (scope(b"a", b"x"), Fingerprint::of(b"id"));
+        let sealed = secrets.seal((&scope, &id), &usage(), 0, Duration::ZERO);
+        let Sealed { key, blob } = sealed.unwrap();
+        let opened = secrets.open(&scope.tenant, &key, &blob);
+        assert_eq!(opened.unwrap_err(), Unusable::Expired);
+    }
+
+    #[test]
+    fn a_tenant_is_found_by_its_label_and_a_conversation_by_its_group() {
+        let secrets = Secrets::new(b"secret");
+        let key = |scope: &Scope, id: &[u8]| secrets.key(scope, Kind::Usage, &Fingerprint::of(id));
+        let (one, other) = (scope(b"a", b"x"), scope(b"a", b"y"));
+        assert_eq!(key(&one, b"1").parts().0, secrets.label(&one.tenant));
+        assert_eq!(key(&one, b"1").parts().0, key(&other, b"1").parts().0);
+        assert_eq!(key(&one, b"1").parts().1, key(&one, b"2").parts().1);
+        assert_ne!(key(&one, b"1").parts().1, key(&other, b"1").parts().1);
+        let stranger = scope(b"b", b"x");
+        assert_ne!(key(&one, b"1").parts().0, key(&stranger, b"1").parts().0);
+        assert_ne!(key(&one, b"1").parts().1, key(&stranger, b"1").parts().1);
+    }
+
+    proptest! {
+        #[test]
+        fn any_differing_bit_of_tenant_entry_or_secret_changes_the_whole_key(
+            tenant in any::<[u8; 32]>(),
+            id in any::<[u8; 32]>(),
+            secret in any::<[u8; 32]>(),
+            bit in 0_usize..256,
+        ) {
+            let flipped = |bytes: [u8; 32]| {
+                let mut bytes = bytes;
+                bytes[bit / 8] ^= 1 << (bit % 8);
+                bytes
+            };
+            let digest = |secret: [u8; 32], tenant: [u8; 32], kind: Kind, id: [u8; 32]| {
+                let scope = Scope { tenant: Fingerprint(tenant), group: Fingerprint(tenant) };
+                Secrets::new(&secret).key(&scope, kind, &Fingerprint(id)).parts().2.to_vec()
+            };
+            let key = digest(secret, tenant, Kind::Checkpoint, id);
+            for other in [
+                digest(flipped(secret), tenant, Kind::Checkpoint, id),
+                digest(secret, flipped(tenant), Kind::Checkpoint, id),
+                digest(secret, tenant, Kind::Checkpoint, flipped(id)),
+                digest(secret, tenant, Kind::Summary, id),
+            ] {
+                let same = key.iter().zip(&other).filter(|(one, other)| one == other);
+                prop_assert!(same.count() < 8);
+            }
+        }
+    }
+}

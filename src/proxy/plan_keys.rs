@@ -6,7 +6,7 @@ use crate::core::edit::Checkpoint;
 use crate::core::planner::{CheckpointKey, KnownCheckpoint, Planner, Seeds, Session, gate};
 use crate::ledger::{Lookup, Points, Scope};
 use crate::proxy::Shared;
-use crate::proxy::plan_request::PlanRequest;
+use crate::proxy::plan_request::{PlanRequest, Run};
 
 /// The keys of a conversation.
 #[derive(Debug)]
@@ -56,13 +56,17 @@ impl Keys {
         }
     }
 
-    /// What the ledger's store may know of the conversation and memory does not.
+    /// What the ledger's store may know of the conversation and memory does not, where this run may
+    /// still ask for it.
     pub(super) fn missing(
         &self,
-        (shared, request): (&Shared, &PlanRequest),
+        (shared, request, run): (&Shared, &PlanRequest, &Run),
         planner: &Planner<'_>,
         session: &Session<'_>,
     ) -> Option<Lookup> {
+        if !run.may_look_up {
+            return None;
+        }
         let usage = || planner.usage_keys(session);
         shared.ledger.missing(&Points {
             scope: self.scope,

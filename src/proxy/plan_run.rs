@@ -69,16 +69,11 @@ pub(super) fn run_once(
     if matches!(run.purpose, Purpose::Assess) {
         let keys = planner.usage_keys(&session);
         let assessment = planner.assess(&session, (&keys, &usage(&keys)), &live);
-        let mut assessed = assessed(request, assessment);
-        let list = assessment.estimate.key;
-        assessed.decision.usage_slot = Some((scope_of(request, &session), list));
-        return Ok(planned(assessed));
+        return Ok(planned(assessed(request, &session, assessment)));
     }
 
     let mut keys = Keys::of(shared, request, &session, seeds);
-    if run.may_look_up
-        && let Some(lookup) = keys.missing((shared, request), &planner, &session)
-    {
+    if let Some(lookup) = keys.missing((shared, request, run), &planner, &session) {
         return Ok(PlanOutcome::LooksUp(lookup));
     }
     let checkpoint = shared.ledger.longest_checkpoint(&keys.checkpoints);
@@ -147,7 +142,7 @@ fn passed(request: &PlanRequest, reason: PassReason) -> Planned {
 }
 
 /// A request that the gate let through, with its size.
-fn assessed(request: &PlanRequest, assessment: Assessment) -> Planned {
+fn assessed(request: &PlanRequest, session: &Session<'_>, assessment: Assessment) -> Planned {
     let mut planned = passed(request, PassReason::Gate);
     let Assessment {
         size,
@@ -160,6 +155,7 @@ fn assessed(request: &PlanRequest, assessment: Assessment) -> Planned {
     });
     planned.decision.budget = Some(budget);
     planned.decision.estimate = Some(estimate);
+    planned.decision.usage_slot = Some((scope_of(request, session), estimate.key));
     planned
 }
 

@@ -339,4 +339,79 @@ mod tests {
         );
         assert_eq!(of(&[]), of(&[("cookie", "AWSALB=changes; _cfuvid=too")]));
     }
+
+    #[test]
+    fn headers_that_the_operator_trusts_name_the_tenant_whatever_its_key() {
+        let mut config = crate::config::load(&crate::config::Sources::default()).unwrap();
+        config.tenant.named = vec![HeaderName::from_static("x-team")];
+        let identities = Identities::new(&config.upstream, config.tenant, [7; 32]);
+        let of = |lines: &[(&'static str, &'static str)]| identities.tenant(&headers(lines), None);
+        let blue = of(&[("x-team", "blue"), ("authorization", "monday")]);
+        assert_eq!(
+            blue,
+            of(&[("authorization", "tuesday"), ("x-team", "blue")])
+        );
+        assert_eq!(blue, of(&[("x-team", "blue")]));
+        assert_ne!(blue, of(&[("x-team", "red"), ("authorization", "monday")]));
+        let unnamed = of(&[("authorization", "monday")]);
+        assert_ne!(blue, unnamed);
+        assert_ne!(unnamed, of(&[("authorization", "tuesday")]));
+        assert_ne!(
+            of(&[]),
+            of(&[("x-team", "")]),
+            "no name is not an empty one"
+        );
+    }
+
+    /// The key of the checkpoint of a conversation.
+    fn checkpoint_key(credential: &str, origin: &str, policy: u8, content: &str) -> Fingerprint {
+        let mut config = crate::config::load(&crate::config::Sources::default()).unwrap();
+        config.upstream.origin = origin.parse().unwrap();
+        let identities = Identities::new(&config.upstream, config.tenant.clone(), [7; 32]);
+        let mut headers = HeaderMap::new();
+        headers.insert("x-api-key", HeaderValue::try_from(credential).unwrap());
+        let tenant = identities.tenant(&headers, None);
+        let asker = Asker {
+            dialect: Dialect::ChatCompletions,
+            tenant: &tenant,
+            model: Some("gpt-4o"),
+        };
+        let mut known = std::sync::Arc::into_inner(config.policies.remove(0)).unwrap();
+        known.identity = Fingerprint::of(&[policy]);
+        let body = serde_json::json!({"messages": [{"role": "user", "content": content}]});
+        let body = body.to_string();
+        let outline = asker.dialect.outline(body.as_bytes()).unwrap();
+        let session = Session::open_afresh(asker.dialect, outline, Encoding::O200K).unwrap();
+        let seed = identities.checkpoint_seed(asker, &known, 128_000);
+        session.checkpoint_keys(&seed).last().unwrap().prefix
+    }
+
+    proptest::proptest! {
+        #![proptest_config(proptest::prelude::ProptestConfig::with_cases(64))]
+        #[test]
+        fn any_byte_that_differs_changes_the_key(
+            credential in "[!-~]{1,40}",
+            content in "[ -~]{1,60}",
+            at in proptest::prelude::any::<proptest::sample::Index>(),
+        ) {
+            let origin = "http://127.0.0.1:9/";
+            let key = checkpoint_key(&credential, origin, 0, &content);
+            let changed = |text: &str| {
+                let mut bytes = text.as_bytes().to_vec();
+                let at = at.index(bytes.len());
+                bytes[at] = if bytes[at] == b'a' { b'b' } else { b'a' };
+                String::from_utf8(bytes).unwrap()
+            };
+            proptest::prop_assert_eq!(key, checkpoint_key(&credential, origin, 0, &content));
+            for other in [
+                checkpoint_key(&changed(&credential), origin, 0, &content),
+                checkpoint_key(&credential, "http://127.0.0.1:8/", 0, &content),
+                checkpoint_key(&credential, origin, 1, &content),
+                checkpoint_key(&credential, origin, 0, &changed(&content)),
+                checkpoint_key(&credential, origin, 0, &format!("{content} ")),
+            ] {
+                proptest::prop_assert_ne!(key, other);
+            }
+        }
+    }
 }

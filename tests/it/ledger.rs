@@ -1,10 +1,12 @@
 //! The ledger's stores: what outlives a process, what replicas share, and what a store that fails
 //! costs.
 
+mod bounds;
 mod canary;
 mod faults;
 mod file;
 mod fleets;
+mod operate;
 mod replicas;
 mod server;
 mod suite;

@@ -118,10 +118,11 @@ impl Check<'_> {
     }
 }
 
+const KNOWN: &str = "unknown store; memory, redb:///path/to/file, redis://, rediss:// (TLS), \
+                     redis+sentinel:// or redis+cluster://";
+
 /// What a store's URL stands for, or the problem with it, which shows no part of it.
 fn store_url(url: &str) -> Result<StoreUrl, &'static str> {
-    const KNOWN: &str = "unknown store; memory, redb:///path/to/file, redis://, rediss:// (TLS), \
-                         redis+sentinel:// or redis+cluster://";
     if url == "memory" {
         return Ok(StoreUrl::Memory);
     }
@@ -143,6 +144,12 @@ fn store_url(url: &str) -> Result<StoreUrl, &'static str> {
     if rest.contains(['?', '#']) {
         return Err("the URL of a store takes no query");
     }
+    let servers = redis_servers(kind, tls, rest)?;
+    Ok(StoreUrl::Redis(servers))
+}
+
+/// The servers of a URL after its scheme, which says how they belong together.
+fn redis_servers(kind: &str, tls: bool, rest: &str) -> Result<RedisServers, &'static str> {
     let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
     let (credentials, hosts) = authority.rsplit_once('@').unwrap_or(("", authority));
     let (username, password) = credentials.split_once(':').unwrap_or((credentials, ""));
@@ -180,14 +187,14 @@ fn store_url(url: &str) -> Result<StoreUrl, &'static str> {
     if topology == Topology::Single && nodes.len() != 1 {
         return Err("takes one host; several are for redis+sentinel:// and redis+cluster://");
     }
-    Ok(StoreUrl::Redis(RedisServers {
+    Ok(RedisServers {
         topology,
         nodes,
         tls,
         username: plain(username),
         password: plain(password).map(Hidden),
         database,
-    }))
+    })
 }
 
 /// A host, which may be an IPv6 address in brackets, and its port.

@@ -160,20 +160,22 @@ impl LedgerMetrics {
                 vec![store(), LabelDescription::of::<EvictionReason>("reason")],
             )?,
         };
+        metrics.begin_at_zero();
+        Ok(metrics)
+    }
+
+    fn begin_at_zero(&self) {
         for store in StoreKind::all() {
             let store = store.as_str();
-            metrics.entries.with_label_values(&[store]).set(0);
-            metrics.bytes.with_label_values(&[store]).set(0);
+            self.entries.with_label_values(&[store]).set(0);
+            self.bytes.with_label_values(&[store]).set(0);
             for result in StoreResult::all() {
-                let labels = [store, result.as_str()];
-                metrics.lookups.with_label_values(&labels);
+                self.lookups.with_label_values(&[store, result.as_str()]);
             }
             for reason in EvictionReason::all() {
-                let labels = [store, reason.as_str()];
-                metrics.evictions.with_label_values(&labels);
+                self.evictions.with_label_values(&[store, reason.as_str()]);
             }
         }
-        Ok(metrics)
     }
 }
 
