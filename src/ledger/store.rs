@@ -260,7 +260,7 @@ impl Store {
         question: impl FnOnce(oneshot::Sender<Result<T, LedgerError>>) -> Ask,
     ) -> Result<T, Option<LedgerError>> {
         let breaker = &self.landing.breaker;
-        if breaker.is_open() {
+        if !breaker.lets_through() {
             return Err(None);
         }
         let (reply, answer) = oneshot::channel();
@@ -269,7 +269,10 @@ impl Store {
         }
         let answered = tokio::time::timeout(self.timeout, answer).await;
         let failed = match answered {
-            Ok(Ok(Ok(found))) => return Ok(found),
+            Ok(Ok(Ok(found))) => {
+                breaker.close();
+                return Ok(found);
+            }
             Ok(Ok(Err(kind))) => kind,
             Ok(Err(_)) => LedgerError::Unreachable,
             Err(_) => LedgerError::Timeout,

@@ -9,7 +9,8 @@ mod tables;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use ::redb::backends::FileBackend;
@@ -44,7 +45,27 @@ pub(super) struct File {
 }
 
 /// The database, as long as it works.
-type Shared = Arc<Mutex<Option<Arc<Database>>>>;
+#[derive(Clone, Default)]
+struct Shared {
+    database: Arc<Mutex<Option<Arc<Database>>>>,
+    /// A look-up found the file damaged: the writer is to set it aside.
+    is_damaged: Arc<AtomicBool>,
+}
+
+impl Shared {
+    /// The open database.
+    fn current(&self) -> Option<Arc<Database>> {
+        self.lock().clone()
+    }
+
+    fn set(&self, database: Option<Arc<Database>>) {
+        *self.lock() = database;
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Arc<Database>>> {
+        self.database.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
 
 /// Opens the file and starts the threads.
 ///
@@ -52,9 +73,10 @@ type Shared = Arc<Mutex<Option<Arc<Database>>>>;
 /// When the file cannot be opened for another reason than what is in it.
 pub(super) fn start(file: File, landing: Landing, queues: Queues) -> io::Result<()> {
     let database = open(&file, &landing)?;
-    let shared: Shared = Arc::new(Mutex::new(Some(Arc::new(database))));
+    let shared = Shared::default();
+    shared.set(Some(Arc::new(database)));
     let Queues { mut asks, writes } = queues;
-    let (reading, breaker) = (Arc::clone(&shared), Arc::clone(&landing.breaker));
+    let (reading, breaker) = (shared.clone(), Arc::clone(&landing.breaker));
     std::thread::Builder::new()
         .name("ledger-reader".to_owned())
         .spawn(move || {
@@ -75,18 +97,10 @@ pub(super) fn start(file: File, landing: Landing, queues: Queues) -> io::Result<
     Ok(())
 }
 
-/// The open database.
-fn current(shared: &Shared) -> Option<Arc<Database>> {
-    shared
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner)
-        .clone()
-}
-
 fn answer(shared: &Shared, ask: Ask) {
     match ask {
         Ask::Fetch(keys, reply) => {
-            let database = current(shared).ok_or(LedgerError::Unreachable);
+            let database = shared.current().ok_or(LedgerError::Unreachable);
             let found = database.and_then(|database| {
                 // INVARIANT: a damaged file may make redb panic; that costs this look-up.
                 let read = catch_unwind(AssertUnwindSafe(|| read(&database, &keys)));
@@ -97,6 +111,9 @@ fn answer(shared: &Shared, ask: Ask) {
                     Err(_) => Err(LedgerError::Corrupt),
                 }
             });
+            if matches!(found, Err(LedgerError::Corrupt)) {
+                shared.is_damaged.store(true, Ordering::Relaxed);
+            }
             let _ = reply.send(found);
         }
         // One process has the summaries of its own; the one that it replaces is draining.
@@ -226,7 +243,11 @@ impl Writer {
     /// Writes a batch, in one commit.
     fn commit(&mut self, batch: &[NewEntry]) {
         let began = Instant::now();
-        let Some(database) = current(&self.shared).or_else(|| self.reopen(Duration::ZERO)) else {
+        if self.shared.is_damaged.swap(false, Ordering::Relaxed) {
+            self.give_up(true);
+        }
+        let database = self.shared.current();
+        let Some(database) = database.or_else(|| self.reopen(Duration::ZERO)) else {
             for new in batch {
                 drop(self.landing.seal(new));
             }
@@ -255,9 +276,15 @@ impl Writer {
         });
         self.landing
             .written(WriteResult::Failed, batch.len() as u64);
-        self.breaker.open();
-        *self.shared.lock().unwrap_or_else(PoisonError::into_inner) = None;
         drop(database);
+        self.give_up(is_damaged);
+        self.reopen(RETRY);
+    }
+
+    /// Closes the file; one that is damaged is set aside.
+    fn give_up(&self, is_damaged: bool) {
+        self.breaker.open();
+        self.shared.set(None);
         if is_damaged && let Ok(aside) = set_aside(&self.file.path) {
             LedgerSetAside {
                 file: &self.file.path,
@@ -265,14 +292,13 @@ impl Writer {
             }
             .emit(&self.landing.metrics);
         }
-        self.reopen(RETRY);
     }
 
     /// Opens the file again, after a pause.
     fn reopen(&self, pause: Duration) -> Option<Arc<Database>> {
         std::thread::sleep(pause);
         let database = Arc::new(open(&self.file, &self.landing).ok()?);
-        *self.shared.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&database));
+        self.shared.set(Some(Arc::clone(&database)));
         self.breaker.close();
         Some(database)
     }

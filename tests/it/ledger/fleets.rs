@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use baler::ledger::operate;
 
-use super::server::{Server, command, program, within};
+use super::server::{Server, command, free_port, program, within};
 use super::{force, key, last, prefix, secret_file, stop, talk, toml};
 use crate::support::Baler;
 use crate::support::Upstream;
@@ -66,8 +66,7 @@ async fn behind_tls_and_a_password() {
     for (name, text) in files {
         std::fs::write(folder.path().join(name), text).unwrap();
     }
-    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let port = port.local_addr().unwrap().port().to_string();
+    let port = free_port().to_string();
     let (cert, private) = (
         within(folder.path(), "cert.pem"),
         within(folder.path(), "key.pem"),
@@ -141,8 +140,7 @@ impl Drop for Sentinel {
 
 fn sentinel(master: &Server) -> Sentinel {
     let folder = tempfile::tempdir().unwrap();
-    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let port = port.local_addr().unwrap().port();
+    let port = free_port();
     let file = folder.path().join("sentinel.conf");
     let mut config = std::fs::File::create(&file).unwrap();
     writeln!(

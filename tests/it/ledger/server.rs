@@ -30,7 +30,7 @@ pub fn program() -> Option<PathBuf> {
 }
 
 /// A port that was free a moment ago. With the one 10,000 above it, which a cluster uses.
-fn free_port() -> u16 {
+pub fn free_port() -> u16 {
     loop {
         let port = TcpListener::bind("127.0.0.1:0")
             .unwrap()
