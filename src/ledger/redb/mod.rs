@@ -25,8 +25,10 @@ use crate::observe::event::{
 };
 
 /// Part of the file that entries may take. The rest is for pages that are not full, for those of
-/// the commit before, and for the trees.
-const SHARE: u64 = 3;
+/// the commits before, and for the trees.
+const SHARE: u64 = 4;
+/// Bytes of entries in one commit, about: as much as this is there twice for a while.
+const BATCH_BYTES: usize = 1 << 20;
 /// Memory for pages.
 const CACHE_BYTES: usize = 16 << 20;
 /// Writes of one commit.
@@ -206,6 +208,16 @@ fn set_aside(path: &Path) -> io::Result<PathBuf> {
     Ok(aside)
 }
 
+/// Bytes that entries may take in a file of at most so many. redb doubles a file that is full, so
+/// that its length is a power of two and a little for bookkeeping.
+fn entry_bytes(max_bytes: u64) -> u64 {
+    let mut length = 1 << 20;
+    while 2 * length + length / 64 <= max_bytes {
+        length *= 2;
+    }
+    length / SHARE
+}
+
 /// The thread that writes.
 struct Writer {
     file: File,
@@ -221,13 +233,16 @@ impl Writer {
         self.commit(&[]);
         while let Some(first) = writes.blocking_recv() {
             let (mut batch, mut waiting) = (Vec::new(), Vec::new());
-            let mut next = Some(first);
+            let (mut bytes, mut next) = (0, Some(first));
             while let Some(write) = next {
                 match write {
-                    Write::Entry(new) => batch.push(new),
+                    Write::Entry(new) => {
+                        bytes += new.entry.weight_bytes();
+                        batch.push(new);
+                    }
                     Write::Flush(reply) => waiting.push(reply),
                 }
-                next = (batch.len() < BATCH)
+                next = (batch.len() < BATCH && bytes < BATCH_BYTES)
                     .then(|| writes.try_recv().ok())
                     .flatten();
             }
@@ -323,7 +338,7 @@ impl Writer {
                 lost.extend(self.put(&mut tables, new)?);
             }
             let expired = tables.expire()?;
-            let dropped = tables.shrink(self.file.max_bytes / SHARE)?;
+            let dropped = tables.shrink(entry_bytes(self.file.max_bytes))?;
             self.evicted(EvictionReason::Lifetime, expired);
             self.evicted(EvictionReason::Size, dropped);
             tables.save()?
