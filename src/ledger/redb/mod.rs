@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use ::redb::backends::FileBackend;
 use ::redb::{ConcurrencyMode, Database, DatabaseError, ReadableDatabase, StorageError};
 
-use crate::ledger::redb::tables::{ENTRIES, Failed, failed};
+use crate::ledger::redb::tables::{Failed, failed};
 use crate::ledger::seal::{Header, StoreKey, now};
 use crate::ledger::store::{Ask, Found, Landing, NewEntry, Queues, Write};
 use crate::observe::event::{
@@ -126,16 +126,7 @@ fn answer(shared: &Shared, ask: Ask) {
 
 fn read(database: &Database, keys: &[StoreKey]) -> Result<Found, Failed> {
     let transaction = database.begin_read().map_err(failed)?;
-    let entries = match transaction.open_table(ENTRIES) {
-        Ok(entries) => entries,
-        Err(::redb::TableError::TableDoesNotExist(_)) => return Ok(vec![None; keys.len()]),
-        Err(error) => return Err(failed(error)),
-    };
-    let found = keys.iter().map(|key| {
-        let found = entries.get(key.0.as_slice()).map_err(failed)?;
-        Ok(found.map(|bytes| bytes.value().to_vec()))
-    });
-    found.collect()
+    tables::read(&transaction, keys)
 }
 
 /// Whether the file itself is at fault.
