@@ -93,11 +93,12 @@ async fn a_damaged_file_is_set_aside_and_a_fresh_one_begun() {
     for (name, damage) in damages {
         let folder = tempfile::tempdir().unwrap();
         let (file, url) = store(folder.path());
+        // Another process, so that it has let go of the file.
+        let (child, address) = process(&url, upstream).await;
+        let action = chat(address, &request(&all[..20]), &force("a")).await;
+        assert_eq!(action.as_deref(), Some("compacted"));
+        terminated(child).await;
         let toml = toml(&url, None, "");
-        let baler = Baler::start(&toml, upstream).await;
-        let answer = baler.chat_with(&request(&all[..20]), &force("a")).await;
-        assert_eq!(answer.action(), "compacted");
-        stop(baler).await;
         let mut bytes = std::fs::read(&file).unwrap();
         damage(&mut bytes);
         std::fs::write(&file, &bytes).unwrap();
@@ -149,6 +150,14 @@ async fn process(url: &str, upstream: std::net::SocketAddr) -> (Child, std::net:
             return (child, address);
         }
     }
+}
+
+/// Ends a process in an orderly way.
+async fn terminated(mut child: Child) {
+    let pid = child.id().unwrap().to_string();
+    let sent = Command::new("kill").args(["-s", "TERM", &pid]).status();
+    assert!(sent.await.unwrap().success());
+    assert!(within(child.wait()).await.unwrap().success());
 }
 
 async fn chat(to: std::net::SocketAddr, body: &str, headers: &str) -> Option<String> {
