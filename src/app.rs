@@ -12,7 +12,7 @@ use tracing::{info, warn};
 
 use crate::admin;
 use crate::admin::Readiness;
-use crate::config::Config;
+use crate::config::{Config, StoreUrl};
 use crate::core;
 use crate::core::policy::{Policy, Window};
 use crate::core::tokens::Encoding;
@@ -206,6 +206,9 @@ fn announce(config: &Config, listeners: &Listeners) {
         config.upstream.origin.to_string().trim_end_matches('/'),
         config.upstream.base_path.as_deref().unwrap_or_default()
     );
+    if config.ledger.store != StoreUrl::Memory {
+        info!("ledger in {}", config.ledger.store);
+    }
     for policy in &config.policies {
         info!("policy {}", describe(policy));
     }

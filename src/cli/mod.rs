@@ -43,8 +43,8 @@ enum Command {
     Compact(CompactFlags),
     /// Play a long conversation with and without Baler. Needs no key, no network and no file.
     Demo(DemoFlags),
-    /// Look at, or empty, the store that ledger.url names. A running Baler may use it meanwhile; what
-    /// it has in memory stays there.
+    /// Look at, or empty, the store that ledger.url names. A running Baler may use it meanwhile;
+    /// what it has in memory stays there.
     #[command(subcommand)]
     Ledger(LedgerCommand),
     /// Ask a running Baler whether it is ready: exit code 0 if it is. The health check of a

@@ -102,6 +102,27 @@ pub enum StoreUrl {
     Redis(RedisServers),
 }
 
+impl fmt::Display for StoreUrl {
+    /// Its address, without credentials.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let servers = match self {
+            StoreUrl::Memory => return f.write_str("memory"),
+            StoreUrl::Redb(path) => return write!(f, "redb://{}", path.display()),
+            StoreUrl::Redis(servers) => servers,
+        };
+        f.write_str(if servers.tls { "rediss" } else { "redis" })?;
+        f.write_str(match servers.topology {
+            Topology::Single => "://",
+            Topology::Sentinel(_) => "+sentinel://",
+            Topology::Cluster => "+cluster://",
+        })?;
+        for (at, (host, port)) in servers.nodes.iter().enumerate() {
+            write!(f, "{}{host}:{port}", if at == 0 { "" } else { "," })?;
+        }
+        Ok(())
+    }
+}
+
 /// Servers that speak the protocol of Redis.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RedisServers {

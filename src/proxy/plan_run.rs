@@ -96,7 +96,7 @@ pub(super) fn run_once(
         Err(Stopped::Invalid) => return Err(PlanFailure::Invalid),
         Err(Stopped::Asks(need)) => return Ok(PlanOutcome::Asks(need, keys.scope)),
     };
-    let concluded = conclude(shared, request, &session, plan, keys);
+    let concluded = conclude(shared, request, &session, plan, &keys);
     clock.lap(Phase::Render);
     Ok(planned(concluded))
 }
@@ -210,11 +210,11 @@ fn conclude(
     request: &PlanRequest,
     session: &Session<'_>,
     plan: Plan,
-    keys: Keys,
+    keys: &Keys,
 ) -> Planned {
     let (policy, observe) = (&*request.policy, request.is_observed());
     report(shared, request, &plan);
-    let decision = decision(&plan, observe, session, &keys);
+    let decision = decision(&plan, observe, session, keys);
     let rejects = policy.delivery.on_unfit == OnUnfit::Reject && !observe;
     let edited = plan.edited() && !observe;
     let body = edited.then(|| pieces(&request.body, &session.render(&plan.edits)));

@@ -95,7 +95,7 @@ pub(crate) struct DueSummary {
 #[derive(Debug)]
 pub(crate) enum Reserved {
     /// Yes: with this lease.
-    Lease(Lease),
+    Lease(Box<Lease>),
     /// It is being made already, or a shorter or longer one of the conversation is. The receiver
     /// signals its end.
     Running(watch::Receiver<()>),
@@ -244,7 +244,7 @@ impl Summarizer {
             Err(reason) => return self.skip(reason),
         };
         SummaryStarted.emit(&self.metrics);
-        Reserved::Lease(Lease {
+        Reserved::Lease(Box::new(Lease {
             summarizer: Arc::clone(self),
             scope: *scope,
             pending: pending.clone(),
@@ -252,7 +252,7 @@ impl Summarizer {
             called,
             ended: Ended::Refused,
             finished,
-        })
+        }))
     }
 
     fn skip(&self, reason: SkipReason) -> Reserved {

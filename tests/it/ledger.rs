@@ -13,6 +13,9 @@ mod suite;
 
 use std::net::SocketAddr;
 
+use serde_json::json;
+
+use crate::support::Answer;
 use crate::support::Baler;
 use crate::support::Log;
 use crate::support::Upstream;
@@ -84,10 +87,11 @@ pub async fn counting(tokens_per_byte: f64) -> (SocketAddr, Log) {
             reason = "small"
         )]
         let tokens = (body.len() as f64 * tokens_per_byte) as u64;
-        json_answer(&format!(
-            r#"{{"choices":[{{"message":{{"role":"assistant","content":"ok"}}}}],"usage":{{"prompt_tokens":{tokens},"completion_tokens":1,"total_tokens":{}}}}}"#,
-            tokens + 1
-        ))
+        let answer = json!({
+            "choices": [{"message": {"role": "assistant", "content": "ok"}}],
+            "usage": {"prompt_tokens": tokens, "completion_tokens": 1, "total_tokens": tokens + 1},
+        });
+        json_answer(&answer.to_string())
     })
     .await
 }
@@ -97,6 +101,18 @@ pub async fn stop(mut baler: Baler) {
     baler.stop.cancel();
     let running = std::mem::replace(&mut baler.running, tokio::spawn(std::future::pending()));
     within(running).await.unwrap().unwrap();
+}
+
+/// What is said, as an answer.
+pub fn saying(text: &str) -> String {
+    let message = json!({"role": "assistant", "content": text});
+    json_answer(&json!({"choices": [{"message": message, "finish_reason": "stop"}]}).to_string())
+}
+
+/// The time that a request waited for Baler, milliseconds.
+pub fn overhead(answer: &Answer) -> f64 {
+    let timing = answer.header("server-timing");
+    timing.strip_prefix("baler;dur=").unwrap().parse().unwrap()
 }
 
 /// Header lines with a key.

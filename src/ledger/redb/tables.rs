@@ -28,10 +28,11 @@ pub(super) fn failed(error: impl Into<::redb::Error>) -> Failed {
     Box::new(error.into())
 }
 
+/// The table of entries, to be read.
+type Entries = ReadOnlyTable<&'static [u8], (u64, &'static [u8])>;
+
 /// The entries of a transaction; `None` in a file that is new.
-fn entries(
-    transaction: &ReadTransaction,
-) -> Result<Option<ReadOnlyTable<&'static [u8], (u64, &'static [u8])>>, Failed> {
+fn entries(transaction: &ReadTransaction) -> Result<Option<Entries>, Failed> {
     match transaction.open_table(ENTRIES) {
         Ok(entries) => Ok(Some(entries)),
         Err(::redb::TableError::TableDoesNotExist(_)) => Ok(None),

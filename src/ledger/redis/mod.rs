@@ -295,8 +295,11 @@ impl Shared {
             Ok(_) => WriteResult::Written,
             Err(error) => {
                 self.landing.failed(kind_of(&error));
-                self.landing.breaker.open();
-                self.trouble.notify_one();
+                // One that has no room still answers.
+                if !is_busy(&error) {
+                    self.landing.breaker.open();
+                    self.trouble.notify_one();
+                }
                 WriteResult::Failed
             }
         };

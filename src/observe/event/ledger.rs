@@ -100,26 +100,26 @@ const SECONDS_BUCKETS: [f64; 12] = [
 /// The metrics of these events.
 #[derive(Debug)]
 pub(in crate::observe) struct LedgerMetrics {
-    lookups: IntCounterVec,
+    lookups: Series<(StoreKind, StoreResult), IntCounter>,
     seconds: Series<StoreOperation, Histogram>,
     writes: Series<WriteResult, IntCounter>,
     errors: Series<LedgerError, IntCounter>,
     waiting: IntGauge,
     breaker: IntGauge,
-    entries: IntGaugeVec,
-    bytes: IntGaugeVec,
-    evictions: IntCounterVec,
+    entries: Series<StoreKind, IntGauge>,
+    bytes: Series<StoreKind, IntGauge>,
+    evictions: Series<(StoreKind, EvictionReason), IntCounter>,
 }
 
 impl LedgerMetrics {
     pub(in crate::observe) fn register(registrar: &mut Registrar) -> Registered<Self> {
         let store = || LabelDescription::of::<StoreKind>("store");
-        let metrics = LedgerMetrics {
-            lookups: registrar.counters(
+        Ok(LedgerMetrics {
+            lookups: by_store(&registrar.counters(
                 "baler_ledger_lookups_total",
                 "Requests that looked entries up, by store and result.",
                 vec![store(), LabelDescription::of::<StoreResult>("result")],
-            )?,
+            )?),
             seconds: registrar.histogram_by(
                 "baler_ledger_seconds",
                 "Time that the store took, by operation.",
@@ -144,39 +144,39 @@ impl LedgerMetrics {
                 "baler_ledger_breaker_open",
                 "Whether the store is not asked because it failed.",
             )?,
-            entries: registrar.gauges(
+            entries: of_stores(&registrar.gauges(
                 "baler_ledger_entries",
                 "Entries that a store holds.",
                 vec![store()],
-            )?,
-            bytes: registrar.gauges(
+            )?),
+            bytes: of_stores(&registrar.gauges(
                 "baler_ledger_bytes",
                 "Bytes that a store takes.",
                 vec![store()],
-            )?,
-            evictions: registrar.counters(
+            )?),
+            evictions: by_store(&registrar.counters(
                 "baler_ledger_evictions_total",
                 "Entries that left a store, by reason.",
                 vec![store(), LabelDescription::of::<EvictionReason>("reason")],
-            )?,
-        };
-        metrics.begin_at_zero();
-        Ok(metrics)
+            )?),
+        })
     }
+}
 
-    fn begin_at_zero(&self) {
-        for store in StoreKind::all() {
-            let store = store.as_str();
-            self.entries.with_label_values(&[store]).set(0);
-            self.bytes.with_label_values(&[store]).set(0);
-            for result in StoreResult::all() {
-                self.lookups.with_label_values(&[store, result.as_str()]);
-            }
-            for reason in EvictionReason::all() {
-                self.evictions.with_label_values(&[store, reason.as_str()]);
-            }
-        }
-    }
+/// The counters of every store, by a further label.
+fn by_store<L: Label>(counters: &IntCounterVec) -> Series<(StoreKind, L), IntCounter> {
+    let stores = StoreKind::all().into_iter();
+    let keys = stores.flat_map(|store| L::all().into_iter().map(move |label| (store, label)));
+    Series::new(keys, |(store, label)| {
+        counters.with_label_values(&[store.as_str(), label.as_str()])
+    })
+}
+
+/// The gauges of every store.
+fn of_stores(gauges: &IntGaugeVec) -> Series<StoreKind, IntGauge> {
+    Series::new(StoreKind::all(), |store| {
+        gauges.with_label_values(&[store.as_str()])
+    })
 }
 
 /// A request looked entries up.
@@ -190,8 +190,7 @@ pub struct LedgerLookedUp {
 impl LedgerLookedUp {
     /// Writes it down.
     pub fn emit(self, metrics: &Metrics) {
-        let labels = [self.store.as_str(), self.result.as_str()];
-        metrics.ledger.lookups.with_label_values(&labels).inc();
+        metrics.ledger.lookups.inc((self.store, self.result));
     }
 }
 
@@ -288,13 +287,14 @@ pub struct LedgerSize {
 impl LedgerSize {
     /// Writes it down.
     pub fn emit(self, metrics: &Metrics) {
-        let store = [self.store.as_str()];
         let ledger = &metrics.ledger;
-        let set = |gauge: &IntGaugeVec, value: u64| {
-            gauge.with_label_values(&store).set(gauge_value(value));
+        let of_store = |gauges: &Series<StoreKind, IntGauge>, value: u64| {
+            if let Some(gauge) = gauges.of(self.store) {
+                gauge.set(gauge_value(value));
+            }
         };
-        set(&ledger.entries, self.entries);
-        set(&ledger.bytes, self.bytes);
+        of_store(&ledger.entries, self.entries);
+        of_store(&ledger.bytes, self.bytes);
     }
 }
 
@@ -310,9 +310,8 @@ pub struct LedgerEvicted {
 impl LedgerEvicted {
     /// Writes it down.
     pub fn emit(self, metrics: &Metrics) {
-        let labels = [self.store.as_str(), self.reason.as_str()];
-        let counter = metrics.ledger.evictions.with_label_values(&labels);
-        counter.inc_by(self.entries);
+        let evictions = &metrics.ledger.evictions;
+        evictions.inc_by((self.store, self.reason), self.entries);
     }
 }
 

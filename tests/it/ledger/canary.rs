@@ -3,6 +3,7 @@
 use std::io::Write;
 use std::process::Stdio;
 
+use serde_json::json;
 use tokio::io::AsyncReadExt;
 use tokio::process::Command;
 
@@ -23,9 +24,13 @@ const CREDENTIAL: &str = "sk-canary-0815";
 /// counted.
 async fn played(url: &str, secret: Option<&str>) -> String {
     let (upstream, log) = Upstream::automatic(|_| {
-        json_answer(&format!(
-            r#"{{"choices":[{{"message":{{"role":"assistant","content":"<summary>\n{PHRASE}\n</summary>"}},"finish_reason":"stop"}}],"usage":{{"prompt_tokens":4000,"completion_tokens":9,"total_tokens":4009}}}}"#
-        ).replace('\n', "\\n"))
+        let text = format!("<summary>\n{PHRASE}\n</summary>");
+        let message = json!({"role": "assistant", "content": text});
+        let usage = json!({
+            "prompt_tokens": 4_000, "completion_tokens": 9, "total_tokens": 4_009,
+        });
+        let choices = json!([{"message": message, "finish_reason": "stop"}]);
+        json_answer(&json!({"choices": choices, "usage": usage}).to_string())
     })
     .await;
     let mut config = tempfile::NamedTempFile::new().unwrap();

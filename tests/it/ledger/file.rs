@@ -15,6 +15,7 @@ use crate::support::Client;
 use crate::support::Upstream;
 use crate::support::long;
 use crate::support::request;
+use crate::support::until;
 use crate::support::within;
 
 fn store(folder: &Path) -> (PathBuf, String) {
@@ -212,10 +213,9 @@ async fn a_process_that_is_killed_while_it_writes_leaves_whole_checkpoints() {
             assert_eq!(action.as_deref(), Some("compacted"));
             expected.push((name, last(&log)));
         }
-        tokio::time::sleep(Duration::from_micros(
-            u64::try_from(round * 977 % 20_000).unwrap(),
-        ))
-        .await;
+        // Some moment, and each time another one.
+        let moment = Duration::from_micros(u64::try_from(round * 977 % 20_000).unwrap());
+        let _ = tokio::time::timeout(moment, std::future::pending::<()>()).await;
         child.start_kill().unwrap();
         within(child.wait()).await.unwrap();
     }
@@ -256,12 +256,18 @@ async fn entries_end_with_their_lifetime() {
     let all = talk("light", 12, 60);
     let answer = baler.chat_with(&request(&all[..20]), &force("a")).await;
     assert_eq!(answer.action(), "compacted");
-    let lifetime = std::time::Instant::now() + Duration::from_millis(2_100);
     stop(baler).await;
-    tokio::time::sleep_until(lifetime.into()).await;
     let baler = Baler::start(&toml, upstream).await;
     let expired = "baler_ledger_evictions_total{reason=\"lifetime\",store=\"redb\"}";
-    baler.metric_reaches(expired, 1.0).await;
+    let nth = std::cell::Cell::new(0);
+    until(async || {
+        // Whatever is written next takes out what is over its lifetime.
+        nth.set(nth.get() + 1);
+        let other = talk(&format!("north {}", nth.get()), 6, 20);
+        baler.chat_with(&request(&other), &force("b")).await;
+        baler.metric(expired).await >= 1.0
+    })
+    .await;
     let answer = baler.chat_with(&request(&all[..22]), &key("a")).await;
     assert_eq!(answer.action(), "none");
 }

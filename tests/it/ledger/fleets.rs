@@ -2,7 +2,6 @@
 
 use std::io::Write;
 use std::process::{Command, Stdio};
-use std::time::Duration;
 
 use baler::ledger::operate;
 
@@ -210,7 +209,6 @@ async fn sentinels_name_the_master_also_after_a_failover() {
         // Written to whoever is the master now.
         let answer = baler.chat_with(&request(&other[..20]), &force("a")).await;
         assert_eq!(answer.status, 200);
-        tokio::time::sleep(Duration::from_millis(200)).await;
         baler.metric("baler_ledger_breaker_open").await < 1.0
     })
     .await;

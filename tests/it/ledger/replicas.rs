@@ -6,11 +6,10 @@ use baler::config;
 use baler::ledger::operate;
 
 use super::server::Server;
-use super::{counting, force, key, last, prefix, secret_file, talk, toml};
+use super::{counting, force, key, last, prefix, saying, secret_file, talk, toml};
 use crate::support::Baler;
 use crate::support::Log;
 use crate::support::Upstream;
-use crate::support::json_answer;
 use crate::support::request;
 
 /// A store with its secret.
@@ -206,15 +205,11 @@ async fn replicas_that_race_make_one_summary() {
     let counted = Arc::clone(&asked);
     let (upstream, log) = Upstream::automatic(move |body| {
         let is_for_summary = String::from_utf8_lossy(body).contains("inside <summary> tags");
-        let said = if is_for_summary {
-            counted.add_permits(1);
-            "<summary>\\nThe user asks questions.\\n</summary>"
-        } else {
-            "ok"
-        };
-        json_answer(&format!(
-            r#"{{"choices":[{{"message":{{"role":"assistant","content":"{said}"}},"finish_reason":"stop"}}]}}"#
-        ))
+        if !is_for_summary {
+            return saying("ok");
+        }
+        counted.add_permits(1);
+        saying("<summary>\nThe user asks questions.\n</summary>")
     })
     .await;
     let replicas = Arc::new(fleet.replicas(3, upstream).await);
@@ -233,12 +228,14 @@ async fn replicas_that_race_make_one_summary() {
         for racer in racing.collect::<Vec<_>>() {
             racer.await.unwrap();
         }
-        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
         count += 1;
         assert!(count < 50, "no summary was ever due");
+        // What is due is begun before the answer arrives.
+        for replica in &*replicas {
+            replica.metric_ends("baler_summaries_running").await;
+        }
     }
     for replica in &*replicas {
-        replica.metric_ends("baler_summaries_running").await;
         replica.metric_ends("baler_ledger_writes_waiting").await;
     }
     assert_eq!(asked.available_permits(), 1, "one summary for all");

@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tempfile::TempDir;
 
@@ -95,19 +95,18 @@ impl Server {
         }
         command.args(["--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]);
         command.args(["--enable-debug-command", "yes"]);
-        command.stdout(Stdio::null()).stderr(Stdio::null());
-        self.child = Some(command.spawn().unwrap());
-        let until = Instant::now() + Duration::from_secs(20);
-        loop {
-            if let Some(Ok(Some(_))) = self.child.as_mut().map(Child::try_wait) {
-                return false;
-            }
-            if TcpStream::connect(self.address).is_ok() {
-                return true;
-            }
-            assert!(Instant::now() < until, "the server does not answer");
-            std::thread::sleep(Duration::from_millis(5));
-        }
+        command.stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut child = command.spawn().unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        self.child = Some(child);
+        let says = |line: &Result<String, _>| {
+            let line = line.as_ref();
+            line.is_ok_and(|line| line.contains("Ready to accept connections"))
+        };
+        let is_ready = lines.any(|line| says(&line));
+        // It must be able to go on talking.
+        std::thread::spawn(move || lines.for_each(drop));
+        is_ready
     }
 
     /// Kills the process; the port is free afterwards.

@@ -1,7 +1,9 @@
 //! The same over every store: what the next process, or the next replica, finds.
 
+use serde_json::json;
+
 use super::server::Server;
-use super::{SECRET, counting, force, key, last, prefix, secret_file, stop, talk, toml};
+use super::{SECRET, counting, force, key, last, prefix, saying, secret_file, stop, talk, toml};
 use crate::support::Baler;
 use crate::support::Log;
 use crate::support::Upstream;
@@ -134,7 +136,11 @@ async fn what_a_refusal_taught_is_known(under: Under) {
     let refuses_above = 12_000;
     let (upstream, log) = Upstream::automatic(move |body| {
         if body.len() > refuses_above {
-            let error = r#"{"error":{"message":"This model's maximum context length is 2000 tokens. However, your messages resulted in 2600 tokens.","type":"invalid_request_error","code":"context_length_exceeded"}}"#;
+            let message = "This model's maximum context length is 2000 tokens. However, your \
+                           messages resulted in 2600 tokens.";
+            let error = json!({"error": {"message": message, "type": "invalid_request_error",
+                "code": "context_length_exceeded"}});
+            let error = error.to_string();
             return format!(
                 "HTTP/1.1 400 Bad Request\r\ncontent-type: application/json\r\n\
                 content-length: {}\r\n\r\n{error}",
@@ -202,36 +208,32 @@ async fn usage_forces_as_in_one_process(under: Under) {
 }
 
 async fn a_summary_is_used(under: Under) {
-    const SUMMARY: &str = "<summary>\\nThe user asks questions about words.\\n</summary>";
+    const SUMMARY: &str = "<summary>\nThe user asks questions about words.\n</summary>";
     let (upstream, log) = Upstream::automatic(|body| {
         let text = String::from_utf8_lossy(body);
-        let said = if text.contains("inside <summary> tags") {
+        saying(if text.contains("inside <summary> tags") {
             SUMMARY
         } else {
             "ok"
-        };
-        json_answer(&format!(
-            r#"{{"choices":[{{"message":{{"role":"assistant","content":"{said}"}},"finish_reason":"stop"}}],"usage":{{"prompt_tokens":900,"completion_tokens":20,"total_tokens":920}}}}"#
-        ))
+        })
     })
     .await;
-    let toml = under.toml("").replace("reserve = 2000\n", "reserve = 2000\nladder = [\"summarize\", \"token_budget\"]\nkeep = { tokens = 0, exchanges = 1 }\n");
+    let ladder = "reserve = 2000\nladder = [\"summarize\", \"token_budget\"]\n\
+                  keep = { tokens = 0, exchanges = 1 }\n";
+    let toml = under.toml("").replace("reserve = 2000\n", ladder);
     let baler = Baler::start(&toml, upstream).await;
     let all = talk("seven", 40, 60);
-    let asked = || {
-        let log = log.lock().unwrap();
-        let is_for = |(_, body): &&(String, Vec<u8>)| {
-            String::from_utf8_lossy(body).contains("inside <summary> tags")
-        };
-        log.iter().filter(is_for).count()
-    };
     // Long enough to prepare a summary, and not to need it yet.
     let mut count = 20;
-    while asked() == 0 {
+    while baler.metric("baler_summaries_running").await
+        + baler
+            .metric("baler_summaries_total{outcome=\"made\"}")
+            .await
+        < 1.0
+    {
         let answer = baler.chat_with(&turns(&all, count), &key("a")).await;
         assert_eq!(answer.action(), "none", "turn {count}");
         count += 1;
-        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
     }
     baler
         .metric_reaches("baler_summaries_total{outcome=\"made\"}", 1.0)
