@@ -12,7 +12,7 @@ use tracing::{info, warn};
 
 use crate::admin;
 use crate::admin::Readiness;
-use crate::config::Config;
+use crate::config::{Config, StoreUrl};
 use crate::core;
 use crate::core::policy::{Policy, Window};
 use crate::core::tokens::Encoding;
@@ -138,6 +138,7 @@ pub async fn run(
     };
     let serving = server::serve(listeners.data, workers, bounds.connections, stop.clone());
     let (cut, ()) = tokio::join!(serving, stopping);
+    shared.flush().await;
     if cut == 0 {
         info!("drained: every request was finished");
     } else {
@@ -205,6 +206,9 @@ fn announce(config: &Config, listeners: &Listeners) {
         config.upstream.origin.to_string().trim_end_matches('/'),
         config.upstream.base_path.as_deref().unwrap_or_default()
     );
+    if config.ledger.store != StoreUrl::Memory {
+        info!("ledger in {}", config.ledger.store);
+    }
     for policy in &config.policies {
         info!("policy {}", describe(policy));
     }

@@ -5,7 +5,7 @@ use std::io::{Result, Write};
 use std::process::ExitCode;
 
 use crate::cli::{CheckFlags, EXIT_CONFIG, complain, play};
-use crate::config::{Config, Key, Summarizer};
+use crate::config::{Config, Key, StoreUrl, Summarizer};
 use crate::core::budget::Budget;
 use crate::core::conversation::scale;
 use crate::core::edit::Keep;
@@ -38,6 +38,9 @@ fn report(config: &Config, explains: bool, out: &mut impl Write) -> Result<()> {
         config.upstream.origin.to_string().trim_end_matches('/'),
         config.upstream.base_path.as_deref().unwrap_or_default()
     )?;
+    if config.ledger.store != StoreUrl::Memory {
+        writeln!(out, "ledger in {}", config.ledger.store)?;
+    }
     for policy in &config.policies {
         writeln!(out, "policy {}", app::describe(policy))?;
         if explains {

@@ -22,9 +22,9 @@ use crate::core::strategy::{ExternalInputs, Need, Report, Stopped};
 use crate::core::summary::{PendingSummary, Summaries};
 use crate::core::tokens::Encoding;
 use crate::core::wire::Dialect;
-use crate::ledger::Ledger;
+use crate::ledger::{Ledger, Scope};
 use crate::observe::Metrics;
-use crate::summarizer::{Reserved, Summarizer, SummaryOrigin};
+use crate::summarizer::{DueSummary, Reserved, Summarizer, SummaryOrigin};
 use crate::upstream::Upstream;
 
 /// The wire format of the requests.
@@ -315,14 +315,10 @@ impl ImmediateSummaries {
             summarizer: Arc::new(Summarizer::new(
                 config.summarizer.clone(),
                 "upstream",
-                metrics,
+                Arc::clone(&metrics),
             )),
             upstream: Upstream::new(&config.upstream)?,
-            ledger: Ledger::new(
-                config.ledger_bytes,
-                config.ledger_messages,
-                config.window_lifetime,
-            ),
+            ledger: Ledger::in_memory(&config.ledger, Arc::clone(&metrics)),
             runtime: tokio::runtime::Builder::new_current_thread()
                 .enable_all()
                 .build()?,
@@ -358,7 +354,14 @@ impl ImmediateSummaries {
         // The command was asked for the summary: its cost is no matter here.
         self.summarizer
             .forwarded(origin.tenant, SUMMARY_ALLOWANCE_TOKENS);
-        if let Reserved::Lease(lease) = self.summarizer.reserve(pending, &origin, &self.ledger) {
+        let due = DueSummary {
+            scope: Scope {
+                tenant: origin.tenant,
+                group: pending.key,
+            },
+            pending: pending.clone(),
+        };
+        if let Reserved::Lease(lease) = self.summarizer.reserve(&due, &origin, &self.ledger) {
             self.runtime
                 .block_on(lease.run(&self.upstream, &self.ledger, options, &origin));
         }

@@ -4,6 +4,7 @@ mod account;
 mod check;
 mod compact;
 mod demo;
+mod ledger;
 mod play;
 mod probe;
 mod schema;
@@ -44,6 +45,10 @@ enum Command {
     Compact(CompactFlags),
     /// Play a long conversation with and without Baler. Needs no key, no network and no file.
     Demo(DemoFlags),
+    /// Look at, or empty, the store that ledger.url names. A running Baler may use it meanwhile;
+    /// what it has in memory stays there.
+    #[command(subcommand)]
+    Ledger(LedgerCommand),
     /// Ask a running Baler whether it is ready: exit code 0 if it is. The health check of a
     /// container.
     Probe(ServeFlags),
@@ -147,6 +152,21 @@ impl std::str::FromStr for Room {
     }
 }
 
+#[derive(Debug, Subcommand)]
+enum LedgerCommand {
+    /// How many entries of each kind there are, and their bytes.
+    Stats(ServeFlags),
+    /// Take entries out: all of them, or those of one tenant.
+    Purge {
+        /// File with the tenant's credentials: header lines as its requests send them, or its API
+        /// key alone.
+        #[arg(long, value_name = "KEY_FILE")]
+        tenant_of: Option<PathBuf>,
+        #[command(flatten)]
+        serve: ServeFlags,
+    },
+}
+
 #[derive(Debug, Args)]
 struct DemoFlags {
     /// Number of requests that the agent makes.
@@ -197,6 +217,7 @@ pub fn run(cli: Cli) -> ExitCode {
         Some(Command::Check(flags)) => check::run(flags),
         Some(Command::Compact(flags)) => compact::run(&flags),
         Some(Command::Demo(flags)) => demo::run(&flags),
+        Some(Command::Ledger(command)) => ledger::run(command),
         Some(Command::Probe(flags)) => probe::run(flags),
         Some(Command::Schema) => schema::run(),
     };

@@ -214,9 +214,9 @@ fn replace_ladders(written: &mut raw::Raw, names: &[String], problems: &mut Vec<
     }
 }
 
-/// Whether a variable begins like Baler's and is not a key: the one with the file's name, and those
-/// that Kubernetes sets in every pod of a namespace with a Service called `baler` or
-/// `baler-something`.
+/// Whether a variable begins like Baler's and is not a key: the one with the file's name, the one
+/// with the ledger's secret, and those that Kubernetes sets in every pod of a namespace with a
+/// Service called `baler` or `baler-something`.
 fn is_foreign(name: &str) -> bool {
     let rest = name.strip_prefix("BALER").unwrap_or(name);
     let numbered_port = rest
@@ -227,7 +227,7 @@ fn is_foreign(name: &str) -> bool {
         || rest.ends_with("_PORT")
         || rest.contains("_SERVICE_PORT")
         || numbered_port;
-    rest == "_CONFIG" || (of_a_service && !rest.contains("__"))
+    rest == "_CONFIG" || name == resolve::SECRET_VARIABLE || (of_a_service && !rest.contains("__"))
 }
 
 /// The key path of a variable such as `BALER_UPSTREAM__URL`.

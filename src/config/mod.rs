@@ -16,4 +16,7 @@ mod unreadable;
 pub use load::{Sources, from_raw, load};
 pub use problem::{Problem, Problems};
 pub use raw::{DEFAULT_RESERVE, Limits, LogFormat, OnOverload, ServerTiming};
-pub use snapshot::{AuthTokens, Config, Key, Summarizer, Tenant, Upstream};
+pub use snapshot::{
+    AuthTokens, Config, Hidden, Key, Ledger, RedisServers, StoreUrl, Summarizer, Tenant, Topology,
+    Upstream,
+};

@@ -38,12 +38,8 @@ pub struct Config {
     pub decode_bodies: bool,
     /// How callers are told apart.
     pub tenant: Tenant,
-    /// Memory for checkpoints and usage, bytes.
-    pub ledger_bytes: u64,
-    /// Messages whose measure is cached.
-    pub ledger_messages: u64,
-    /// Lifetime of a learned window.
-    pub window_lifetime: Duration,
+    /// Where checkpoints, summaries and what upstreams taught are kept.
+    pub ledger: Ledger,
     /// The model that writes summaries.
     pub summarizer: Summarizer,
     /// Whether the configuration says anything of it.
@@ -69,10 +65,106 @@ pub struct Config {
 pub struct Tenant {
     /// Headers with credentials.
     pub headers: Vec<HeaderName>,
+    /// Headers that name a tenant in place of its credentials, by the operator's word. Empty:
+    /// none does.
+    pub named: Vec<HeaderName>,
     /// Query parameters with credentials, in lower case.
     pub parameters: Vec<String>,
     /// Cookies that are no credentials.
     pub ignored_cookies: GlobSet,
+}
+
+/// Where checkpoints, summaries and what upstreams taught are kept.
+#[derive(Debug, Clone)]
+pub struct Ledger {
+    /// The store behind the memory of the process.
+    pub store: StoreUrl,
+    /// Memory for checkpoints and usage, bytes.
+    pub memory_bytes: u64,
+    /// Messages whose measure is cached.
+    pub messages: u64,
+    /// The most that the file of a redb store takes, bytes.
+    pub max_bytes: u64,
+    /// Lifetime of every entry.
+    pub lifetime: Duration,
+    /// Lifetime of a learned window.
+    pub window_lifetime: Duration,
+    /// The longest that a request waits for the store.
+    pub timeout: Duration,
+    /// The secret that keys and sealing are made with.
+    pub secret: Option<Hidden>,
+    /// Certificates (PEM) to trust in place of the public ones.
+    pub ca: Option<Vec<u8>>,
+}
+
+/// The store that `ledger.url` names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum StoreUrl {
+    /// None besides the memory of the process.
+    Memory,
+    /// An embedded database in this file.
+    Redb(PathBuf),
+    /// A server, or several.
+    Redis(RedisServers),
+}
+
+impl fmt::Display for StoreUrl {
+    /// Its address, without credentials.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let servers = match self {
+            StoreUrl::Memory => return f.write_str("memory"),
+            StoreUrl::Redb(path) => return write!(f, "redb://{}", path.display()),
+            StoreUrl::Redis(servers) => servers,
+        };
+        f.write_str(if servers.tls { "rediss" } else { "redis" })?;
+        f.write_str(match servers.topology {
+            Topology::Single => "://",
+            Topology::Sentinel(_) => "+sentinel://",
+            Topology::Cluster => "+cluster://",
+        })?;
+        for (at, (host, port)) in servers.nodes.iter().enumerate() {
+            write!(f, "{}{host}:{port}", if at == 0 { "" } else { "," })?;
+        }
+        Ok(())
+    }
+}
+
+/// Servers that speak the protocol of Redis.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RedisServers {
+    /// How they belong together.
+    pub topology: Topology,
+    /// Host and port of each: of the sentinels, where there are any.
+    pub nodes: Vec<(String, u16)>,
+    /// Whether connections use TLS.
+    pub tls: bool,
+    /// The user.
+    pub username: Option<String>,
+    /// The password.
+    pub password: Option<Hidden>,
+    /// The number of the database.
+    pub database: u16,
+}
+
+/// How servers belong together.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Topology {
+    /// One server.
+    Single,
+    /// Sentinels that tell which server is the master of this service.
+    Sentinel(String),
+    /// A cluster.
+    Cluster,
+}
+
+/// A secret. It is never shown.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Hidden(pub String);
+
+impl fmt::Debug for Hidden {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("hidden")
+    }
 }
 
 /// The bearer tokens of clients. They are never shown.

@@ -8,6 +8,7 @@ use crate::observe::event::compaction::CompactionMetrics;
 use crate::observe::event::connect::ConnectMetrics;
 use crate::observe::event::discovery::DiscoveryMetrics;
 use crate::observe::event::genai::Provider;
+use crate::observe::event::ledger::LedgerMetrics;
 use crate::observe::event::overflow::OverflowMetrics;
 use crate::observe::event::planning::PlanningMetrics;
 use crate::observe::event::request::RequestMetrics;
@@ -32,6 +33,7 @@ pub struct Metrics {
     pub(super) webhooks: WebhookMetrics,
     pub(super) discovery: DiscoveryMetrics,
     pub(super) connects: ConnectMetrics,
+    pub(super) ledger: LedgerMetrics,
 }
 
 impl Metrics {
@@ -56,6 +58,7 @@ impl Metrics {
         let connects = ConnectMetrics::register(&mut registrar)?;
         #[cfg(target_os = "linux")]
         registrar.process()?;
+        let ledger = LedgerMetrics::register(&mut registrar)?;
         let (registry, descriptions) = registrar.finish();
         Ok(Metrics {
             registry,
@@ -70,6 +73,7 @@ impl Metrics {
             webhooks,
             discovery,
             connects,
+            ledger,
         })
     }
 

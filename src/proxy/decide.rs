@@ -47,8 +47,8 @@ impl Exchange {
                 self.planned(&facts, planned.decision, planned.rejected);
                 if planned.rejected {
                     // The next request may fit with the summary.
-                    if let Some(pending) = &planned.pending {
-                        self.proxy.spawn_summary(&facts, pending);
+                    if let Some(due) = &planned.due {
+                        self.proxy.spawn_summary(&facts, due);
                     }
                     return Err(ProxyError::Unfit);
                 }
@@ -59,8 +59,8 @@ impl Exchange {
                     pieces = edited;
                 }
                 self.usage_included = facts.include_usage(&mut head, &mut pieces);
-                if let Some(pending) = planned.pending {
-                    alongside = Alongside::Summary(Box::new(pending));
+                if let Some(due) = planned.due {
+                    alongside = Alongside::Summary(Box::new(due));
                 }
             }
             Err(failure) => self.planning_failed(&facts, failure)?,

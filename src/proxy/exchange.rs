@@ -12,6 +12,7 @@ use crate::core::budget::Budget;
 use crate::core::conversation::Fingerprint;
 use crate::core::planner::{Compaction, Lesson, PriorUsage, UsageEstimate};
 use crate::core::wire::{Dialect, Usage};
+use crate::ledger::Scope;
 use crate::observe::event::{
     Action, CompactionMade, DecisionReason, Endpoint, FailureCause, PassReason, Phase, PhaseTimed,
     RequestEnded, Settlement, Sizes, StreamEnd, TrafficMetrics, TrafficMode, TruncationSuspected,
@@ -38,6 +39,8 @@ pub(super) struct Decision {
     pub estimate: Option<UsageEstimate>,
     /// What is learned from the usage of the sent list for decisions that every replica derives.
     pub lesson: Option<Lesson>,
+    /// Where other replicas find that usage: whose it is, and the digest of the client's own list.
+    pub usage_slot: Option<(Scope, Fingerprint)>,
     /// The strategies that changed something.
     pub strategies: Vec<&'static str>,
     /// The key of the client's list, under which the tokens that are cached of it are kept.
@@ -56,6 +59,7 @@ impl Decision {
             window,
             estimate: None,
             lesson: None,
+            usage_slot: None,
             strategies: Vec::new(),
             prefix: None,
             cached_before: None,
@@ -116,8 +120,8 @@ pub(super) struct Exchange {
     pub model_name: Option<String>,
     /// The metrics of its policy and model, for chat requests.
     pub traffic: Option<Arc<TrafficMetrics>>,
-    /// The key of everything that the upstream teaches about its model.
-    pub model_key: Option<Fingerprint>,
+    /// Whose entries of the ledger about its model are its own.
+    pub model: Option<Scope>,
     /// What planning found out.
     pub decision: Option<Decision>,
     /// Usage that the head of the answer reported.
@@ -160,7 +164,7 @@ impl Exchange {
             mode: None,
             model_name: None,
             traffic: None,
-            model_key: None,
+            model: None,
             decision: None,
             reported_by_head: None,
             usage_included: false,
@@ -274,8 +278,8 @@ impl Exchange {
     fn looks_truncated(&self, estimate: &UsageEstimate, usage: &Usage) -> bool {
         let ledger = &self.proxy.shared.ledger;
         let factor = self
-            .model_key
-            .map_or(1.0, |model| ledger.learned(&model).factor);
+            .model
+            .map_or(1.0, |model| ledger.learned(&model.group).factor);
         estimate.looks_truncated(usage.prompt_tokens, factor)
     }
 
@@ -293,13 +297,16 @@ impl Exchange {
             return;
         }
         let reported = usage.prompt_tokens;
-        shared.ledger.keep_usage(estimate.key, reported);
+        shared
+            .ledger
+            .keep_usage(decision.usage_slot, estimate.key, reported);
         if let Some(lesson) = decision.lesson {
             let (prefix, evidence) = lesson.learn(reported, estimate.counted);
-            shared.ledger.keep_evidence(prefix, evidence);
+            let scope = decision.usage_slot.map(|(scope, _)| scope);
+            shared.ledger.keep_evidence(scope, prefix, evidence);
         }
-        let factor = self.model_key.map(|model| {
-            shared.ledger.served(&model, reported);
+        let factor = self.model.map(|model| {
+            shared.ledger.served(model, reported);
             shared.ledger.calibrate(model, reported, estimate.counted)
         });
         UsageLearned {

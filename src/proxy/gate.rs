@@ -6,6 +6,7 @@ use std::sync::Arc;
 use crate::core::planner::gate;
 use crate::core::policy::Source;
 use crate::core::tokens::FactorStep;
+use crate::ledger::{Refresh, Scope};
 use crate::observe::event::{PassReason, RequestPassed};
 use crate::proxy::Proxy;
 use crate::proxy::exchange::{Decision, Exchange};
@@ -43,7 +44,7 @@ impl Exchange {
                 &budget,
                 factor,
             )
-            && ledger.may_gate(&facts.checkpoint_seed);
+            && ledger.may_gate(&facts.model_key);
         if cannot_trigger {
             Gate::CannotTrigger
         } else {
@@ -116,6 +117,20 @@ impl Exchange {
 }
 
 impl Proxy {
+    /// Looks up what other replicas learned of a model: before the first request for it goes on,
+    /// and now and then without anybody waiting.
+    pub(super) async fn refresh_model(self: &Arc<Self>, model: Scope) {
+        match self.shared.ledger.refresh(model) {
+            Refresh::NotDue => {}
+            Refresh::Now(lookup) => self.shared.ledger.fetch(lookup).await,
+            Refresh::Later(lookup) => {
+                let shared = Arc::clone(&self.shared);
+                let task = async move { shared.ledger.fetch(lookup).await };
+                self.shared.background.spawn(task);
+            }
+        }
+    }
+
     /// Asks the upstream for the window of the request's model if that is due, and logs a model of
     /// unknown window.
     pub(super) fn refresh_window(self: &Arc<Self>, request: &ChatRequest) {

@@ -17,6 +17,7 @@
 //! pool            the threads that plan
 //! plan_request    one request as planning sees it
 //! plan_run        one run of the planner
+//! plan_keys       the keys of the ledger for one run
 //! send            one request to the upstream
 //! peek            the beginning of its answer
 //! overflow_retry  a smaller request, sent once more
@@ -40,6 +41,7 @@ mod headers;
 mod overflow_retry;
 mod peek;
 mod plan;
+mod plan_keys;
 mod plan_request;
 mod plan_run;
 mod pool;
@@ -61,15 +63,16 @@ use std::sync::atomic::AtomicBool;
 use bytes::Bytes;
 use http_body_util::{Either, Full};
 use hyper::body::Incoming;
-use hyper::{Request, Response};
+use hyper::{HeaderMap, Request, Response};
 use tokio::sync::watch;
 
+use crate::background::Background;
 use crate::config::Config;
-use crate::core::summary::PendingSummary;
+use crate::core::conversation::Fingerprint;
 use crate::core::wire::Dialect;
-use crate::ledger::Ledger;
+use crate::ledger::{Ledger, Secrets};
 use crate::observe::Metrics;
-use crate::summarizer::{Reserved, Summarizer};
+use crate::summarizer::{DueSummary, Reserved, Summarizer};
 use crate::upstream::Upstream;
 use crate::upstream::discovery::Windows;
 
@@ -114,6 +117,8 @@ pub struct Shared {
     /// Context lengths that the upstream reports for its models.
     windows: Arc<Windows>,
     summarizer: Arc<Summarizer>,
+    /// Tasks that belong to nobody else.
+    background: Background,
     metrics: Arc<Metrics>,
 }
 
@@ -136,12 +141,14 @@ struct Snapshot {
 }
 
 impl Shared {
-    /// Prepares the state without connecting to anything.
+    /// Prepares the state, and opens the ledger.
     ///
     /// # Errors
-    /// When the system has no threads to give.
+    /// When the ledger cannot be opened, or the system has no threads to give.
     pub fn new(config: Config, metrics: Arc<Metrics>) -> io::Result<Self> {
-        let identities = Identities::new(&config.upstream, config.tenant.clone());
+        let ledger = Ledger::open(&config.ledger, Arc::clone(&metrics))?;
+        let tenant_key = ledger.secrets().tenant_key();
+        let identities = Identities::new(&config.upstream, config.tenant.clone(), tenant_key);
         let summarizer = Summarizer::new(
             config.summarizer.clone(),
             identities.upstream(),
@@ -155,13 +162,10 @@ impl Shared {
             gatekeeper: Gatekeeper::new(config.auth_tokens.as_ref()),
             admission: Admission::new(&config.limits, Arc::clone(&metrics)),
             identities,
-            ledger: Ledger::new(
-                config.ledger_bytes,
-                config.ledger_messages,
-                config.window_lifetime,
-            ),
+            ledger,
             windows: Arc::new(windows),
             summarizer: Arc::new(summarizer),
+            background: Background::default(),
             snapshot: Arc::new(Snapshot {
                 routes: Routes::new(&config, &metrics),
                 config,
@@ -174,8 +178,14 @@ impl Shared {
     pub async fn close(&self) {
         tokio::join!(
             self.windows.background.close(),
-            self.summarizer.background.close()
+            self.summarizer.background.close(),
+            self.background.close()
         );
+    }
+
+    /// Waits until everything that was recorded is written, but not for ever.
+    pub async fn flush(&self) {
+        self.ledger.flush().await;
     }
 }
 
@@ -194,11 +204,11 @@ impl Proxy {
     fn spawn_summary(
         self: &Arc<Self>,
         request: &Arc<PlanRequest>,
-        pending: &PendingSummary,
+        due: &DueSummary,
     ) -> Option<watch::Receiver<()>> {
         let origin = request.origin.as_ref()?;
         let summarizer = &self.shared.summarizer;
-        let lease = match summarizer.reserve(pending, origin, &self.shared.ledger) {
+        let lease = match summarizer.reserve(due, origin, &self.shared.ledger) {
             Reserved::Lease(lease) => lease,
             Reserved::Running(finished) => return Some(finished),
             Reserved::Ready | Reserved::Skipped => return None,
@@ -215,6 +225,18 @@ impl Proxy {
         });
         Some(finished)
     }
+}
+
+/// The fingerprint of the tenant whose requests have these headers and this query.
+#[must_use]
+pub fn tenant_of(
+    config: &Config,
+    secrets: &Secrets,
+    headers: &HeaderMap,
+    query: Option<&str>,
+) -> Fingerprint {
+    let tenant_key = secrets.tenant_key();
+    Identities::new(&config.upstream, config.tenant.clone(), tenant_key).tenant(headers, query)
 }
 
 /// The answer to a request whose handling panicked.

@@ -135,7 +135,7 @@ impl Exchange {
     /// Keeps what an error reports about the window and about the size of the sent list.
     fn learn_from(&self, request: &PlanRequest, overflow: &Overflow) {
         let ledger = &self.proxy.shared.ledger;
-        let model = request.model_key;
+        let model = request.model_scope();
         let narrower = overflow
             .window
             .filter(|window| *window < request.window.tokens);
@@ -146,10 +146,11 @@ impl Exchange {
         let decision = self.decision.as_ref();
         let estimate = decision.and_then(|decision| decision.estimate);
         if let (Some(prompt), Some(estimate)) = (exact, estimate) {
-            ledger.keep_usage(estimate.key, prompt.tokens);
+            let slot = decision.and_then(|decision| decision.usage_slot);
+            ledger.keep_usage(slot, estimate.key, prompt.tokens);
             if let Some(lesson) = decision.and_then(|decision| decision.lesson) {
                 let (prefix, evidence) = lesson.learn(prompt.tokens, estimate.counted);
-                ledger.keep_evidence(prefix, evidence);
+                ledger.keep_evidence(slot.map(|(scope, _)| scope), prefix, evidence);
             }
             ledger.calibrate(model, prompt.tokens, estimate.counted);
         }

@@ -11,6 +11,7 @@ use crate::observe::event::{Phase, PhaseTimed, PlanBegan, PlanEnded};
 use crate::proxy::Proxy;
 use crate::proxy::plan_request::{PlanFailure, PlanRequest, Planned, Purpose, Run};
 use crate::proxy::plan_run::{PlanOutcome, run_once};
+use crate::summarizer::DueSummary;
 use crate::webhook;
 
 /// A body up to this length is planned on the event loop; a longer one by the pool.
@@ -33,13 +34,19 @@ pub(super) async fn ask(
     let mut run = Arc::new(Run::first(request, purpose));
     let mut waited = Duration::ZERO;
     loop {
-        let need = match conclude_within(proxy, request, &run).await? {
+        let (need, scope) = match conclude_within(proxy, request, &run).await? {
             PlanOutcome::Planned(planned) => return Ok(Planned { waited, ..*planned }),
-            PlanOutcome::Asks(need) => need,
+            PlanOutcome::LooksUp(lookup) => {
+                // Once, in one round trip; what is found is in memory for the next run.
+                Arc::make_mut(&mut run).may_look_up = false;
+                proxy.shared.ledger.fetch(lookup).await;
+                continue;
+            }
+            PlanOutcome::Asks(need, scope) => (*need, scope),
         };
         let began = Instant::now();
         // Each is asked once, so that this comes to an end.
-        match *need {
+        match need {
             Need::Webhook(asked) => {
                 let answer = call_webhook(proxy, request, &asked).await?;
                 let answers = &mut Arc::make_mut(&mut run).answers;
@@ -48,7 +55,9 @@ pub(super) async fn ask(
             }
             Need::Summary(pending) => {
                 Arc::make_mut(&mut run).may_ask = false;
-                if let Some(mut finished) = proxy.spawn_summary(request, &pending) {
+                let pending = *pending;
+                let due = DueSummary { scope, pending };
+                if let Some(mut finished) = proxy.spawn_summary(request, &due) {
                     // With or without a summary at its end: the next run finds out.
                     let wait = request.summary_wait();
                     let _ = tokio::time::timeout(wait, finished.changed()).await;

@@ -11,14 +11,14 @@ use crate::core::conversation::Fingerprint;
 use crate::core::planner::{Compaction, ModelCalibration, PriorUsage, RefusedList};
 use crate::core::policy::{Policy, RequestFacts, Source};
 use crate::core::strategy::WebhookAnswer;
-use crate::core::summary::PendingSummary;
 use crate::core::tokens::{Encoding, FactorStep};
 use crate::core::wire::Dialect;
+use crate::ledger::Scope;
 use crate::observe::event::FailureCause;
 use crate::proxy::exchange::Decision;
 use crate::proxy::headers;
 use crate::proxy::read::EffectiveMode;
-use crate::summarizer::SummaryOrigin;
+use crate::summarizer::{DueSummary, SummaryOrigin};
 
 /// The facts about one request, each computed once.
 #[derive(Debug)]
@@ -99,6 +99,14 @@ impl PlanRequest {
         Fingerprint::of_parts(&[b"conversation", &self.model_key.0])
     }
 
+    /// Whose entries of the ledger about the model are its own.
+    pub(super) fn model_scope(&self) -> Scope {
+        Scope {
+            tenant: self.tenant,
+            group: self.model_key,
+        }
+    }
+
     /// Whether only reports are wanted, and the client's bytes are to be sent.
     pub(super) fn is_observed(&self) -> bool {
         self.mode == EffectiveMode::Observe
@@ -151,6 +159,8 @@ pub(super) struct Run {
     pub answers: Vec<WebhookAnswer>,
     /// Whether a step may still ask for a summary and wait for it.
     pub may_ask: bool,
+    /// Whether the ledger's store may still be asked.
+    pub may_look_up: bool,
 }
 
 impl Run {
@@ -161,6 +171,7 @@ impl Run {
             purpose,
             answers: webhooks.map(|_| WebhookAnswer::Unasked).collect(),
             may_ask: !request.summary_wait().is_zero(),
+            may_look_up: matches!(purpose, Purpose::Send),
         }
     }
 
@@ -185,7 +196,7 @@ pub(super) struct Planned {
     /// The compaction that was made for the request.
     pub compaction: Option<Compaction>,
     /// The summary that is worth preparing now.
-    pub pending: Option<PendingSummary>,
+    pub due: Option<DueSummary>,
     /// Time spent waiting for others.
     pub waited: Duration,
 }

@@ -11,27 +11,32 @@ use crate::core::conversation::Fingerprint;
 use crate::core::edit::Piece;
 use crate::core::planner::{
     Assessment, CheckpointKey, Deferred, KnownUsage, Lesson, LiveFacts, ModelCalibration,
-    NotPlanned, Plan, Planner, Seeds, Session, UsageEstimate, UsageKey, gate,
+    NotPlanned, Plan, Planner, Seeds, Session, UsageEstimate, UsageKey,
 };
 use crate::core::policy::OnUnfit;
 use crate::core::strategy::{ExternalInputs, Need, Stopped};
 use crate::core::summary::Summaries;
 use crate::core::tokens::FactorStep;
 use crate::core::wire::Unreadable;
-use crate::ledger::Owner;
+use crate::ledger::{Lookup, Owner, Points, Scope};
 use crate::observe::event::{
     Action, CheckpointLookedUp, ConditionFailed, DecisionReason, DoesNotFit, PassReason, Phase,
     PhaseTimed, Sizes,
 };
 use crate::proxy::Shared;
 use crate::proxy::exchange::Decision;
+use crate::proxy::plan_keys::Keys;
 use crate::proxy::plan_request::{PlanFailure, PlanRequest, Planned, Purpose, Run};
+use crate::summarizer::DueSummary;
 
 /// The outcome of one run.
 pub(super) enum PlanOutcome {
     Planned(Box<Planned>),
-    /// It cannot go on without an answer to this.
-    Asks(Box<Need>),
+    /// It cannot go on without an answer to this. A summary would be this conversation's entry of
+    /// the ledger.
+    Asks(Box<Need>, Scope),
+    /// The ledger's store may know more of the conversation than memory does.
+    LooksUp(Lookup),
 }
 
 /// Plans once, with what was gathered from outside so far.
@@ -52,39 +57,30 @@ pub(super) fn run_once(
         }
         Err(NotPlanned::Cancelled(_)) => return Err(PlanFailure::Deadline),
     };
-    let seeds = Seeds {
-        checkpoint: request.checkpoint_seed,
-        usage: shared.identities.usage_seed(request, session.outline()),
-    };
+    let usage_seed = shared.identities.usage_seed(request, session.outline());
     let planning = Planning {
         shared,
         request,
         run,
         session: &session,
-        seeds,
+        keys: Keys::of(shared, request, &session, usage_seed),
         cancel,
     };
     if matches!(run.purpose, Purpose::Assess) {
-        let mut assessed = assessed(request, planning.assess());
-        assessed.decision.prefix = last(&session.checkpoint_keys(&seeds.checkpoint));
-        return Ok(planned(assessed));
+        return Ok(planned(planning.assessed()));
     }
-    let plan = planning.plan();
+    if let Some(lookup) = planning.missing() {
+        return Ok(PlanOutcome::LooksUp(lookup));
+    }
+    let made = planning.plan();
     clock.lap(Phase::Decide);
-    let (plan, lesson) = match plan {
-        Ok(plan) => plan,
+    let made = match made {
+        Ok(made) => made,
         Err(Stopped::Cancelled) => return Err(PlanFailure::Deadline),
         Err(Stopped::Invalid) => return Err(PlanFailure::Invalid),
-        Err(Stopped::Asks(need)) => return Ok(PlanOutcome::Asks(need)),
+        Err(Stopped::Asks(need)) => return Ok(PlanOutcome::Asks(need, planning.keys.scope)),
     };
-    let is_made = plan.compaction.is_some() && !request.is_observed();
-    let mut concluded = conclude(shared, request, &session, plan, seeds);
-    concluded.decision.lesson = lesson;
-    let keys = session.checkpoint_keys(&seeds.checkpoint);
-    concluded.decision.prefix = last(&keys);
-    if is_made {
-        concluded.decision.cached_before = shared.cached.of(&keys);
-    }
+    let concluded = planning.conclude(made);
     clock.lap(Phase::Render);
     Ok(planned(concluded))
 }
@@ -116,7 +112,7 @@ fn open<'b>(
         dialect,
         encoding,
     };
-    let measures = &shared.ledger.measures;
+    let measures = shared.ledger.measures();
     let all = measures.measure_all(owner, &outline, cancel)?;
     let fixed = measures.fixed_tokens(owner, &outline);
     clock.lap(Phase::Measure);
@@ -130,26 +126,9 @@ fn passed(request: &PlanRequest, reason: PassReason) -> Planned {
         body: None,
         rejected: false,
         compaction: None,
-        pending: None,
+        due: None,
         waited: Duration::ZERO,
     }
-}
-
-/// A request that the gate let through, with its size.
-fn assessed(request: &PlanRequest, assessment: Assessment) -> Planned {
-    let mut planned = passed(request, PassReason::Gate);
-    let Assessment {
-        size,
-        budget,
-        estimate,
-    } = assessment;
-    planned.decision.sizes = Some(Sizes {
-        before: size,
-        after: size,
-    });
-    planned.decision.budget = Some(budget);
-    planned.decision.estimate = Some(estimate);
-    planned
 }
 
 /// All that one run plans with. The ledger is asked for all keys of a kind at once.
@@ -158,64 +137,143 @@ struct Planning<'r, 'b> {
     request: &'r PlanRequest,
     run: &'r Run,
     session: &'r Session<'b>,
-    seeds: Seeds,
+    keys: Keys,
     cancel: &'r Cancel,
 }
 
+/// A plan, and what goes with it.
+struct Made {
+    plan: Plan,
+    /// What its usage will teach.
+    lesson: Option<Lesson>,
+    /// The key of the checkpoint that it replays.
+    replayed: Option<Fingerprint>,
+}
+
 impl Planning<'_, '_> {
-    /// The size of a request that was sent as it came.
-    fn assess(&self) -> Assessment {
-        let planner = self.planner(self.request.window.tokens, self.seeds);
+    /// A request that the gate let through, with its size.
+    fn assessed(&self) -> Planned {
+        let planner = self.planner(self.request.window.tokens, self.seeds());
         let keys = planner.usage_keys(self.session);
-        planner.assess(
+        let Assessment {
+            size,
+            budget,
+            estimate,
+        } = planner.assess(
             self.session,
             (&keys, &self.usage(&keys)),
             &self.live_facts(),
-        )
+        );
+        let mut planned = passed(self.request, PassReason::Gate);
+        planned.decision.sizes = Some(Sizes {
+            before: size,
+            after: size,
+        });
+        planned.decision.budget = Some(budget);
+        planned.decision.estimate = Some(estimate);
+        planned.decision.usage_slot = Some((self.keys.scope, estimate.key));
+        planned.decision.prefix = last(&self.keys.points);
+        planned
     }
 
-    /// The plan, and what its usage will teach.
-    fn plan(&self) -> Result<(Plan, Option<Lesson>), Stopped> {
+    fn seeds(&self) -> Seeds {
+        Seeds {
+            checkpoint: self.request.checkpoint_seed,
+            usage: self.keys.usage_seed,
+        }
+    }
+
+    /// What the ledger's store may know of the conversation and memory does not, where this run may
+    /// still ask for it. The step that the conversation is planned by is not known before: the
+    /// checkpoints of those that are likely are asked for with the rest.
+    fn missing(&self) -> Option<Lookup> {
+        if !self.run.may_look_up {
+            return None;
+        }
+        let (request, ledger) = (self.request, &self.shared.ledger);
+        let near = FactorStep::nearest(ledger.learned(&request.model_key).factor);
+        let mut steps = vec![FactorStep::default(), near, near.above()];
+        steps.dedup();
+        let window = self.derived_window();
+        let chain = |step: &FactorStep| {
+            let seed = request.checkpoint_seed_by(window, *step);
+            self.session.checkpoint_keys(&seed)
+        };
+        let usage = || {
+            let planner = self.planner(window, self.seeds());
+            planner.usage_keys(self.session)
+        };
+        let chains = || steps.iter().map(chain).collect();
+        ledger.missing(&Points {
+            scope: self.keys.scope,
+            model: request.model_scope(),
+            points: &self.keys.points,
+            checkpoints: &chains,
+            reports: &self.keys.reports,
+            usage: &usage,
+            summaries: &self.keys.summaries,
+            measures: self.session.measures(),
+        })
+    }
+
+    fn plan(&self) -> Result<Made, Stopped> {
         let summaries = self.summaries();
         let external = ExternalInputs {
             answers: &self.run.answers,
             summaries: summaries.as_ref(),
         };
+        // The key of the replayed checkpoint, by the step that was tried.
+        let mut replayed: Vec<(FactorStep, Option<Fingerprint>)> = Vec::new();
+        let mut plan_by = |window: u64, step: FactorStep| {
+            let (plan, key) = self.plan_by(&external, window, step)?;
+            replayed.push((step, key));
+            Ok(plan)
+        };
         // The answers of others cannot be derived: with any to ask, what the upstream taught only
         // forces.
-        if !external.is_silent() {
-            let plan =
-                self.plan_by(&external, self.request.window.tokens, FactorStep::default())?;
-            return Ok((plan, None));
-        }
-        let window = self.derived_window();
-        let mut lesson = self.lesson();
+        let mut lesson = self.lesson().filter(|_| external.is_silent());
         let plan = match &mut lesson {
-            Some(lesson) => lesson.plan(|step| self.plan_by(&external, window, step))?,
-            None => self.plan_by(&external, window, FactorStep::default())?,
+            Some(lesson) => {
+                let window = self.derived_window();
+                lesson.plan(|step| plan_by(window, step))?
+            }
+            None if external.is_silent() => plan_by(self.derived_window(), FactorStep::default())?,
+            None => plan_by(self.request.window.tokens, FactorStep::default())?,
         };
-        Ok((plan, lesson))
+        let step = lesson.map(|lesson| lesson.step()).unwrap_or_default();
+        let used = replayed.iter().rev().find(|(tried, _)| *tried == step);
+        Ok(Made {
+            plan,
+            lesson,
+            replayed: used.and_then(|(_, key)| *key),
+        })
     }
 
-    /// The plan by a window and a step.
+    /// The plan by a window and a step, and the key of the checkpoint that it replays.
     fn plan_by(
         &self,
         external: &ExternalInputs<'_>,
         window: u64,
         step: FactorStep,
-    ) -> Result<Plan, Stopped> {
+    ) -> Result<(Plan, Option<Fingerprint>), Stopped> {
         let (session, ledger) = (self.session, &self.shared.ledger);
         let checkpoint = self.request.checkpoint_seed_by(window, step);
-        let usage = self.seeds.usage;
+        let usage = self.keys.usage_seed;
         let planner = Planner {
             step,
             ..self.planner(window, Seeds { checkpoint, usage })
         };
-        let checkpoint = ledger.longest_checkpoint(&session.checkpoint_keys(&checkpoint));
-        let derived = planner.derive(session, checkpoint.as_ref(), external)?;
+        let points = session.checkpoint_keys(&checkpoint);
+        let known = ledger.longest_checkpoint(&points);
+        let replayed = known.as_ref().and_then(|known| {
+            let mut points = points.iter();
+            points.find(|key| key.messages == known.messages)
+        });
+        let derived = planner.derive(session, known.as_ref(), external)?;
         let keys = derived.usage_keys(&planner, session);
-        let known = (&*keys, &self.usage(&keys));
-        planner.decide(session, derived, known, external, self.live_facts())
+        let usage = (&*keys, &self.usage(&keys));
+        let plan = planner.decide(session, derived, usage, external, self.live_facts())?;
+        Ok((plan, replayed.map(|key| key.prefix)))
     }
 
     fn planner(&self, window: u64, seeds: Seeds) -> Planner<'_> {
@@ -234,10 +292,10 @@ impl Planning<'_, '_> {
     /// The lesson of the conversation for derived decisions.
     fn lesson(&self) -> Option<Lesson> {
         let (request, ledger) = (self.request, &self.shared.ledger);
-        let prefixes = self.session.checkpoint_keys(&request.conversation_seed());
+        let prefixes = &self.keys.reports;
         let learned = ledger.learned(&request.model_key).factor;
-        let elsewhere = Lesson::elsewhere(learned, request.prior, &prefixes);
-        Lesson::of(&prefixes, ledger.evidence(&prefixes), elsewhere)
+        let elsewhere = Lesson::elsewhere(learned, request.prior, prefixes);
+        Lesson::of(prefixes, ledger.evidence(prefixes), elsewhere)
     }
 
     /// The window that derived decisions assume: what the upstream told when it refused a request
@@ -253,16 +311,12 @@ impl Planning<'_, '_> {
 
     /// The summaries that exist for prefixes of the request, where its policy wants any.
     fn summaries(&self) -> Option<Summaries> {
-        let request = self.request;
-        request.origin.as_ref()?;
-        let (summarizer, identity) = (&self.shared.summarizer, &request.policy.identity);
-        let seed = summarizer.seed(request.dialect, &request.tenant, identity);
-        let keys = self.session.summary_keys(&seed);
-        let states = keys
-            .iter()
-            .map(|key| summarizer.state(&self.shared.ledger, key))
-            .collect();
-        Some(Summaries::new(keys, states, self.run.may_ask))
+        self.request.origin.as_ref()?;
+        let (summarizer, ledger) = (&self.shared.summarizer, &self.shared.ledger);
+        let keys = self.keys.summaries.iter();
+        let states = keys.map(|key| summarizer.state(ledger, key)).collect();
+        let may_ask = self.run.may_ask;
+        Some(Summaries::new(self.keys.summaries.clone(), states, may_ask))
     }
 
     fn live_facts(&self) -> LiveFacts {
@@ -278,47 +332,90 @@ impl Planning<'_, '_> {
     /// What the upstream taught about the model. A refused request is planned with what its refusal
     /// taught.
     fn learned(&self) -> ModelCalibration {
+        let known = || self.shared.ledger.learned(&self.request.model_key);
         let Some(refused) = self.run.refused() else {
-            return self.request.window.learned;
+            return if self.run.may_look_up {
+                self.request.window.learned
+            } else {
+                // What other replicas learned was looked up since the request was read.
+                known()
+            };
         };
-        let known = self.shared.ledger.learned(&self.request.model_key);
+        let known = known();
         let windows = [known.window, refused.narrowed];
         ModelCalibration {
             window: windows.into_iter().flatten().min(),
             ..known
         }
     }
-}
 
-/// Reports, records and renders a plan.
-fn conclude(
-    shared: &Shared,
-    request: &PlanRequest,
-    session: &Session<'_>,
-    plan: Plan,
-    seeds: Seeds,
-) -> Planned {
-    let (policy, observe) = (&*request.policy, request.is_observed());
-    report(shared, request, &plan);
-    let decision = decision(&plan, observe, session, seeds);
-    let rejects = policy.delivery.on_unfit == OnUnfit::Reject && !observe;
-    let edited = plan.edited() && !observe;
-    let body = edited.then(|| pieces(&request.body, &session.render(&plan.edits)));
-    let rejected = does_not_fit(&plan) && rejects;
-    if let Some((prefix, checkpoint)) = plan.checkpoint {
-        let budget = policy.budget(request.window.tokens);
-        if gate::nothing_can_trigger(request.dialect, &request.body, policy, &budget, 1.0) {
-            shared.ledger.never_gate(request.checkpoint_seed);
+    /// Reports, records and renders a plan.
+    fn conclude(&self, made: Made) -> Planned {
+        let (shared, request, session) = (self.shared, self.request, self.session);
+        let Made {
+            plan,
+            lesson,
+            replayed,
+        } = made;
+        let (policy, observe) = (&*request.policy, request.is_observed());
+        report(shared, request, &plan);
+        let decision = Decision {
+            lesson,
+            ..self.decision(&plan, observe)
+        };
+        let rejects = policy.delivery.on_unfit == OnUnfit::Reject && !observe;
+        let edited = plan.edited() && !observe;
+        let body = edited.then(|| pieces(&request.body, &session.render(&plan.edits)));
+        let rejected = does_not_fit(&plan) && rejects;
+        let is_compaction = plan.compaction.is_some();
+        let checkpoint = plan.checkpoint;
+        let to = (shared, request);
+        self.keys.record(to, checkpoint, is_compaction, replayed);
+        Planned {
+            decision,
+            body,
+            rejected,
+            compaction: plan.compaction,
+            due: plan.pending_summary.map(|pending| DueSummary {
+                scope: self.keys.scope,
+                pending,
+            }),
+            waited: Duration::ZERO,
         }
-        shared.ledger.keep_checkpoint(prefix, checkpoint);
     }
-    Planned {
-        decision,
-        body,
-        rejected,
-        compaction: plan.compaction,
-        pending: plan.pending_summary,
-        waited: Duration::ZERO,
+
+    /// The decision that a plan amounts to, for the record and the headers.
+    fn decision(&self, plan: &Plan, observe: bool) -> Decision {
+        let (action, reason) = action_of(plan, observe);
+        let (measures, fixed) = (self.session.measures(), self.session.fixed_tokens());
+        let of_all = UsageEstimate::of_all(&self.keys.usage_seed, measures, fixed);
+        // An observed request is sent as it came: its usage is that of the whole list.
+        let estimate = if observe { of_all } else { plan.estimate };
+        let points = &self.keys.points;
+        let is_made = plan.compaction.is_some() && !observe;
+        let reports = plan
+            .compaction
+            .iter()
+            .flat_map(|compaction| &compaction.reports);
+        Decision {
+            action,
+            reason,
+            sizes: Some(Sizes {
+                before: plan.before,
+                after: plan.after,
+            }),
+            budget: Some(plan.budget),
+            window: plan.budget.window,
+            estimate: Some(estimate),
+            lesson: None,
+            usage_slot: Some((self.keys.scope, of_all.key)),
+            strategies: reports
+                .filter(|report| report.acted())
+                .map(|report| report.strategy)
+                .collect(),
+            prefix: last(points),
+            cached_before: is_made.then(|| self.shared.cached.of(points)).flatten(),
+        }
     }
 }
 
@@ -345,39 +442,6 @@ fn report(shared: &Shared, request: &PlanRequest, plan: &Plan) {
             budget: plan.budget.prompt,
         }
         .emit(metrics);
-    }
-}
-
-/// The decision that a plan amounts to, for the record and the headers.
-fn decision(plan: &Plan, observe: bool, session: &Session<'_>, seeds: Seeds) -> Decision {
-    let (action, reason) = action_of(plan, observe);
-    // An observed request is sent as it came: its usage is that of the whole list.
-    let estimate = if observe {
-        UsageEstimate::of_all(&seeds.usage, session.measures(), session.fixed_tokens())
-    } else {
-        plan.estimate
-    };
-    let reports = plan
-        .compaction
-        .iter()
-        .flat_map(|compaction| &compaction.reports);
-    Decision {
-        action,
-        reason,
-        sizes: Some(Sizes {
-            before: plan.before,
-            after: plan.after,
-        }),
-        budget: Some(plan.budget),
-        window: plan.budget.window,
-        estimate: Some(estimate),
-        lesson: None,
-        strategies: reports
-            .filter(|report| report.acted())
-            .map(|report| report.strategy)
-            .collect(),
-        prefix: None,
-        cached_before: None,
     }
 }
 

@@ -12,6 +12,7 @@ use hyper::{HeaderMap, Request};
 
 use crate::core::policy::{Mode, Policy, RequestFacts};
 use crate::core::wire::Dialect;
+use crate::ledger::Scope;
 use crate::observe::event::{PassReason, RequestPassed, SignedBodySeen, TrafficMode};
 use crate::proxy::admission::{Bound, BufferedBody, ReadBody, ShedBody};
 use crate::proxy::error::ProxyError;
@@ -108,7 +109,7 @@ impl Exchange {
         };
         let is_readable = !is_encoded || decoded.is_some();
         let plain = decoded.unwrap_or_else(|| body.bytes.clone());
-        let facts = self.facts(dialect, &parts, plain)?;
+        let facts = self.facts(dialect, &parts, plain).await?;
         let opted_out = match facts.mode {
             EffectiveMode::Off(reason) => Some(reason),
             _ if is_signed => {
@@ -146,7 +147,7 @@ impl Exchange {
         Ok(Read::Unread(Box::new(Request::from_parts(head, body))))
     }
 
-    fn facts(
+    async fn facts(
         &mut self,
         dialect: Dialect,
         parts: &Parts,
@@ -159,7 +160,7 @@ impl Exchange {
         let mode_override = headers::mode_override(&parts.headers);
         let mode = EffectiveMode::of(policy.delivery.mode, mode_override);
         self.mode = mode.counted();
-        let shared = &self.proxy.shared;
+        let shared = Arc::clone(&self.proxy.shared);
         let tenant = shared.identities.tenant(&parts.headers, parts.uri.query());
         let asker = Asker {
             dialect,
@@ -167,7 +168,12 @@ impl Exchange {
             model: model.as_deref(),
         };
         let model_key = shared.identities.model_key(asker, path);
-        self.model_key = Some(model_key);
+        let scope = Scope {
+            tenant,
+            group: model_key,
+        };
+        self.model = Some(scope);
+        self.proxy.refresh_model(scope).await;
         let discovered = shared.windows.discovered(model.as_deref());
         let (tokens, source) = policy.window_by(model.as_deref(), discovered);
         Ok(PlanRequest {

@@ -11,7 +11,6 @@ use hyper::http::request::Parts;
 use hyper::{Request, Response, StatusCode};
 use hyper_util::client::legacy::Error as ClientError;
 
-use crate::core::summary::PendingSummary;
 use crate::observe::event::{ConnectFailed, ConnectPhase};
 use crate::proxy::admission::BufferedBody;
 use crate::proxy::error::ProxyError;
@@ -22,6 +21,7 @@ use crate::proxy::peek::PeekedBody;
 use crate::proxy::plan;
 use crate::proxy::plan_request::{PlanFailure, PlanRequest, Purpose};
 use crate::proxy::read::EffectiveMode;
+use crate::summarizer::DueSummary;
 use crate::upstream::{ConnectError, ConnectionSlot, RequestBody, Upload, UploadState};
 
 /// Delay before the background summary call, so that it does not queue ahead of the request.
@@ -53,7 +53,7 @@ pub(super) enum Alongside {
     /// Finding out the size of a request that the gate let through.
     Assessment,
     /// A summary that a later request will need.
-    Summary(Box<PendingSummary>),
+    Summary(Box<DueSummary>),
 }
 
 /// The upstream's answer, and the slot on the connection that it arrives by.
@@ -133,8 +133,8 @@ impl Exchange {
             (Alongside::Assessment, Some(plan_request)) => {
                 self.dispatch_and_assess(request, plan_request).await
             }
-            (Alongside::Summary(pending), Some(plan_request)) => {
-                self.dispatch_then_summarize(request, plan_request, &pending)
+            (Alongside::Summary(due), Some(plan_request)) => {
+                self.dispatch_then_summarize(request, plan_request, &due)
                     .await
             }
             _ => self.dispatch(request).await,
@@ -182,12 +182,12 @@ impl Exchange {
         &self,
         request: Request<RequestBody>,
         plan_request: &Arc<PlanRequest>,
-        pending: &PendingSummary,
+        due: &DueSummary,
     ) -> Result<Dispatched, ProxyError> {
         let mut dispatching = pin!(self.dispatch(request));
         let early = tokio::time::timeout(SUMMARY_DELAY, &mut dispatching).await;
         if !matches!(early, Ok(Err(_))) {
-            self.proxy.spawn_summary(plan_request, pending);
+            self.proxy.spawn_summary(plan_request, due);
         }
         match early {
             Ok(dispatched) => dispatched,

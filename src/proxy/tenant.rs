@@ -32,8 +32,8 @@ type Credential<'a> = (&'static str, Cow<'a, str>, Cow<'a, [u8]>);
 /// Makes the fingerprints.
 #[derive(Debug)]
 pub(super) struct Identities {
-    /// Key of the tenants' fingerprints. Every process has its own, so that a dump of fingerprints
-    /// reveals nothing about credentials.
+    /// Key of the tenants' fingerprints, so that a dump of fingerprints reveals nothing about
+    /// credentials. It follows from the ledger's secret; without one every process has its own.
     tenant_key: [u8; 32],
     /// The places of credentials.
     credentials: config::Tenant,
@@ -42,10 +42,14 @@ pub(super) struct Identities {
 }
 
 impl Identities {
-    pub(super) fn new(upstream: &config::Upstream, tenant: config::Tenant) -> Self {
+    pub(super) fn new(
+        upstream: &config::Upstream,
+        tenant: config::Tenant,
+        tenant_key: [u8; 32],
+    ) -> Self {
         let base_path = upstream.base_path.as_deref().unwrap_or_default();
         Identities {
-            tenant_key: crate::random::bytes(),
+            tenant_key,
             credentials: tenant,
             upstream: format!("{}{base_path}", upstream.origin),
         }
@@ -71,8 +75,12 @@ impl Identities {
     }
 
     /// The fingerprint of a request's credentials, in its headers and its query: a keyed hash,
-    /// whatever order they come in.
+    /// whatever order they come in. Where the operator names headers that tell tenants apart, and
+    /// the request has them, it is theirs.
     pub(super) fn tenant(&self, headers: &HeaderMap, query: Option<&str>) -> Fingerprint {
+        if let Some(named) = self.named(headers) {
+            return self.fingerprint(named);
+        }
         let mut credentials: Vec<Credential<'_>> = Vec::new();
         for (name, value) in headers.iter().filter(|(name, _)| self.is_credential(name)) {
             if *name == COOKIE {
@@ -92,6 +100,28 @@ impl Identities {
                 credentials.push(("parameter", Cow::from(name), value));
             }
         }
+        self.fingerprint(credentials)
+    }
+
+    /// The tenant's name in the headers that the operator trusts; `None` when one of them is
+    /// missing.
+    fn named<'h>(&self, headers: &'h HeaderMap) -> Option<Vec<Credential<'h>>> {
+        let names = &self.credentials.named;
+        if names.is_empty() || !names.iter().all(|name| headers.contains_key(name)) {
+            return None;
+        }
+        let named = headers.iter().filter(|(name, _)| names.contains(name));
+        let named = named.map(|(name, value)| {
+            (
+                "named",
+                Cow::from(name.as_str()),
+                Cow::from(value.as_bytes()),
+            )
+        });
+        Some(named.collect())
+    }
+
+    fn fingerprint(&self, mut credentials: Vec<Credential<'_>>) -> Fingerprint {
         credentials.sort_unstable();
         let mut hasher = blake3::Hasher::new_keyed(&self.tenant_key);
         for (kind, name, value) in credentials {
@@ -201,7 +231,7 @@ mod tests {
     #[test]
     fn versions_of_what_strategies_write_share_no_checkpoint() {
         let config = crate::config::load(&crate::config::Sources::default()).unwrap();
-        let identities = Identities::new(&config.upstream, config.tenant.clone());
+        let identities = Identities::new(&config.upstream, config.tenant.clone(), [7; 32]);
         let tenant = identities.tenant(&HeaderMap::new(), None);
         let asker = Asker {
             dialect: Dialect::ChatCompletions,
@@ -235,7 +265,7 @@ mod tests {
 
     fn identities() -> Identities {
         let config = crate::config::load(&crate::config::Sources::default()).unwrap();
-        Identities::new(&config.upstream, config.tenant)
+        Identities::new(&config.upstream, config.tenant, crate::random::bytes())
     }
 
     fn headers(lines: &[(&'static str, &'static str)]) -> HeaderMap {
@@ -308,5 +338,80 @@ mod tests {
             of(&[("cookie", "__cf_bm=a"), ("cookie", "session=1")])
         );
         assert_eq!(of(&[]), of(&[("cookie", "AWSALB=changes; _cfuvid=too")]));
+    }
+
+    #[test]
+    fn headers_that_the_operator_trusts_name_the_tenant_whatever_its_key() {
+        let mut config = crate::config::load(&crate::config::Sources::default()).unwrap();
+        config.tenant.named = vec![HeaderName::from_static("x-team")];
+        let identities = Identities::new(&config.upstream, config.tenant, [7; 32]);
+        let of = |lines: &[(&'static str, &'static str)]| identities.tenant(&headers(lines), None);
+        let blue = of(&[("x-team", "blue"), ("authorization", "monday")]);
+        assert_eq!(
+            blue,
+            of(&[("authorization", "tuesday"), ("x-team", "blue")])
+        );
+        assert_eq!(blue, of(&[("x-team", "blue")]));
+        assert_ne!(blue, of(&[("x-team", "red"), ("authorization", "monday")]));
+        let unnamed = of(&[("authorization", "monday")]);
+        assert_ne!(blue, unnamed);
+        assert_ne!(unnamed, of(&[("authorization", "tuesday")]));
+        assert_ne!(
+            of(&[]),
+            of(&[("x-team", "")]),
+            "no name is not an empty one"
+        );
+    }
+
+    /// The key of the checkpoint of a conversation.
+    fn checkpoint_key(credential: &str, origin: &str, policy: u8, content: &str) -> Fingerprint {
+        let mut config = crate::config::load(&crate::config::Sources::default()).unwrap();
+        config.upstream.origin = origin.parse().unwrap();
+        let identities = Identities::new(&config.upstream, config.tenant.clone(), [7; 32]);
+        let mut headers = HeaderMap::new();
+        headers.insert("x-api-key", HeaderValue::try_from(credential).unwrap());
+        let tenant = identities.tenant(&headers, None);
+        let asker = Asker {
+            dialect: Dialect::ChatCompletions,
+            tenant: &tenant,
+            model: Some("gpt-4o"),
+        };
+        let mut known = std::sync::Arc::into_inner(config.policies.remove(0)).unwrap();
+        known.identity = Fingerprint::of(&[policy]);
+        let body = serde_json::json!({"messages": [{"role": "user", "content": content}]});
+        let body = body.to_string();
+        let outline = asker.dialect.outline(body.as_bytes()).unwrap();
+        let session = Session::open_afresh(asker.dialect, outline, Encoding::O200K).unwrap();
+        let seed = identities.checkpoint_seed(asker, &known, 128_000);
+        session.checkpoint_keys(&seed).last().unwrap().prefix
+    }
+
+    proptest::proptest! {
+        #![proptest_config(proptest::prelude::ProptestConfig::with_cases(64))]
+        #[test]
+        fn any_byte_that_differs_changes_the_key(
+            credential in "[!-~]{1,40}",
+            content in "[ -~]{1,60}",
+            at in proptest::prelude::any::<proptest::sample::Index>(),
+        ) {
+            let origin = "http://127.0.0.1:9/";
+            let key = checkpoint_key(&credential, origin, 0, &content);
+            let changed = |text: &str| {
+                let mut bytes = text.as_bytes().to_vec();
+                let at = at.index(bytes.len());
+                bytes[at] = if bytes[at] == b'a' { b'b' } else { b'a' };
+                String::from_utf8(bytes).unwrap()
+            };
+            proptest::prop_assert_eq!(key, checkpoint_key(&credential, origin, 0, &content));
+            for other in [
+                checkpoint_key(&changed(&credential), origin, 0, &content),
+                checkpoint_key(&credential, "http://127.0.0.1:8/", 0, &content),
+                checkpoint_key(&credential, origin, 1, &content),
+                checkpoint_key(&credential, origin, 0, &changed(&content)),
+                checkpoint_key(&credential, origin, 0, &format!("{content} ")),
+            ] {
+                proptest::prop_assert_ne!(key, other);
+            }
+        }
     }
 }

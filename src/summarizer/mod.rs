@@ -21,6 +21,7 @@ mod make;
 mod refine;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use hyper::Uri;
@@ -33,7 +34,7 @@ use crate::core::conversation::Fingerprint;
 use crate::core::summary::{Options, PendingSummary, Spent, State};
 use crate::core::tokens::Encoding;
 use crate::core::wire::Dialect;
-use crate::ledger::Ledger;
+use crate::ledger::{Ledger, Scope};
 use crate::observe::Metrics;
 use crate::observe::event::{
     SkipReason, SummaryEnded, SummaryOutcome, SummaryReleased, SummarySkipped, SummaryStarted,
@@ -88,11 +89,18 @@ impl SummaryOrigin {
     }
 }
 
+/// A summary that is due, and whose entry of the ledger it will be.
+#[derive(Debug, Clone)]
+pub(crate) struct DueSummary {
+    pub scope: Scope,
+    pub pending: PendingSummary,
+}
+
 /// Whether a summary that is due may be made now.
 #[derive(Debug)]
 pub(crate) enum Reserved {
     /// Yes: with this lease.
-    Lease(Lease),
+    Lease(Box<Lease>),
     /// It is being made already, or a shorter or longer one of the conversation is. The receiver
     /// signals its end.
     Running(watch::Receiver<()>),
@@ -107,6 +115,7 @@ pub(crate) enum Reserved {
 #[derive(Debug)]
 pub(crate) struct Lease {
     summarizer: Arc<Summarizer>,
+    scope: Scope,
     pending: PendingSummary,
     tenant: Fingerprint,
     /// Fingerprint of the service that is called, as the breaker knows it.
@@ -173,6 +182,11 @@ impl Summarizer {
         Fingerprint::of_parts(&[&self.identity.0, dialect, &tenant.0, &policy.0])
     }
 
+    /// The longest that one summary takes, about: no other replica makes it meanwhile.
+    fn longest(&self) -> Duration {
+        2 * self.config.timeout + self.config.longest_wait
+    }
+
     fn limiter(&self) -> MutexGuard<'_, Limiter> {
         // The limiter is never left half-written.
         self.limiter.lock().unwrap_or_else(PoisonError::into_inner)
@@ -202,7 +216,7 @@ impl Summarizer {
     /// Decides whether the pending summary may be made now.
     pub(crate) fn reserve(
         self: &Arc<Self>,
-        pending: &PendingSummary,
+        DueSummary { scope, pending }: &DueSummary,
         origin: &SummaryOrigin,
         ledger: &Ledger,
     ) -> Reserved {
@@ -235,14 +249,15 @@ impl Summarizer {
             Err(reason) => return self.skip(reason),
         };
         SummaryStarted.emit(&self.metrics);
-        Reserved::Lease(Lease {
+        Reserved::Lease(Box::new(Lease {
             summarizer: Arc::clone(self),
+            scope: *scope,
             pending: pending.clone(),
             tenant: origin.tenant,
             called,
             ended: Ended::Refused,
             finished,
-        })
+        }))
     }
 
     fn skip(&self, reason: SkipReason) -> Reserved {
@@ -279,6 +294,15 @@ impl Lease {
         origin: &SummaryOrigin,
     ) {
         let summarizer = Arc::clone(&self.summarizer);
+        let (scope, key) = (self.scope, self.pending.key);
+        if !ledger.lease_summary(scope, key, summarizer.longest()).await {
+            self.ended = Ended::Neither;
+            let reason = SkipReason::Elsewhere;
+            SummarySkipped { reason }.emit(&summarizer.metrics);
+            let end = Instant::now() + options.wait;
+            ledger.await_summary(scope, key, end).await;
+            return;
+        }
         let mut spent = Spent::default();
         let trace = CallTrace::default();
         let caller = make::Caller {
@@ -311,7 +335,9 @@ impl Lease {
         .emit(&summarizer.metrics);
         self.ended = made.as_ref().map_or_else(NoSummary::ended, |_| Ended::Made);
         if let Ok(summary) = made {
-            ledger.keep_summary(self.pending.key, summary);
+            ledger.keep_summary(scope, key, summary);
+        } else {
+            ledger.release_summary(scope, key);
         }
     }
 }

@@ -27,7 +27,8 @@ use baler::core::tokens::Encoding;
 use baler::core::wire::Dialect;
 use baler::core::wire::chat::Outline;
 use baler::core::wire::overflow::{in_answer, in_event};
-use baler::ledger::{Ledger, Owner};
+use baler::ledger::{Bounds, Memory, Owner};
+use baler::observe::Metrics;
 
 const DIALECT: Dialect = Dialect::ChatCompletions;
 const ENCODING: Encoding = Encoding::O200K;
@@ -221,7 +222,13 @@ fn estimating() -> bool {
     println!(
         "estimating a conversation of {TURNS} turns that grows by two messages of 2 kB each time"
     );
-    let ledger = Ledger::new(64 << 20, 100_000, Duration::from_secs(60));
+    let bounds = Bounds {
+        bytes: 64 << 20,
+        messages: 100_000,
+        lifetime: Duration::from_secs(60),
+        window_lifetime: Duration::from_secs(60),
+    };
+    let ledger = Memory::new(bounds, Arc::new(Metrics::new().unwrap()));
     let mut policies = load(&Sources::default()).unwrap().policies;
     let mut policy: Policy = Arc::into_inner(policies.remove(0)).unwrap();
     policy.window = Window::Tokens(10_000_000);
@@ -302,7 +309,7 @@ fn session<'b>(outline: Outline<'b>, measures: &[Measure]) -> Session<'b> {
     Session::open(DIALECT, outline, &counting, &Cancel::default()).unwrap()
 }
 
-fn assessed(session: &Session<'_>, ledger: &Ledger, policy: &Policy) -> Assessment {
+fn assessed(session: &Session<'_>, ledger: &Memory, policy: &Policy) -> Assessment {
     let seed = Fingerprint::of(b"usage");
     let seeds = Seeds {
         checkpoint: seed,

@@ -37,6 +37,7 @@ mod generated;
 mod invariants;
 mod ladder;
 mod late;
+mod ledger;
 mod marks;
 mod metrics_table;
 mod occupancy;

@@ -128,16 +128,44 @@ pub struct Route {
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Ledger {
-    /// The store: "memory".
+    /// The store: "memory", "redb:///path/to/file", "redis://host", "rediss://host" (TLS),
+    /// "redis+sentinel://host,host/service" or "redis+cluster://host,host".
     pub url: String,
     /// Memory for checkpoints and reported usage, bytes.
     pub memory_bytes: u64,
+    /// The most that the file of a redb store takes, bytes.
+    pub max_bytes: u64,
     /// Messages whose token count and fingerprint are cached.
     pub messages: u64,
     /// Lifetime of a window that the upstream reported when it refused a request as too long.
     #[serde(with = "crate::core::text::duration")]
     #[schemars(with = "String")]
     pub window_lifetime: Duration,
+    /// Lifetime of every entry, in every store.
+    #[serde(with = "crate::core::text::duration")]
+    #[schemars(with = "String")]
+    pub lifetime: Duration,
+    /// The longest that a request waits for a store.
+    #[serde(with = "crate::core::text::duration")]
+    #[schemars(with = "String")]
+    pub timeout: Duration,
+    /// File with the secret that keys and sealing are made with, the same for all replicas; or the
+    /// variable BALER_LEDGER__SECRET.
+    pub secret_file: Option<String>,
+    /// PEM file with certificates to trust in place of the public ones, for rediss.
+    pub ca_file: Option<String>,
+    /// Another name for tenants than their credentials.
+    pub tenant: LedgerTenant,
+}
+
+/// `ledger.tenant`
+#[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct LedgerTenant {
+    /// Request headers that name the tenant in place of its credentials, for credentials that
+    /// change by the hour. Baler trusts them because the operator says so. A request that lacks one
+    /// of them is known by its credentials.
+    pub headers: Vec<String>,
 }
 
 /// `[limits]`
@@ -283,8 +311,14 @@ impl Default for Ledger {
         Ledger {
             url: "memory".to_owned(),
             memory_bytes: 64 << 20,
+            max_bytes: 1 << 30,
             messages: 200_000,
             window_lifetime: Duration::from_hours(6),
+            lifetime: Duration::from_hours(7 * 24),
+            timeout: Duration::from_millis(20),
+            secret_file: None,
+            ca_file: None,
+            tenant: LedgerTenant::default(),
         }
     }
 }

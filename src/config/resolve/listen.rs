@@ -1,4 +1,4 @@
-//! `[listen]`, `[admin]`, `[route]`, `[ledger]`, `[limits]` and `[log]`.
+//! `[listen]`, `[admin]`, `[route]`, `[limits]` and `[log]`.
 
 use std::net::SocketAddr;
 
@@ -78,18 +78,6 @@ impl Check<'_> {
                 );
             }
         }
-    }
-
-    pub(super) fn ledger(&mut self, raw: &raw::Ledger) {
-        if raw.url != "memory" {
-            self.fail(
-                "ledger.url",
-                format_args!("unknown store \"{}\"; one of memory", raw.url),
-            );
-        }
-        self.at_least("ledger.memory_bytes", raw.memory_bytes, 1 << 20);
-        self.at_least("ledger.messages", raw.messages, 1_000);
-        self.longer_than_nothing("ledger.window_lifetime", raw.window_lifetime);
     }
 
     pub(super) fn limits(&mut self, raw: &raw::Limits) {

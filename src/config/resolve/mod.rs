@@ -3,6 +3,7 @@
 
 mod check;
 mod ladder;
+mod ledger;
 mod listen;
 mod memory;
 mod policy;
@@ -17,6 +18,8 @@ use globset::{Glob, GlobMatcher};
 use crate::config::{Config, raw};
 use check::Check;
 
+pub(super) use ledger::SECRET_VARIABLE;
+
 /// Resolves the configuration. Each problem goes to `report(key, problem)`; with one or more the
 /// result is `None`.
 pub(super) fn resolve(
@@ -29,13 +32,14 @@ pub(super) fn resolve(
     let workers = check.workers(raw.listen.workers);
     let upstream = check.upstream(&raw.upstream, listen);
     check.route(&raw.route);
-    let tenant = check.tenant(&raw.tenant);
+    let named = check.named_tenant(&raw.ledger.tenant);
+    let tenant = check.tenant(&raw.tenant, named);
     let auth_tokens = check.auth_tokens(raw.listen.auth_tokens_file.as_deref());
     check.log(&raw.log);
     let summarizer = check.summarizer(&raw.summarizer, env, listen);
     check.limits(&raw.limits);
     check.longer_than_nothing("shutdown.timeout", raw.shutdown.timeout);
-    check.ledger(&raw.ledger);
+    let ledger = check.ledger(&raw.ledger, env);
     let policies = check.policies(&raw.policy);
     let config = Config {
         listen: listen?,
@@ -48,9 +52,7 @@ pub(super) fn resolve(
         chat_suffixes: raw.route.chat_suffixes.clone(),
         decode_bodies: raw.route.decode_bodies,
         tenant,
-        ledger_bytes: raw.ledger.memory_bytes,
-        ledger_messages: raw.ledger.messages,
-        window_lifetime: raw.ledger.window_lifetime,
+        ledger: ledger?,
         summarizer,
         summarizer_is_given: raw.summarizer != raw::Summarizer::default(),
         limits: with_memory(raw.limits),

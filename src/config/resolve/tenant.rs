@@ -1,13 +1,13 @@
 //! `[tenant]`, and the tokens of `[listen]`.
 
 use globset::GlobSet;
-use hyper::header::AUTHORIZATION;
+use hyper::header::{AUTHORIZATION, HeaderName};
 
 use crate::config::resolve::check::Check;
 use crate::config::{AuthTokens, Tenant, raw};
 
 impl Check<'_> {
-    pub(super) fn tenant(&mut self, raw: &raw::Tenant) -> Tenant {
+    pub(super) fn tenant(&mut self, raw: &raw::Tenant, named: Vec<HeaderName>) -> Tenant {
         let mut headers = Vec::with_capacity(raw.headers.len());
         for (at, name) in raw.headers.iter().enumerate() {
             let key = format!("tenant.headers.{at}");
@@ -25,6 +25,7 @@ impl Check<'_> {
         let parameters = raw.parameters.iter();
         Tenant {
             headers,
+            named,
             parameters: parameters.map(|name| name.to_ascii_lowercase()).collect(),
             ignored_cookies: self
                 .globs("tenant.ignored_cookies", &raw.ignored_cookies)

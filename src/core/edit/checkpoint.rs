@@ -45,6 +45,20 @@ impl Checkpoint {
         self.since
     }
 
+    /// The checkpoint of a compaction at the end of its prefix, with these edits as
+    /// [`Checkpoint::edits`] gave them.
+    #[must_use]
+    pub fn from_edits(edits: Box<[Edit]>) -> Self {
+        Checkpoint { edits, since: 0 }
+    }
+
+    /// One edit per message of the prefix, instructions left out; those that are missing at the end
+    /// are [`Edit::Keep`].
+    #[must_use]
+    pub fn edits(&self) -> &[Edit] {
+        &self.edits
+    }
+
     /// Its edits, one per measure, for a list that begins with the prefix it was made from.
     #[must_use]
     pub fn thaw(&self, measures: &[Measure]) -> Vec<Edit> {

@@ -93,6 +93,12 @@ impl Lesson {
         })
     }
 
+    /// The step that the request is planned by.
+    #[must_use]
+    pub fn step(&self) -> FactorStep {
+        self.step
+    }
+
     /// Plans by the step that the conversation has, and by another one where that is due. `plan`
     /// plans by a step. Returns the plan to be used and takes note of its step.
     ///

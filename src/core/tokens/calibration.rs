@@ -21,7 +21,7 @@ const EARLY: f64 = 8.0;
 const FULL_WEIGHT_TOKENS: u64 = 1_000;
 
 /// Reported tokens per counted token.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, serde::Deserialize, serde::Serialize)]
 pub struct Calibration {
     factor: f64,
     /// Reports so far, small prompts counting less than one.
@@ -42,6 +42,13 @@ impl Calibration {
     #[must_use]
     pub fn factor(self) -> f64 {
         self.factor
+    }
+
+    /// Reports that it was learned from, small prompts counting less than one: of two calibrations
+    /// of one model the heavier is the later one.
+    #[must_use]
+    pub fn weight(self) -> f64 {
+        self.weight
     }
 
     /// The calibration after the upstream `reported` a prompt's tokens that Baler `counted`.

@@ -40,6 +40,12 @@ impl FactorStep {
         FACTORS.get(usize::from(self.0)).copied().unwrap_or(1.0)
     }
 
+    /// The step of this number, if there is one.
+    #[must_use]
+    pub fn of_number(number: u8) -> Option<Self> {
+        (usize::from(number) < FACTORS.len()).then_some(FactorStep(number))
+    }
+
     /// Its number, from 0.
     #[must_use]
     pub fn number(self) -> u8 {

@@ -9,6 +9,7 @@ pub(in crate::observe) mod connect;
 pub(in crate::observe) mod discovery;
 pub(in crate::observe) mod ended;
 pub(in crate::observe) mod genai;
+pub(in crate::observe) mod ledger;
 pub(in crate::observe) mod overflow;
 pub(in crate::observe) mod planning;
 pub(in crate::observe) mod request;
@@ -25,6 +26,11 @@ pub use connect::{ConnectFailed, ConnectPhase};
 pub use discovery::{DiscoveryEnded, DiscoveryOutcome, UnknownModel, UnknownModelsAreMany};
 pub use ended::{RequestEnded, Settlement};
 pub use genai::{ErrorType, Operation, Provider, TokenType};
+pub use ledger::{
+    EvictionReason, LedgerBreaker, LedgerError, LedgerEvicted, LedgerFailed, LedgerLookedUp,
+    LedgerQueued, LedgerSetAside, LedgerSize, LedgerTimed, LedgerUnreachable, LedgerWritten,
+    StoreKind, StoreOperation, StoreResult, WriteResult,
+};
 pub use overflow::{Overflowed, RescueOutcome};
 pub use planning::{
     CheckpointLookedUp, ConditionFailed, DoesNotFit, FailureCause, LookupResult, PassReason, Phase,

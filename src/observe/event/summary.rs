@@ -33,6 +33,8 @@ labels! {
         Share = "share",
         /// Baler is shutting down.
         Stopping = "stopping",
+        /// Another replica makes it.
+        Elsewhere = "elsewhere",
     }
 }
 

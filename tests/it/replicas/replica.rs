@@ -4,6 +4,7 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use baler::core::Cancel;
@@ -16,7 +17,8 @@ use baler::core::planner::{
 use baler::core::policy::{Policy, RequestFacts};
 use baler::core::strategy::ExternalInputs;
 use baler::core::tokens::{Encoding, FactorStep};
-use baler::ledger::Ledger;
+use baler::ledger::{Bounds, Memory};
+use baler::observe::Metrics;
 
 use crate::invariants::DIALECT;
 use crate::support::messages_of;
@@ -77,7 +79,7 @@ pub struct Served {
     pub told: PriorUsage,
 }
 
-pub struct Replica(Ledger);
+pub struct Replica(Memory);
 
 /// The key of the one model.
 fn model() -> Fingerprint {
@@ -98,7 +100,14 @@ struct Planned {
 impl Replica {
     /// One that knows nothing.
     pub fn fresh() -> Self {
-        Replica(Ledger::new(64 << 20, 1_024, Duration::from_secs(3_600)))
+        let hour = Duration::from_secs(3_600);
+        let bounds = Bounds {
+            bytes: 64 << 20,
+            messages: 1_024,
+            lifetime: hour,
+            window_lifetime: hour,
+        };
+        Replica(Memory::new(bounds, Arc::new(Metrics::new().unwrap())))
     }
 
     /// Serves a request: plans it, sends it, plans it again where it is refused, and learns.
@@ -209,7 +218,7 @@ impl Replica {
             })
             .unwrap();
         if let Some((key, checkpoint)) = plan.checkpoint.take() {
-            self.0.keep_checkpoint(key, checkpoint);
+            self.0.keep_checkpoint(key, Arc::new(checkpoint), true);
         }
         let sent = assemble(body, &session.render(&plan.edits));
         Planned {

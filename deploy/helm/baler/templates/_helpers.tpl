@@ -111,6 +111,13 @@ volumeMounts:
       name: {{ .name }}
       key: {{ .key }}
 {{- end }}
+{{- with .Values.ledger.secret }}
+- name: BALER_LEDGER__SECRET
+  valueFrom:
+    secretKeyRef:
+      name: {{ .name }}
+      key: {{ .key }}
+{{- end }}
 {{- with .Values.extraEnv }}
 {{ toYaml . }}
 {{- end }}
