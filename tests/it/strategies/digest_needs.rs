@@ -48,43 +48,6 @@ fn what_a_record_refers_to_stays_with_it() {
 }
 
 #[test]
-fn the_record_that_is_talked_about_is_told_before_others() {
-    let order = |n: usize| {
-        let items: Vec<Value> = (0..3)
-            .map(|k| json!({"sku": format!("SKU-{n}{k}7"), "count": k + 1, "price": 10 * n + k}))
-            .collect();
-        json!({"order_id": format!("W-{}", 7_000 + n), "status": "pending", "paid": true,
-            "placed": format!("2025-03-0{}", n + 1), "items": items})
-        .to_string()
-    };
-    let orders: Vec<(String, String)> = (0..8)
-        .map(|n| {
-            (
-                json!({"order_id": format!("W-{}", 7_000 + n)}).to_string(),
-                order(n),
-            )
-        })
-        .collect();
-    let steps: Vec<_> = orders
-        .iter()
-        .map(|(asked, told)| ("get_order", asked.as_str(), told.as_str()))
-        .collect();
-    for about in [0, 3, 6] {
-        let mut all = job(&steps);
-        all.pop();
-        all.push(message(
-            "user",
-            &format!("Please change W-{}, not the others.", 7_000 + about),
-        ));
-        let digest = digest_in(tokens(&all) / 5, &all);
-        assert!(digest.contains(" more"), "not all have room: {digest}");
-        let row = format!("\n W-{},2025-03-0{}", 7_000 + about, about + 1);
-        let item = format!("\n W-{},1,{},SKU-{about}07", 7_000 + about, 10 * about);
-        assert!(digest.contains(&row) && digest.contains(&item), "{digest}");
-    }
-}
-
-#[test]
 fn what_was_written_last_is_a_run_and_a_run_has_its_place() {
     let code = |name: &str| -> Vec<String> {
         (1..60)
@@ -103,16 +66,19 @@ fn what_was_written_last_is_a_run_and_a_run_has_its_place() {
     ];
     let all = job(&steps);
     let digest = digest_in(tokens(&all) / 4, &all);
-    let run: String = last
-        .iter()
-        .skip(1)
-        .take(8)
-        .map(|line| format!("  |{line}\n"))
-        .collect();
-    assert!(digest.contains(&run), "{digest}");
+    // At least eight lines follow each other, and say where that is.
+    let from = last
+        .windows(8)
+        .position(|run| {
+            let run: String = run.iter().map(|line| format!("  |{line}\n")).collect();
+            digest.contains(&run)
+        })
+        .unwrap_or_else(|| panic!("{digest}"));
+    let place = format!("  … line {}\n  |{}\n", from + 1, last[from]);
+    assert!(from < 2 || digest.contains(&place), "{digest}");
     // The lines of a long text that stay together somewhere in it say where that is.
     let mut text: Vec<String> = (1..200).map(|n| words(n, 6)).collect();
-    for (at, line) in text.iter_mut().enumerate().skip(119).take(8) {
+    for (at, line) in text.iter_mut().enumerate().skip(119).take(6) {
         *line = format!("error: E-{} in src/parser_{at}.rs:{at}", 4_000 + at);
     }
     let text = text.join("\n");
