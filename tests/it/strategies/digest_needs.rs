@@ -4,7 +4,7 @@ use baler::core::policy::Policy;
 use serde_json::{Value, json};
 
 use crate::invariants::{Core, policy_of};
-use crate::support::{message, messages_of, request, words};
+use crate::support::{messages_of, request, words};
 
 use super::{forced, job, tagged, tokens};
 
