@@ -7,6 +7,7 @@ mod collapse_errors;
 mod dedupe;
 mod digest;
 mod digest_form;
+mod digest_needs;
 mod digest_work;
 mod long_turn;
 mod lossless;

@@ -1,0 +1,135 @@
+//! What the next step needs most is in a digest, where there is little room.
+
+use baler::core::policy::Policy;
+use serde_json::{Value, json};
+
+use crate::invariants::{Core, policy_of};
+use crate::support::{messages_of, request, words};
+
+use super::{forced, job, tagged, tokens};
+
+/// A policy that digests down to `target` tokens.
+fn down_to(target: u64) -> Policy {
+    policy_of(&format!(
+        "[[policy]]\nwindow = 100000\nreserve = 0\nkeep = {{ exchanges = 1 }}\n\
+        target = {{ tokens = {target} }}\nladder = [\"digest\"]\n"
+    ))
+}
+
+fn digest_in(target: u64, all: &[String]) -> String {
+    tagged(
+        &forced(all, &down_to(target)).messages,
+        "conversation_digest",
+    )
+}
+
+#[test]
+fn what_a_record_refers_to_stays_with_it() {
+    let bookings: Vec<String> = (0..7).map(|n| format!("B{}X{n}Q", 4 * n + 1)).collect();
+    let customer = json!({
+        "customer_id": "anna_oz_77", "since": "2019-04-02", "level": "gold",
+        "memo": words(1, 200),
+        "travellers": (0..9).map(|n| json!({"first": words(n, 1), "born": format!("199{n}-01-02")}))
+            .collect::<Vec<Value>>(),
+        "bookings": bookings,
+    })
+    .to_string();
+    let steps = [
+        (
+            "get_customer",
+            r#"{"customer_id":"anna_oz_77"}"#,
+            customer.as_str(),
+        ),
+        ("list", "{}", "done"),
+    ];
+    let all = job(&steps);
+    let digest = digest_in(160, &all);
+    assert!(digest.contains(&bookings.join(", ")), "{digest}");
+}
+
+#[test]
+fn what_was_written_last_is_a_run_and_a_run_has_its_place() {
+    let code = |name: &str| -> Vec<String> {
+        (1..60)
+            .map(|n| format!("    {name}_{n} = compute({name}, {n}, \"{}\")", words(n, 2)))
+            .collect()
+    };
+    let (first, last) = (code("old").join("\n"), code("new"));
+    let write = |path: &str, text: &str| json!({"path": path, "content": text}).to_string();
+    let (older, newer) = (write("a.py", &first), write("b.py", &last.join("\n")));
+    let listing: String = (0..40).map(|n| format!("{}\n", words(n, 9))).collect();
+    let steps = [
+        ("write_file", older.as_str(), "ok"),
+        ("run", r#"{"command":"ls"}"#, listing.as_str()),
+        ("write_file", newer.as_str(), "ok"),
+        ("run", r#"{"command":"true"}"#, "done"),
+    ];
+    let all = job(&steps);
+    let digest = digest_in(tokens(&all) / 4, &all);
+    // At least eight lines follow each other, and say where that is.
+    let from = last
+        .windows(8)
+        .position(|run| {
+            let run: String = run.iter().map(|line| format!("  |{line}\n")).collect();
+            digest.contains(&run)
+        })
+        .unwrap_or_else(|| panic!("{digest}"));
+    let place = format!("  … line {}\n  |{}\n", from + 1, last[from]);
+    assert!(from < 2 || digest.contains(&place), "{digest}");
+    // The lines of a long text that stay together somewhere in it say where that is.
+    let mut text: Vec<String> = (1..200).map(|n| words(n, 6)).collect();
+    for (at, line) in text.iter_mut().enumerate().skip(119).take(6) {
+        *line = format!("error: E-{} in src/parser_{at}.rs:{at}", 4_000 + at);
+    }
+    let text = text.join("\n");
+    let steps = [
+        ("run", r#"{"command":"make"}"#, text.as_str()),
+        ("run", r#"{"command":"true"}"#, "done"),
+    ];
+    let all = job(&steps);
+    let digest = digest_in(300, &all);
+    assert!(
+        digest.contains(" … line 120\n |error: E-4119 in src/parser_119.rs:119\n"),
+        "{digest}"
+    );
+}
+
+#[test]
+fn forced_at_each_request_a_list_rests_at_the_target() {
+    const TARGET: u64 = 3_000;
+    let policy = policy_of(
+        "[[policy]]\nwindow = 60000\nreserve = 0\ntrigger = { tokens = 30000 }\n\
+        target = { tokens = 3000 }\n",
+    );
+    let core = Core::default();
+    let mut all = job(&[]);
+    all.pop();
+    let mut above = 0;
+    for at in 0..40_usize {
+        // Now and then a result that alone is more than the target.
+        let size = if at % 13 == 12 {
+            6_000
+        } else {
+            40 + at * 17 % 400
+        };
+        let id = format!("c{at}");
+        let asked = json!({"q": format!("Q-{}", 100 + at)}).to_string();
+        let newest = [
+            super::calls(&[(&id, "find", &asked)]),
+            super::result(&id, &words(at, size)),
+        ];
+        let alone = tokens(&newest);
+        all.extend(newest);
+        let sent = core.ask_with(&request(&all), &policy, true).sent;
+        let after = tokens(&messages_of(sent.as_bytes()));
+        // A result that has no answer yet is not cut while the request fits: a small digest is all
+        // that is left beside it.
+        let most = TARGET.max(alone + tokens(&all[..2]) + TARGET / 8);
+        assert!(after <= most, "{after} of {most} at {at}");
+        above += usize::from(after > TARGET);
+    }
+    assert_eq!(
+        above, 3,
+        "only while the newest result is larger than the target"
+    );
+}
