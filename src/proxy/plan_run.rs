@@ -90,12 +90,11 @@ pub(super) fn run_once(
         Err(Stopped::Invalid) => return Err(PlanFailure::Invalid),
         Err(Stopped::Asks(need)) => return Ok(PlanOutcome::Asks(need)),
     };
-    let is_made = plan.compaction.is_some() && !request.is_observed();
+    let made = plan.compaction.as_ref();
+    let cached_before = made.and_then(|_| shared.cached.of(&keys));
     let mut concluded = conclude(shared, request, &session, plan, seeds);
     concluded.decision.prefix = last(&keys);
-    if is_made {
-        concluded.decision.cached_before = shared.cached.of(&keys);
-    }
+    concluded.decision.cached_before = cached_before;
     clock.lap(Phase::Render);
     Ok(planned(concluded))
 }

@@ -45,7 +45,7 @@ async fn nothing_to_do_has_its_real_reason() {
         (String::new(), run.clone(), "below_trigger"),
         (
             format!("{POLICY}min_gain = {{ tokens = 2900 }}\n"),
-            request(&agent(12, 200)),
+            request(&agent(13, 200)),
             "below_min_gain",
         ),
         (
