@@ -71,7 +71,11 @@ const OWN_WORDS: [(&str, &str, &str); 10] = [
     ("src/core/policy/", "role", "a variable of expressions"),
     ("src/core/strategy/", "messages", "an option"),
     ("src/core/strategy/", "max_tokens", "an option"),
-    ("src/observe/event/", "messages", "an endpoint of another API"),
+    (
+        "src/observe/event/",
+        "messages",
+        "an endpoint of another API",
+    ),
 ];
 
 /// The demo plays both a client and an upstream, and speaks what they speak.
