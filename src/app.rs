@@ -188,7 +188,12 @@ fn workers(shared: &Arc<Shared>, count: usize, bounds: Bounds) -> io::Result<Vec
     let worker = |at: usize| {
         let proxy = Arc::new(Proxy::new(Arc::clone(shared))?);
         let handle = move |request| proxy::handle(Arc::clone(&proxy), request);
-        Worker::thread(&format!("worker-{at}"), handle, proxy::after_panic, bounds)
+        Worker::thread(
+            &format!("worker-{at}"),
+            handle,
+            shared.after_panic(),
+            bounds,
+        )
     };
     (0..count).map(worker).collect()
 }

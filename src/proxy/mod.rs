@@ -174,6 +174,16 @@ impl Shared {
         })
     }
 
+    /// What answers a request whose handling panicked.
+    #[must_use]
+    pub fn after_panic(&self) -> fn() -> Response<Full<Bytes>> {
+        if self.snapshot.config.response_headers {
+            after_panic
+        } else {
+            after_panic_bare
+        }
+    }
+
     /// Ends the background tasks and waits for them.
     pub async fn close(&self) {
         tokio::join!(
@@ -243,6 +253,13 @@ pub fn tenant_of(
 #[must_use]
 pub fn after_panic() -> Response<Full<Bytes>> {
     ProxyError::Internal.response(Dialect::default())
+}
+
+/// The same without headers of Baler's.
+fn after_panic_bare() -> Response<Full<Bytes>> {
+    let mut response = after_panic();
+    headers::strip_own(response.headers_mut());
+    response
 }
 
 /// Answers one request.

@@ -392,7 +392,7 @@ impl Planning<'_, '_> {
         // An observed request is sent as it came: its usage is that of the whole list.
         let estimate = if observe { of_all } else { plan.estimate };
         let points = &self.keys.points;
-        let is_made = plan.compaction.is_some() && !observe;
+        let made = plan.compaction.as_ref();
         let reports = plan
             .compaction
             .iter()
@@ -414,7 +414,7 @@ impl Planning<'_, '_> {
                 .map(|report| report.strategy)
                 .collect(),
             prefix: last(points),
-            cached_before: is_made.then(|| self.shared.cached.of(points)).flatten(),
+            cached_before: made.and_then(|_| self.shared.cached.of(points)),
         }
     }
 }

@@ -53,7 +53,7 @@ const WIRE_NAMES: [&str; 27] = [
 
 /// Words of Baler's own that are spelled like a field of the wire: where, the word, its meaning
 /// there.
-const OWN_WORDS: [(&str, &str, &str); 9] = [
+const OWN_WORDS: [(&str, &str, &str); 10] = [
     ("src/cli/check.rs", "messages", "a unit of triggers"),
     ("src/config/", "messages", "a key"),
     ("src/config/", "include_usage", "a key"),
@@ -71,6 +71,11 @@ const OWN_WORDS: [(&str, &str, &str); 9] = [
     ("src/core/policy/", "role", "a variable of expressions"),
     ("src/core/strategy/", "messages", "an option"),
     ("src/core/strategy/", "max_tokens", "an option"),
+    (
+        "src/observe/event/",
+        "messages",
+        "an endpoint of another API",
+    ),
 ];
 
 /// The demo plays both a client and an upstream, and `check` a client: they speak what those speak.

@@ -44,8 +44,8 @@ pub use summary::{
     CallOutcome, SkipReason, SpentKind, SummarizerCalled, SummaryChecked, SummaryEnded,
     SummaryOutcome, SummaryReleased, SummarySkipped, SummaryStarted, SummaryState,
 };
-pub use traffic::{Stage, TrafficMetrics, TrafficMode};
-pub use usage::{TokenKind, TruncationSuspected, UsageIncluded, UsageLearned};
+pub use traffic::{Stage, TokenKind, TrafficMetrics, TrafficMode};
+pub use usage::{TruncationSuspected, UsageIncluded, UsageLearned};
 pub use webhook::{WebhookCalled, WebhookOutcome};
 
 /// Milliseconds, to a thousandth.

@@ -1,7 +1,7 @@
 //! Requests that the upstream refused as too long.
 
 use prometheus::IntCounter;
-use tracing::info;
+use tracing::{info, warn};
 
 use crate::core::wire::overflow::{Kind, Overflow};
 use crate::observe::Metrics;
@@ -62,14 +62,24 @@ impl Overflowed<'_> {
         let kind = self.overflow.kind;
         metrics.overflows.overflows.inc(kind);
         metrics.overflows.rescues.inc(self.outcome);
-        info!(
-            id = self.id,
-            policy = self.policy,
-            kind = kind.as_str(),
-            outcome = self.outcome.as_str(),
-            window = self.overflow.window,
-            prompt_tokens = self.overflow.prompt.as_ref().map(|prompt| prompt.tokens),
-            "overflow"
-        );
+        macro_rules! line {
+            ($level:ident) => {
+                $level!(
+                    id = self.id,
+                    policy = self.policy,
+                    kind = kind.as_str(),
+                    outcome = self.outcome.as_str(),
+                    window = self.overflow.window,
+                    prompt_tokens = self.overflow.prompt.as_ref().map(|prompt| prompt.tokens),
+                    "overflow"
+                )
+            };
+        }
+        // The client noticed everything but a rescue.
+        if self.outcome == RescueOutcome::Rescued {
+            line!(info);
+        } else {
+            line!(warn);
+        }
     }
 }

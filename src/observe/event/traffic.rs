@@ -13,7 +13,6 @@ use crate::observe::event::gauge_value;
 use crate::observe::event::genai::{GenAiFamilies, GenAiMetrics, Provider};
 use crate::observe::event::request::{Action, Sizes};
 use crate::observe::event::savings::{SavingsFamilies, SavingsMetrics};
-use crate::observe::event::usage::TokenKind;
 use crate::observe::label::labels;
 use crate::observe::registry::{ERROR_BUCKETS, LabelDescription, Registered, Registrar, Series};
 
@@ -36,6 +35,18 @@ labels! {
         Before = "before",
         /// The one that is sent; with [`TrafficMode::Observe`], that would have been.
         After = "after",
+    }
+}
+
+labels! {
+    /// Kinds of tokens that an upstream reports.
+    pub enum TokenKind {
+        /// The whole prompt.
+        Prompt = "prompt",
+        /// The part of the prompt that was read from a cache.
+        Cached = "cached",
+        /// The answer.
+        Completion = "completion",
     }
 }
 

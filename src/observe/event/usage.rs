@@ -7,20 +7,7 @@ use crate::core::planner::UsageEstimate;
 use crate::core::wire::Usage;
 use crate::observe::Metrics;
 use crate::observe::event::traffic::TrafficMetrics;
-use crate::observe::label::labels;
 use crate::observe::registry::{Registered, Registrar};
-
-labels! {
-    /// Kinds of tokens that an upstream reports.
-    pub enum TokenKind {
-        /// The whole prompt.
-        Prompt = "prompt",
-        /// The part of the prompt that was read from a cache.
-        Cached = "cached",
-        /// The answer.
-        Completion = "completion",
-    }
-}
 
 /// The metrics of these events.
 #[derive(Debug)]

@@ -5,7 +5,7 @@ use std::process::Stdio;
 use tokio::io::AsyncWriteExt;
 use tokio::process::Command;
 
-use crate::support::{agent, message, messages_of, request, within};
+use crate::support::{agent, message, messages_of, request, within, words};
 
 /// Runs `baler compact` with a configuration; returns its output and its report.
 async fn compact(toml: &str, flags: &[&str], input: &str) -> (String, String) {
@@ -38,19 +38,16 @@ const POLICY: &str = "[[policy]]\nname = \"small\"\nwindow = 4000\nreserve = 100
 #[tokio::test]
 async fn nothing_to_do_has_its_real_reason() {
     let run = request(&agent(14, 200));
-    let mut unanswered = agent(14, 200);
-    unanswered.pop();
-    unanswered.push(message("user", "Go on."));
     let cases = [
         (String::new(), run.clone(), "below_trigger"),
         (
             format!("{POLICY}min_gain = {{ tokens = 2900 }}\n"),
-            request(&agent(12, 200)),
+            request(&agent(13, 200)),
             "below_min_gain",
         ),
         (
-            format!("{POLICY}ladder = []\n"),
-            request(&agent(30, 200)),
+            POLICY.to_owned(),
+            request(&[message("user", &words(1, 5_000))]),
             "unfit",
         ),
     ];
