@@ -221,7 +221,7 @@ impl Planning<'_, '_> {
         let (request, ledger) = (self.request, &self.shared.ledger);
         let prefixes = self.session.checkpoint_keys(&request.conversation_seed());
         let learned = ledger.learned(&request.model_key).factor;
-        let elsewhere = Lesson::elsewhere(learned, request.prior, &prefixes);
+        let elsewhere = Lesson::elsewhere(learned, request.prior, &prefixes, request.body.len());
         Lesson::of(&prefixes, ledger.evidence(&prefixes), elsewhere)
     }
 
