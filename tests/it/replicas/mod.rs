@@ -194,8 +194,8 @@ fn replicas_without_a_store_rewrite_no_more_than_one_process() {
     sets.extend(chained("airline-agent.jsonl", 6, chains).map(|set| ("airline", set)));
     println!(
         "Rewrites per 100 requests (refused/lost/over the budget): one process, two in turns, \
-        three, one restarted every 25 requests, the same with x-baler-usage sent back, two in turns \
-        of which one is restarted"
+        three, one restarted every 25 requests, the same with x-baler-usage sent back, two in \
+        turns of which one is restarted"
     );
     let cases: Vec<Case> = cases()
         .into_iter()
