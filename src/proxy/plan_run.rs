@@ -294,7 +294,7 @@ impl Planning<'_, '_> {
         let (request, ledger) = (self.request, &self.shared.ledger);
         let prefixes = &self.keys.reports;
         let learned = ledger.learned(&request.model_key).factor;
-        let elsewhere = Lesson::elsewhere(learned, request.prior, prefixes);
+        let elsewhere = Lesson::elsewhere(learned, request.prior, prefixes, request.body.len());
         Lesson::of(prefixes, ledger.evidence(prefixes), elsewhere)
     }
 

@@ -105,7 +105,7 @@ impl Estimate {
         let refused_factor = refused.map_or(0.0, |refused| ratio(refused.tokens, refused.counted));
         let factor = live.learned.factor.max(refused_factor);
         let at_least = live.refused.filter(|refused| refused.list == key);
-        let by = |reported: Option<PriorUsage>| {
+        let by = |reported: Option<PriorUsage>, factor: f64| {
             let (prompt_tokens, covered) = reported.map_or((0, 0), |usage| {
                 (usage.prompt_tokens, usage.counted.unwrap_or(0))
             });
@@ -116,13 +116,18 @@ impl Estimate {
         // INVARIANT: what a client says of its usage can make a compaction happen earlier. It never
         // prevents one, and it counts for no more than the body can hold: a token of text takes a
         // byte at least.
-        let trusted = by(longest_reported(keys, known, None));
+        let trusted = by(longest_reported(keys, known, None), factor);
         let most = (session.outline().body.len() as u64).saturating_add(counted.tokens);
         let prior = live.prior.filter(|prior| prior.prompt_tokens <= most);
         let reported = longest_reported(keys, known, prior);
+        let told = prior
+            .filter(|prior| reported.is_some_and(|reported| reported.messages == prior.messages));
+        // A replica that knows nothing else knows how the upstream counted what it is told of.
+        let told = told.and_then(|prior| Some(ratio(prior.prompt_tokens, prior.counted?)));
+        let factor = factor.max(told.unwrap_or(0.0).min(PLAUSIBLE.1));
         Estimate {
             size: Size {
-                tokens: by(reported).min(most).max(trusted),
+                tokens: by(reported, factor).min(most).max(trusted),
                 ..counted
             },
             trusted,
@@ -226,7 +231,7 @@ fn from_client(prior: PriorUsage, key: &UsageKey) -> Option<u64> {
     applies.then_some(prior.prompt_tokens)
 }
 
-/// Reported tokens per counted one that a client may tell without saying what was counted.
+/// Reported tokens per counted one that a client is believed.
 const PLAUSIBLE: (f64, f64) = (0.5, 3.0);
 
 #[cfg(test)]

@@ -18,9 +18,6 @@ use crate::core::tokens::FactorStep;
 /// they would make the factor jump.
 const LONG_ENOUGH: f64 = 0.8;
 
-/// The most reported tokens per counted one that a client is believed.
-const MOST_TOLD: f64 = 3.0;
-
 /// What the upstream reported for a conversation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Evidence {
@@ -49,13 +46,21 @@ pub struct Lesson {
 impl Lesson {
     /// How the upstream counts a conversation that nothing was reported for: as it counts others,
     /// or as the client was told. What a client says can make a compaction happen earlier, never
-    /// prevent one, and only where it is about a request of this list.
+    /// prevent one, and only where it is about a request of this list and no more than a body of
+    /// so many bytes can hold.
     #[must_use]
-    pub fn elsewhere(learned: f64, prior: Option<PriorUsage>, prefixes: &[CheckpointKey]) -> f64 {
+    pub fn elsewhere(
+        learned: f64,
+        prior: Option<PriorUsage>,
+        prefixes: &[CheckpointKey],
+        body_bytes: usize,
+    ) -> f64 {
         let told = prior.and_then(|prior| {
+            let counted = prior.counted?;
             let is_of_list = prefixes.iter().any(|key| key.messages == prior.messages);
-            let factor = ratio(prior.prompt_tokens, prior.counted?);
-            (is_of_list && factor <= MOST_TOLD).then_some(factor)
+            let most = counted.saturating_add(body_bytes as u64);
+            let factor = ratio(prior.prompt_tokens, counted);
+            (is_of_list && prior.prompt_tokens <= most).then_some(factor)
         });
         told.map_or(learned, |told| told.max(learned))
     }

@@ -26,12 +26,13 @@
 //! pieces  = session.render(plan.edits)
 //! ```
 //!
-//! Decisions come in two kinds. *Derived* ones depend on the policy and the messages alone, and on a
-//! coarse step and window that all replicas learn alike (`learned`): every assistant message in the history was once a request, so walking those request points from the
-//! start (or from the last checkpoint) gives the same edits in every replica, with or without a
-//! ledger. *Forced* ones depend on live facts: usage that the upstream reported, how it counts and
-//! what it refused, the request's own `max_tokens`, a header. They can add a compaction, never
-//! prevent one, and are found again only through the ledger.
+//! Decisions come in two kinds. *Derived* ones depend on the policy and the messages alone, and on
+//! a coarse step and a window that all replicas learn alike (`learned`): every assistant message in
+//! the history was once a request, so walking those request points from the start (or from the last
+//! checkpoint) gives the same edits in every replica, with or without a ledger. *Forced* ones
+//! depend on live facts: usage beyond the step, a refusal, the request's own `max_tokens`, a
+//! header. They can add a compaction, never prevent one, and are found again only through the
+//! ledger.
 
 mod compact;
 mod decide;

@@ -149,7 +149,7 @@ fn must_hold(name: &str, case: &Case, all: &[Tally; SETTINGS.len()]) {
         );
     };
     assert!(one.rewrites > 3, "{name}: something is compacted");
-    assert!(one.per_100() <= 13.0, "{name}: {one}");
+    assert!(one.per_100() <= 14.0, "{name}: {one}");
     at_most(two, 1.3);
     at_most(three, 1.6);
     at_most(told, 1.2);
@@ -194,8 +194,8 @@ fn replicas_without_a_store_rewrite_no_more_than_one_process() {
     sets.extend(chained("airline-agent.jsonl", 6, chains).map(|set| ("airline", set)));
     println!(
         "Rewrites per 100 requests (refused/lost/over the budget): one process, two in turns, \
-        three, one restarted every 25 requests, the same with x-baler-usage sent back, two in turns \
-        of which one is restarted"
+        three, one restarted every 25 requests, the same with x-baler-usage sent back, two in \
+        turns of which one is restarted"
     );
     let cases: Vec<Case> = cases()
         .into_iter()

@@ -197,7 +197,7 @@ impl Replica {
             ..LiveFacts::default()
         };
         let prefixes = session.checkpoint_keys(&Fingerprint::of(b"conversation"));
-        let elsewhere = Lesson::elsewhere(learned.factor, prior, &prefixes);
+        let elsewhere = Lesson::elsewhere(learned.factor, prior, &prefixes, body.len());
         let mut lesson = Lesson::of(&prefixes, self.0.evidence(&prefixes), elsewhere).unwrap();
         let mut plan = lesson
             .plan(|step| {

@@ -18,9 +18,8 @@ async fn counting(factor: f64) -> (SocketAddr, Log) {
         let session = Session::open_afresh(DIALECT, outline, Encoding::O200K).unwrap();
         let messages: u64 = session.measures().iter().map(|known| known.tokens).sum();
         let tokens = scale(messages + session.fixed_tokens(), factor);
-        json_answer(&format!(
-            r#"{{"choices":[{{"message":{{"role":"assistant","content":"ok"}}}}],"usage":{{"prompt_tokens":{tokens}}}}}"#
-        ))
+        let usage = format!(r#"{{"prompt_tokens":{tokens}}}"#);
+        json_answer(&format!(r#"{{"choices":[],"usage":{usage}}}"#))
     })
     .await
 }
