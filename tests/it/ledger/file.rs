@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
-use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
 use tokio::process::{Child, Command};
 
 use super::{force, key, last, prefix, stop, talk, toml};
@@ -147,7 +147,8 @@ async fn process(url: &str, upstream: std::net::SocketAddr) -> (Child, std::net:
         let line = within(lines.next_line()).await.unwrap().expect("it starts");
         if let Some((_, rest)) = line.split_once("listening on http://") {
             let address = rest.split('/').next().unwrap().parse().unwrap();
-            tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
+            // It must be able to go on talking.
+            tokio::spawn(async move { lines.into_inner().read_to_end(&mut Vec::new()).await });
             return (child, address);
         }
     }
