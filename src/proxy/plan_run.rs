@@ -65,9 +65,8 @@ pub(super) fn run_once(
     if matches!(run.purpose, Purpose::Assess) {
         let keys = planner.usage_keys(&session);
         let assessment = planner.assess(&session, (&keys, &usage(&keys)), &live);
-        let mut assessed = assessed(request, assessment);
-        assessed.decision.prefix = last(&session.checkpoint_keys(&seeds.checkpoint));
-        return Ok(planned(assessed));
+        let keys = session.checkpoint_keys(&seeds.checkpoint);
+        return Ok(planned(assessed(request, assessment, last(&keys))));
     }
 
     let keys = session.checkpoint_keys(&seeds.checkpoint);
@@ -146,7 +145,7 @@ fn passed(request: &PlanRequest, reason: PassReason) -> Planned {
 }
 
 /// A request that the gate let through, with its size.
-fn assessed(request: &PlanRequest, assessment: Assessment) -> Planned {
+fn assessed(request: &PlanRequest, assessment: Assessment, prefix: Option<Fingerprint>) -> Planned {
     let mut planned = passed(request, PassReason::Gate);
     let Assessment {
         size,
@@ -159,6 +158,7 @@ fn assessed(request: &PlanRequest, assessment: Assessment) -> Planned {
     });
     planned.decision.budget = Some(budget);
     planned.decision.estimate = Some(estimate);
+    planned.decision.prefix = prefix;
     planned
 }
 
