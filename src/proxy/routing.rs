@@ -160,8 +160,8 @@ fn normalized(path: &str) -> Cow<'_, str> {
     Cow::Owned(format!("/{}", segments.join("/")))
 }
 
-/// Ends of the paths of APIs that hold conversations and pass uncompacted. `/threads/ID/messages` is
-/// none of them.
+/// Ends of the paths of APIs that hold conversations and pass uncompacted. `/threads/ID/messages`
+/// is none of them.
 const UNCOMPACTED: [(&str, Endpoint); 5] = [
     ("/v1/responses", Endpoint::Responses),
     ("/openai/responses", Endpoint::Responses),

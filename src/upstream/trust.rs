@@ -69,6 +69,7 @@ struct Verifier {
 }
 
 impl ServerCertVerifier for Verifier {
+    // INVARIANT: the trait of rustls has these parameters.
     fn verify_server_cert(
         &self,
         end_entity: &CertificateDer<'_>,
