@@ -203,13 +203,11 @@ impl<'t> Choice<'t> {
         first(share::ASIDES, |line| line.standing == Standing::Aside)?;
         let room = scale(budget, share::WRITTEN).min(left);
         left -= room - self.take_written(room)?;
-        self.fill(left, |_| true)?;
-        Ok(())
+        self.fill(left, |_| true).map(|_| ())
     }
 
-    /// Takes the long arguments of calls, newest first, each from its beginning: what was written
-    /// last is edited or written again, for which crumbs are no use. Returns the tokens that are
-    /// left.
+    /// Takes the long arguments of calls, newest first, each from its beginning: crumbs of them are
+    /// no use to those who edit. Returns the tokens that are left.
     fn take_written(&mut self, budget: u64) -> Result<u64, Cancelled> {
         let mut left = budget;
         let mut end = self.lines.len();
@@ -288,7 +286,6 @@ impl<'t> Choice<'t> {
                 _ if line.joins => 0,
                 Part::User | Part::Assistant => 6,
                 Part::Call => 4,
-                Part::Argument | Part::Text => 2,
                 _ => 2,
             };
             encoding.count(&line.text) + marks
@@ -432,7 +429,6 @@ impl<'t> Choice<'t> {
                 line.part.is_quoted() && tokens > most && budget > 4 * LEAST_LEFT
             });
             if tokens > left || alone {
-                // What is left would have to be filled with what says least.
                 misses += 1;
                 if misses > MOST_MISSES {
                     break;

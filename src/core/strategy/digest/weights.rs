@@ -83,9 +83,9 @@ pub(super) mod line {
     pub(in super::super) const ALIKE: f32 = 0.2;
     /// What a newer argument or result replaces.
     pub(in super::super) const STALE: f32 = 0.4;
-    /// Growth with each of its words that the newest messages have, by how rare it is: of a text, of
-    /// the values of JSON, and of these by the words of the call that gave them. The record that is
-    /// talked about is acted on next.
+    /// Growth with each of its words that the newest messages have, by how rare it is: of a text,
+    /// of the values of JSON, and of these by the words of the call that gave them. The record that
+    /// is talked about is acted on next.
     pub(in super::super) const ON_TOPIC: f32 = 0.08;
     pub(in super::super) const RECORD_ON_TOPIC: f32 = 0.3;
     pub(in super::super) const ASKED_ON_TOPIC: f32 = 0.2;
