@@ -4,7 +4,7 @@
 use crate::core::conversation::Fingerprint;
 use crate::core::edit::Checkpoint;
 use crate::core::planner::{CheckpointKey, KnownCheckpoint, Planner, Seeds, Session, gate};
-use crate::ledger::{Lookup, Points, Scope};
+use crate::ledger::{Lookup, Missing, Points, Scope};
 use crate::proxy::Shared;
 use crate::proxy::plan_request::{PlanRequest, Run};
 
@@ -21,6 +21,8 @@ pub(super) struct Keys {
     pub summaries: Vec<Fingerprint>,
     /// Of the checkpoint that is replayed.
     replayed: Option<Fingerprint>,
+    /// Whether no other process can know more of the conversation.
+    knows_all: bool,
 }
 
 /// Whose entries of the ledger a conversation's are. Requests of one conversation begin with the
@@ -53,29 +55,39 @@ impl Keys {
             checkpoints: session.checkpoint_keys(&seeds.checkpoint),
             summaries: summaries.unwrap_or_default(),
             replayed: None,
+            knows_all: true,
         }
     }
 
     /// What the ledger's store may know of the conversation and memory does not, where this run may
     /// still ask for it.
     pub(super) fn missing(
-        &self,
+        &mut self,
         (shared, request, run): (&Shared, &PlanRequest, &Run),
         planner: &Planner<'_>,
         session: &Session<'_>,
     ) -> Option<Lookup> {
         if !run.may_look_up {
+            self.knows_all = run.knows_all;
             return None;
         }
         let usage = || planner.usage_keys(session);
-        shared.ledger.missing(&Points {
+        let missing = shared.ledger.missing(&Points {
             scope: self.scope,
             model: request.model_scope(),
             checkpoints: &self.checkpoints,
             usage: &usage,
             summaries: &self.summaries,
             measures: session.measures(),
-        })
+        });
+        match missing {
+            Missing::Nothing => None,
+            Missing::Unknown => {
+                self.knows_all = false;
+                None
+            }
+            Missing::Entries(lookup) => Some(lookup),
+        }
     }
 
     /// Takes note of the checkpoint that is replayed.
@@ -111,7 +123,8 @@ impl Keys {
             Some((prefix, checkpoint)) => ledger.keep_resume_point(prefix, checkpoint),
             None => {}
         }
-        if let Some(newest) = self.checkpoints.last() {
+        // What the store could not be asked is asked with the next request.
+        if let Some(newest) = self.checkpoints.last().filter(|_| self.knows_all) {
             ledger.visit(newest.prefix, made.or(self.replayed));
         }
     }
