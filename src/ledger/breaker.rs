@@ -32,6 +32,14 @@ impl Breaker {
         }
     }
 
+    /// Whether no request may ask the store now.
+    pub(super) fn blocks(&self) -> bool {
+        let is_due = |next_try: &Mutex<Instant>| {
+            *next_try.lock().unwrap_or_else(PoisonError::into_inner) <= Instant::now()
+        };
+        self.is_open() && !self.next_try.as_ref().is_some_and(is_due)
+    }
+
     /// Whether a request asks the store: it is closed, or this request is the one that tries.
     pub(super) fn lets_through(&self) -> bool {
         if !self.is_open() {

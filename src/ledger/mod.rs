@@ -148,11 +148,12 @@ impl Ledger {
 
 /// Look-ups.
 impl Ledger {
-    /// The entries of a conversation that the store may have and memory does not; `None` when there
-    /// is nothing to ask.
+    /// The entries of a conversation that the store may have and memory does not.
     #[must_use]
-    pub fn missing(&self, points: &Points<'_>) -> Option<Lookup> {
-        self.store.as_ref()?;
+    pub fn missing(&self, points: &Points<'_>) -> Missing {
+        let Some(asked) = &self.store else {
+            return Missing::Nothing;
+        };
         let lookup = points.missing_in(&self.memory);
         let result = match lookup {
             None => StoreResult::Hit,
@@ -160,13 +161,19 @@ impl Ledger {
         };
         let store = StoreKind::Memory;
         LedgerLookedUp { store, result }.emit(&self.metrics);
-        lookup
+        match lookup {
+            None => Missing::Nothing,
+            Some(_) if asked.skips() => Missing::Unknown,
+            Some(lookup) => Missing::Entries(lookup),
+        }
     }
 
-    /// Asks the store for entries, all at once; what it finds is in memory afterwards.
-    pub async fn fetch(&self, lookup: Lookup) {
-        if let Some(store) = &self.store {
-            store.fetch(lookup.wanted).await;
+    /// Asks the store for entries, all at once; what it finds is in memory afterwards. Returns
+    /// whether it answered.
+    pub async fn fetch(&self, lookup: Lookup) -> bool {
+        match &self.store {
+            Some(store) => store.fetch(lookup.wanted).await,
+            None => true,
         }
     }
 
@@ -223,6 +230,17 @@ impl Ledger {
     pub fn learned(&self, model: &Fingerprint) -> ModelCalibration {
         self.memory.learned(model)
     }
+}
+
+/// What memory does not know of a conversation.
+#[derive(Debug)]
+pub enum Missing {
+    /// Nothing that another process could.
+    Nothing,
+    /// The store may know more, and cannot be asked now.
+    Unknown,
+    /// These entries, if they are in the store.
+    Entries(Lookup),
 }
 
 /// When the store is asked about a model.

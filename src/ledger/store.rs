@@ -205,7 +205,8 @@ impl Store {
     }
 
     /// Looks entries up and puts what is found into memory. Takes no longer than the deadline.
-    pub(super) async fn fetch(&self, wanted: Vec<(Scope, Wanted)>) {
+    /// Returns whether the store answered.
+    pub(super) async fn fetch(&self, wanted: Vec<(Scope, Wanted)>) -> bool {
         let landing = &self.landing;
         let keys: Vec<_> = wanted
             .iter()
@@ -236,8 +237,22 @@ impl Store {
             Err(Some(LedgerError::Timeout)) => StoreResult::Timeout,
             Err(Some(_)) => StoreResult::Error,
         };
-        let store = landing.store;
-        LedgerLookedUp { store, result }.emit(&landing.metrics);
+        self.looked_up(result);
+        matches!(result, StoreResult::Hit | StoreResult::Miss)
+    }
+
+    /// Whether no request may ask now; one that would have asked is counted.
+    pub(super) fn skips(&self) -> bool {
+        let skips = self.landing.breaker.blocks();
+        if skips {
+            self.looked_up(StoreResult::Skipped);
+        }
+        skips
+    }
+
+    fn looked_up(&self, result: StoreResult) {
+        let store = self.landing.store;
+        LedgerLookedUp { store, result }.emit(&self.landing.metrics);
     }
 
     /// The right to make something for so long. `None` when the store cannot say: the caller then

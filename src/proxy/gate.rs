@@ -122,10 +122,14 @@ impl Proxy {
     pub(super) async fn refresh_model(self: &Arc<Self>, model: Scope) {
         match self.shared.ledger.refresh(model) {
             Refresh::NotDue => {}
-            Refresh::Now(lookup) => self.shared.ledger.fetch(lookup).await,
+            Refresh::Now(lookup) => {
+                self.shared.ledger.fetch(lookup).await;
+            }
             Refresh::Later(lookup) => {
                 let shared = Arc::clone(&self.shared);
-                let task = async move { shared.ledger.fetch(lookup).await };
+                let task = async move {
+                    shared.ledger.fetch(lookup).await;
+                };
                 self.shared.background.spawn(task);
             }
         }

@@ -38,8 +38,9 @@ pub(super) async fn ask(
             PlanOutcome::Planned(planned) => return Ok(Planned { waited, ..*planned }),
             PlanOutcome::LooksUp(lookup) => {
                 // Once, in one round trip; what is found is in memory for the next run.
-                Arc::make_mut(&mut run).may_look_up = false;
-                proxy.shared.ledger.fetch(lookup).await;
+                let answered = proxy.shared.ledger.fetch(lookup).await;
+                let run = Arc::make_mut(&mut run);
+                (run.may_look_up, run.knows_all) = (false, answered);
                 continue;
             }
             PlanOutcome::Asks(need, scope) => (*need, scope),

@@ -21,6 +21,8 @@ pub(super) struct Keys {
     pub reports: Vec<CheckpointKey>,
     /// Of its summaries, by the number of messages, where its policy wants any.
     pub summaries: Vec<Fingerprint>,
+    /// Whether no other process can know more of the conversation.
+    pub knows_all: bool,
 }
 
 /// Whose entries of the ledger a conversation's are. Requests of one conversation begin with the
@@ -53,6 +55,7 @@ impl Keys {
             points: session.checkpoint_keys(&request.checkpoint_seed),
             reports: session.checkpoint_keys(&request.conversation_seed()),
             summaries: summaries.unwrap_or_default(),
+            knows_all: true,
         }
     }
 
@@ -80,7 +83,8 @@ impl Keys {
             Some((prefix, checkpoint)) => ledger.keep_resume_point(prefix, checkpoint),
             None => {}
         }
-        if let Some(newest) = self.points.last() {
+        // What the store could not be asked is asked with the next request.
+        if let Some(newest) = self.points.last().filter(|_| self.knows_all) {
             ledger.visit(newest.prefix, made.or(replayed));
         }
     }

@@ -161,6 +161,8 @@ pub(super) struct Run {
     pub may_ask: bool,
     /// Whether the ledger's store may still be asked.
     pub may_look_up: bool,
+    /// Whether memory knows all that the store does.
+    pub knows_all: bool,
 }
 
 impl Run {
@@ -172,6 +174,7 @@ impl Run {
             answers: webhooks.map(|_| WebhookAnswer::Unasked).collect(),
             may_ask: !request.summary_wait().is_zero(),
             may_look_up: matches!(purpose, Purpose::Send),
+            knows_all: matches!(purpose, Purpose::Send),
         }
     }
 

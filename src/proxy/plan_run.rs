@@ -18,7 +18,7 @@ use crate::core::strategy::{ExternalInputs, Need, Stopped};
 use crate::core::summary::Summaries;
 use crate::core::tokens::FactorStep;
 use crate::core::wire::Unreadable;
-use crate::ledger::{Lookup, Owner, Points, Scope};
+use crate::ledger::{Lookup, Missing, Owner, Points, Scope};
 use crate::observe::event::{
     Action, CheckpointLookedUp, ConditionFailed, DecisionReason, DoesNotFit, PassReason, Phase,
     PhaseTimed, Sizes,
@@ -58,7 +58,7 @@ pub(super) fn run_once(
         Err(NotPlanned::Cancelled(_)) => return Err(PlanFailure::Deadline),
     };
     let usage_seed = shared.identities.usage_seed(request, session.outline());
-    let planning = Planning {
+    let mut planning = Planning {
         shared,
         request,
         run,
@@ -186,8 +186,9 @@ impl Planning<'_, '_> {
     /// What the ledger's store may know of the conversation and memory does not, where this run may
     /// still ask for it. The step that the conversation is planned by is not known before: the
     /// checkpoints of those that are likely are asked for with the rest.
-    fn missing(&self) -> Option<Lookup> {
+    fn missing(&mut self) -> Option<Lookup> {
         if !self.run.may_look_up {
+            self.keys.knows_all = self.run.knows_all;
             return None;
         }
         let (request, ledger) = (self.request, &self.shared.ledger);
@@ -204,7 +205,7 @@ impl Planning<'_, '_> {
             planner.usage_keys(self.session)
         };
         let chains = || steps.iter().map(chain).collect();
-        ledger.missing(&Points {
+        let missing = ledger.missing(&Points {
             scope: self.keys.scope,
             model: request.model_scope(),
             points: &self.keys.points,
@@ -213,7 +214,12 @@ impl Planning<'_, '_> {
             usage: &usage,
             summaries: &self.keys.summaries,
             measures: self.session.measures(),
-        })
+        });
+        self.keys.knows_all = !matches!(missing, Missing::Unknown);
+        match missing {
+            Missing::Entries(lookup) => Some(lookup),
+            Missing::Nothing | Missing::Unknown => None,
+        }
     }
 
     fn plan(&self) -> Result<Made, Stopped> {

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use super::server::Server;
-use super::{force, key, overhead, secret_file, talk, toml};
+use super::{force, key, last, overhead, prefix, secret_file, talk, toml};
 use crate::support::Baler;
 use crate::support::Upstream;
 use crate::support::request;
@@ -232,4 +232,34 @@ async fn without_a_server_it_starts_and_serves() {
     // What waited is written.
     baler.metric_ends("baler_ledger_writes_waiting").await;
     assert!(server.entries() > 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_could_not_be_asked_is_asked_with_the_next_request() {
+    let Some(server) = Server::start() else {
+        return;
+    };
+    let secret = secret_file();
+    let toml = toml(&server.url(), Some(secret.path()), "").replace("\"2s\"", "\"200ms\"");
+    let (upstream, log) = Upstream::agreeable().await;
+    let (first, second) = (
+        Baler::start(&toml, upstream).await,
+        Baler::start(&toml, upstream).await,
+    );
+    let all = talk("table", 14, 60);
+    let answer = first.chat_with(&request(&all[..20]), &force("a")).await;
+    assert_eq!(answer.action(), "compacted");
+    let sent = last(&log);
+    first.metric_ends("baler_ledger_writes_waiting").await;
+    server.signal("STOP");
+    // One waits for the deadline, the other one does not.
+    for end in [22, 24] {
+        let answer = second.chat_with(&request(&all[..end]), &key("a")).await;
+        assert_eq!(answer.action(), "none", "{end}");
+    }
+    server.signal("CONT");
+    second.metric_ends("baler_ledger_breaker_open").await;
+    let answer = second.chat_with(&request(&all[..26]), &key("a")).await;
+    assert_eq!(answer.action(), "replayed");
+    assert!(last(&log).starts_with(prefix(&sent)));
 }

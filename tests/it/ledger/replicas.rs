@@ -135,7 +135,7 @@ async fn the_first_of_two_checkpoints_is_everyones_from_the_next_request_on() {
     };
     let (upstream, log) = Upstream::agreeable().await;
     let replicas = Arc::new(fleet.replicas(3, upstream).await);
-    let (rounds, mut lost) = (8, 0.0);
+    let (rounds, mut lost, mut expected) = (8_u64, 0.0, 0);
     for round in 0..rounds {
         let all = Arc::new(talk(&format!("race {round}"), 24, 100));
         let before = log.lock().unwrap().len();
@@ -146,12 +146,17 @@ async fn the_first_of_two_checkpoints_is_everyones_from_the_next_request_on() {
                 let room = format!("\"max_tokens\":{},\"x\":1e2}}", 100 + 1_900 * at);
                 let body = request(&all[..40]).replace("\"x\":1e2}", &room);
                 let answer = replicas[at].chat_with(&body, &force("a")).await;
-                assert_eq!(answer.action(), "compacted");
+                // Whoever comes too late for the race finds the winner's.
+                let is_compacted = answer.action() == "compacted";
+                assert!(is_compacted || answer.action() == "replayed");
+                u32::from(is_compacted)
             })
         });
+        let mut racers = 0;
         for racer in racing.collect::<Vec<_>>() {
-            racer.await.unwrap();
+            racers += racer.await.unwrap();
         }
+        expected += racers - 1;
         let of_racers: Vec<_> = bodies(&log).split_off(before);
         for replica in &*replicas {
             replica.metric_ends("baler_ledger_writes_waiting").await;
@@ -189,8 +194,10 @@ async fn the_first_of_two_checkpoints_is_everyones_from_the_next_request_on() {
             .metric("baler_ledger_writes_total{result=\"lost\"}")
             .await;
     }
-    assert!((lost - 2.0 * f64::from(rounds)).abs() < 0.5, "{lost}");
-    let rounds = u64::try_from(rounds).unwrap();
+    assert!(
+        (lost - f64::from(expected)).abs() < 0.5,
+        "{lost} of {expected}"
+    );
     assert_eq!(fleet.entries("checkpoints"), rounds, "one each");
 }
 
