@@ -50,11 +50,14 @@ async fn probes_metrics_and_version_have_a_port_of_their_own() {
     for name in [
         "baler_build_info{version=",
         "baler_requests_in_flight 0",
-        "baler_occupancy_ratio_bucket{mode=\"enforce\",model=\"other\",policy=\"default\",stage=\"before\"",
+        "baler_occupancy_ratio_bucket{mode=\"enforce\",model=\"other\",policy=\"default\",\
+         stage=\"before\"",
         "baler_overhead_seconds_bucket{phase=\"total\"",
         "baler_upstream_first_byte_seconds_count{action=\"none\",endpoint=\"chat\"} 1",
-        "baler_prompt_tokens_total{mode=\"enforce\",model=\"other\",policy=\"default\",stage=\"after\"} 8",
-        "baler_messages_total{mode=\"enforce\",model=\"other\",policy=\"default\",stage=\"before\"} 1",
+        "baler_prompt_tokens_total{mode=\"enforce\",model=\"other\",policy=\"default\",\
+         stage=\"after\"} 8",
+        "baler_messages_total{mode=\"enforce\",model=\"other\",policy=\"default\",\
+         stage=\"before\"} 1",
         "baler_prompt_tokens_removed_total{mode=\"enforce\",model=\"other\",policy=\"default\"} 0",
     ] {
         assert!(text.contains(name), "{name} in\n{text}");

@@ -234,7 +234,8 @@ selectable = true
     assert_eq!(answer.header("x-baler-policy"), "by-path");
     let metrics = baler.probe("/metrics").await.text();
     assert!(metrics.contains(
-        "baler_prompt_tokens_total{mode=\"enforce\",model=\"gpt-*\",policy=\"by-model\",stage=\"before\"}"
+        "baler_prompt_tokens_total{mode=\"enforce\",model=\"gpt-*\",policy=\"by-model\",\
+         stage=\"before\"}"
     ));
     assert!(
         !metrics.contains("llama"),

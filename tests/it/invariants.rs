@@ -107,7 +107,7 @@ impl Checked<'_> {
         };
         assert_eq!(
             unanswered(&after),
-            unanswered(&self.exchanges),
+            unanswered(self.exchanges),
             "I2: every call has its answers, but for those that had none"
         );
         let valid = |call: &Call<'_>| {

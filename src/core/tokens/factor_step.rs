@@ -4,7 +4,7 @@
 /// Reported tokens per counted token of each step. They lie far enough apart for replicas that
 /// learned from other requests to come to the same one.
 const FACTORS: [f64; 13] = [
-    1.0, 1.1, 1.21, 1.33, 1.46, 1.61, 1.77, 1.95, 2.14, 2.36, 2.59, 2.85, 3.14,
+    1.0, 1.1, 1.21, 1.33, 1.46, 1.61, 1.77, 1.95, 2.14, 2.36, 2.59, 2.85, 3.13,
 ];
 /// The nearest step is wrong by this much at most: a compaction happens within 5 % of its trigger.
 const EITHER_SIDE: f64 = 1.05;

@@ -27,7 +27,7 @@ pub struct Function {
     pub lines: usize,
     /// Parameters with `self`.
     pub parameters: usize,
-    /// Whether an attribute gives a reason for the number of parameters.
+    /// Whether an attribute gives a reason for the number of parameters, or a trait of others does.
     pub reasoned: bool,
 }
 
@@ -93,7 +93,10 @@ impl Source {
     }
 
     pub fn functions(&self) -> Vec<Function> {
-        struct Visitor(Vec<Function>);
+        struct Visitor {
+            found: Vec<Function>,
+            of_trait: bool,
+        }
         impl Visitor {
             fn add(&mut self, attributes: &[Attribute], signature: &syn::Signature, end: usize) {
                 let line = signature.fn_token.span.start().line;
@@ -101,12 +104,12 @@ impl Source {
                     let tokens = attribute.meta.to_token_stream().to_string();
                     tokens.contains("too_many_arguments") && tokens.contains("reason")
                 });
-                self.0.push(Function {
+                self.found.push(Function {
                     name: signature.ident.to_string(),
                     line,
                     lines: end - line + 1,
                     parameters: signature.inputs.len(),
-                    reasoned,
+                    reasoned: reasoned || self.of_trait,
                 });
             }
         }
@@ -114,6 +117,12 @@ impl Source {
             fn visit_item_fn(&mut self, item: &'ast syn::ItemFn) {
                 self.add(&item.attrs, &item.sig, end_of(&item.block));
                 visit::visit_item_fn(self, item);
+            }
+
+            fn visit_item_impl(&mut self, item: &'ast syn::ItemImpl) {
+                self.of_trait = item.trait_.is_some();
+                visit::visit_item_impl(self, item);
+                self.of_trait = false;
             }
 
             fn visit_impl_item_fn(&mut self, item: &'ast syn::ImplItemFn) {
@@ -131,9 +140,12 @@ impl Source {
                 visit::visit_trait_item_fn(self, item);
             }
         }
-        let mut visitor = Visitor(Vec::new());
+        let mut visitor = Visitor {
+            found: Vec::new(),
+            of_trait: false,
+        };
         visitor.visit_file(&self.syntax);
-        visitor.0
+        visitor.found
     }
 
     /// Fields of types that are read from or written to JSON by derived code: line and name.

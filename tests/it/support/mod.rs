@@ -33,13 +33,13 @@ pub async fn within<F: Future>(event: F) -> F::Output {
 /// Waits until `reached` holds, but not for ever: for states that announce themselves by no event,
 /// such as metrics, probes and sockets of another process.
 pub async fn until(mut reached: impl AsyncFnMut() -> bool) {
-    within(async {
+    within(Box::pin(async {
         let mut looks = tokio::time::interval(Duration::from_millis(5));
         looks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         while !reached().await {
             looks.tick().await;
         }
-    })
+    }))
     .await;
 }
 

@@ -11,8 +11,14 @@ const POLICY: &str = "[[policy]]\nname = \"small\"\nwindow = 4000\nreserve = 100
 
 fn usage(prompt: u64, cached: u64) -> String {
     json_answer(&format!(
-        r#"{{"choices":[{{"message":{{"role":"assistant","content":"ok"}}}}],"usage":{{"prompt_tokens":{prompt},"completion_tokens":3,"total_tokens":{},"prompt_tokens_details":{{"cached_tokens":{cached}}}}}}}"#,
-        prompt + 3
+        concat!(
+            r#"{{"choices":[{{"message":{{"role":"assistant","content":"ok"}}}}],"#,
+            r#""usage":{{"prompt_tokens":{prompt},"completion_tokens":3,"total_tokens":{total},"#,
+            r#""prompt_tokens_details":{{"cached_tokens":{cached}}}}}}}"#,
+        ),
+        prompt = prompt,
+        total = prompt + 3,
+        cached = cached,
     ))
 }
 
@@ -150,13 +156,16 @@ async fn everything_known_is_there_at_zero_and_promtool_is_silent() {
         "baler_compactions_total{mode=\"enforce\",policy=\"small\",reason=\"ratio\"} 0",
         "baler_tokens_saved_net_total{policy=\"small\"} 0",
         "baler_summarizer_tokens_total{kind=\"prompt\",policy=\"small\"} 0",
-        "baler_upstream_tokens_total{action=\"compacted\",kind=\"cached\",model=\"other\",policy=\"small\"} 0",
+        "baler_upstream_tokens_total{action=\"compacted\",kind=\"cached\",model=\"other\",\
+         policy=\"small\"} 0",
         "baler_request_seconds_count{action=\"rescued\",endpoint=\"chat\"} 0",
         "baler_refusals_total{kind=\"upstream_unreachable_tls\"} 0",
         "baler_plans_in_flight 0",
         "process_open_fds ",
         "process_resident_memory_bytes ",
-        "gen_ai_client_operation_duration_seconds_count{error_type=\"\",gen_ai_operation_name=\"chat\",gen_ai_provider_name=\"openai\",gen_ai_request_model=\"other\",server_address=\"127.0.0.1\",",
+        "gen_ai_client_operation_duration_seconds_count{error_type=\"\",\
+         gen_ai_operation_name=\"chat\",gen_ai_provider_name=\"openai\",\
+         gen_ai_request_model=\"other\",server_address=\"127.0.0.1\",",
     ] {
         assert!(fresh.contains(series), "{series}");
     }

@@ -8,7 +8,7 @@ pub(super) mod share {
     /// For reports of failures among repetitive output, and the lines that explain them.
     pub(in super::super) const FAILURES: f64 = 0.15;
     /// For the scalars that records themselves have: decisions turn on them.
-    pub(in super::super) const RECORDS: f64 = 0.4;
+    pub(in super::super) const RECORDS: f64 = 0.5;
     /// For the few records inside of one.
     pub(in super::super) const WITHIN: f64 = 0.2;
     /// For what was written last: scripts and files.
