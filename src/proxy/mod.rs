@@ -32,6 +32,7 @@
 mod admission;
 mod auth;
 mod cached;
+mod clock;
 mod decide;
 mod decode_body;
 mod error;

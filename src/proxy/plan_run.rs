@@ -2,7 +2,7 @@
 //! steps, for all keys at once.
 
 use std::ops::Range;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::Bytes;
 
@@ -21,9 +21,10 @@ use crate::core::wire::Unreadable;
 use crate::ledger::{Lookup, Missing, Owner, Points, Scope};
 use crate::observe::event::{
     Action, CheckpointLookedUp, ConditionFailed, DecisionReason, DoesNotFit, PassReason, Phase,
-    PhaseTimed, Sizes,
+    Sizes,
 };
 use crate::proxy::Shared;
+use crate::proxy::clock::Clock;
 use crate::proxy::exchange::Decision;
 use crate::proxy::plan_keys::Keys;
 use crate::proxy::plan_request::{PlanFailure, PlanRequest, Planned, Purpose, Run};
@@ -494,39 +495,4 @@ fn pieces(body: &Bytes, pieces: &[Piece]) -> Vec<Bytes> {
             Piece::Comma => Bytes::from_static(b","),
         })
         .collect()
-}
-
-/// Takes the time of each phase; recorded once, at the end of a run.
-struct Clock<'s> {
-    shared: &'s Shared,
-    last: Instant,
-    laps: Vec<(Phase, Duration)>,
-}
-
-impl<'s> Clock<'s> {
-    fn start(shared: &'s Shared) -> Self {
-        Clock {
-            shared,
-            last: Instant::now(),
-            laps: Vec::with_capacity(4),
-        }
-    }
-
-    fn lap(&mut self, phase: Phase) {
-        let now = Instant::now();
-        let took = now.saturating_duration_since(self.last);
-        self.last = now;
-        match self.laps.iter_mut().find(|(known, _)| *known == phase) {
-            Some((_, time)) => *time += took,
-            None => self.laps.push((phase, took)),
-        }
-    }
-}
-
-impl Drop for Clock<'_> {
-    fn drop(&mut self) {
-        for (phase, took) in self.laps.drain(..) {
-            PhaseTimed { phase, took }.emit(&self.shared.metrics);
-        }
-    }
 }

@@ -175,8 +175,9 @@ async fn descriptors_are_raised_and_bound_the_connections() {
         env!("CARGO_BIN_EXE_baler"),
         upstream.address
     );
-    let mut command = Command::new("sh");
+    let mut command = Command::new("/bin/sh");
     command
+        .env_clear()
         .args(["-c", &run])
         .stdin(Stdio::null())
         .stderr(Stdio::piped())

@@ -41,7 +41,7 @@ async fn nothing_to_do_has_its_real_reason() {
     let cases = [
         (String::new(), run.clone(), "below_trigger"),
         (
-            format!("{POLICY}min_gain = {{ tokens = 2900 }}\n"),
+            format!("{POLICY}min_gain = {{ tokens = 2500 }}\n"),
             request(&agent(13, 200)),
             "below_min_gain",
         ),
