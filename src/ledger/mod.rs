@@ -121,6 +121,12 @@ impl Ledger {
         &self.secrets
     }
 
+    /// Whether there is a store behind the memory.
+    #[must_use]
+    pub fn is_shared(&self) -> bool {
+        self.store.is_some()
+    }
+
     /// Measures of messages. They never leave the process.
     #[must_use]
     pub fn measures(&self) -> &Measures {

@@ -1,6 +1,7 @@
 //! One request as planning sees it: facts that do not change, the purpose of one run, and what a
 //! run comes to.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,6 +9,7 @@ use bytes::Bytes;
 use hyper::http::request::Parts;
 
 use crate::core::conversation::Fingerprint;
+use crate::core::edit::Piece;
 use crate::core::planner::{Compaction, ModelCalibration, PriorUsage, RefusedList};
 use crate::core::policy::{Policy, RequestFacts, Source};
 use crate::core::strategy::WebhookAnswer;
@@ -232,4 +234,23 @@ impl PlanFailure {
             PlanFailure::UnknownWebhook => FailureCause::Internal,
         }
     }
+}
+
+/// The pieces as slices of the client's body and new bytes.
+pub(super) fn pieces(body: &Bytes, pieces: &[Piece]) -> Vec<Bytes> {
+    let slice = |range: &Range<usize>| {
+        if range.end <= body.len() && range.start <= range.end {
+            body.slice(range.clone())
+        } else {
+            Bytes::new()
+        }
+    };
+    pieces
+        .iter()
+        .map(|piece| match piece {
+            Piece::Client(range) => slice(range),
+            Piece::New(json) => Bytes::copy_from_slice(json.as_bytes()),
+            Piece::Comma => Bytes::from_static(b","),
+        })
+        .collect()
 }

@@ -1,14 +1,11 @@
 //! One run of the planner for one request: DESIGN.md 4, steps 5 to 8. The ledger is asked in two
 //! steps, for all keys at once.
 
-use std::ops::Range;
+use std::borrow::Cow;
 use std::time::Duration;
-
-use bytes::Bytes;
 
 use crate::core::Cancel;
 use crate::core::conversation::Fingerprint;
-use crate::core::edit::Piece;
 use crate::core::planner::{
     Assessment, CheckpointKey, Deferred, KnownUsage, Lesson, LiveFacts, ModelCalibration,
     NotPlanned, Plan, Planner, Seeds, Session, UsageEstimate, UsageKey,
@@ -27,7 +24,7 @@ use crate::proxy::Shared;
 use crate::proxy::clock::Clock;
 use crate::proxy::exchange::Decision;
 use crate::proxy::plan_keys::Keys;
-use crate::proxy::plan_request::{PlanFailure, PlanRequest, Planned, Purpose, Run};
+use crate::proxy::plan_request::{PlanFailure, PlanRequest, Planned, Purpose, Run, pieces};
 use crate::summarizer::DueSummary;
 
 /// The outcome of one run.
@@ -270,7 +267,11 @@ impl Planning<'_, '_> {
             step,
             ..self.planner(window, Seeds { checkpoint, usage })
         };
-        let points = session.checkpoint_keys(&checkpoint);
+        let points = if checkpoint == self.request.checkpoint_seed {
+            Cow::Borrowed(&self.keys.points)
+        } else {
+            Cow::Owned(session.checkpoint_keys(&checkpoint))
+        };
         let known = ledger.longest_checkpoint(&points);
         let replayed = known.as_ref().and_then(|known| {
             let mut points = points.iter();
@@ -394,10 +395,14 @@ impl Planning<'_, '_> {
     /// The decision that a plan amounts to, for the record and the headers.
     fn decision(&self, plan: &Plan, observe: bool) -> Decision {
         let (action, reason) = action_of(plan, observe);
-        let (measures, fixed) = (self.session.measures(), self.session.fixed_tokens());
-        let of_all = UsageEstimate::of_all(&self.keys.usage_seed, measures, fixed);
+        // Its cost grows with the list: only where it is used.
+        let is_used = observe || self.shared.ledger.is_shared();
+        let of_all = is_used.then(|| {
+            let (measures, fixed) = (self.session.measures(), self.session.fixed_tokens());
+            UsageEstimate::of_all(&self.keys.usage_seed, measures, fixed)
+        });
         // An observed request is sent as it came: its usage is that of the whole list.
-        let estimate = if observe { of_all } else { plan.estimate };
+        let estimate = of_all.filter(|_| observe).unwrap_or(plan.estimate);
         let points = &self.keys.points;
         let made = plan.compaction.as_ref();
         let reports = plan
@@ -415,7 +420,7 @@ impl Planning<'_, '_> {
             window: plan.budget.window,
             estimate: Some(estimate),
             lesson: None,
-            usage_slot: Some((self.keys.scope, of_all.key)),
+            usage_slot: of_all.map(|all| (self.keys.scope, all.key)),
             strategies: reports
                 .filter(|report| report.acted())
                 .map(|report| report.strategy)
@@ -476,23 +481,4 @@ fn action_of(plan: &Plan, observe: bool) -> (Action, DecisionReason) {
         Action::Replayed
     };
     (action, reason)
-}
-
-/// The pieces as slices of the client's body and new bytes.
-fn pieces(body: &Bytes, pieces: &[Piece]) -> Vec<Bytes> {
-    let slice = |range: &Range<usize>| {
-        if range.end <= body.len() && range.start <= range.end {
-            body.slice(range.clone())
-        } else {
-            Bytes::new()
-        }
-    };
-    pieces
-        .iter()
-        .map(|piece| match piece {
-            Piece::Client(range) => slice(range),
-            Piece::New(json) => Bytes::copy_from_slice(json.as_bytes()),
-            Piece::Comma => Bytes::from_static(b","),
-        })
-        .collect()
 }

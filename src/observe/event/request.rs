@@ -253,7 +253,7 @@ pub struct RequestRefused {
 }
 
 impl RequestRefused {
-    /// Writes it down. The log line is that of [`RequestEnded`].
+    /// Writes it down. The log line is that of [`RequestEnded`](super::ended::RequestEnded).
     pub fn emit(self, metrics: &Metrics) {
         metrics.requests.refusals.inc(self.error);
     }
