@@ -57,7 +57,7 @@ impl Mode {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OnUnfit {
-    /// Send the smallest list there is; the upstream decides.
+    /// Send the request all the same; the upstream decides.
     Forward,
     /// Refuse the request with an error in OpenAI's shape.
     Reject,
