@@ -341,6 +341,12 @@ def long_conversation_lives_with_baler():
     assert metric("baler_requests_total", action="compacted") == compacted + letters.count("c")
     assert all(response.headers["x-baler-policy"] == "small" for response in seen)
 
+    # Once, where what the upstream reports has led to another step of the learned factor, the list is the one that every
+    # replica makes with that step, and that may leave less room; any other compaction leaves room for many turns.
+    left = [tokens_of(response)[1] for response, action in zip(seen, actions) if action == "compacted"]
+    assert sum(tokens > 0.8 * (4096 - 512) for tokens in left) <= 1, left
+    assert all(tokens < 0.9 * (4096 - 512) for tokens in left), left
+
     for at, response in enumerate(seen):
         before, after, window = tokens_of(response)
         usage = response.parse().usage
@@ -350,8 +356,6 @@ def long_conversation_lives_with_baler():
             assert before == after and sent_as_it_came
         else:
             assert before > after and not sent_as_it_came
-        if actions[at] == "compacted":
-            assert after <= 0.8 * (4096 - 512), "below the trigger again"
         if actions[at] != "compacted" and at > 0:
             # What was sent before is sent again, byte for byte: the upstream has all of it in its prompt cache.
             last = seen[at - 1].parse().usage

@@ -1,6 +1,6 @@
 """A conversation with a real model that outgrows its window: straight to the server, and through Baler.
 
-usage: real_model.py BALER SERVER    (base URLs; the server has a fresh prompt cache and serves `smollm2`)
+usage: real_model.py BALER SERVER [TURNS]    (base URLs; the server has a fresh prompt cache and serves `smollm2`)
 
 Straight, it ends in an error. Through Baler it must not, and the server's own count of cached tokens must show that
 Baler does not spoil the prompt cache: whatever was sent for one turn is read from the cache in the next, except in the
@@ -18,7 +18,7 @@ BALER, SERVER = sys.argv[1:3]
 MODEL = "smollm2"
 WINDOW = 4096
 RESERVE = 512
-TURNS = 40
+TURNS = int(sys.argv[3]) if len(sys.argv) > 3 else 40
 # All of a turn's prompt is in the cache for the next one; but where a reply begins with white space, the last token of
 # the prompt may merge with it once it is history.
 SLACK_TOKENS = 4
@@ -35,7 +35,7 @@ turns = []
 
 
 @check
-def forty_turns_through_baler_without_an_error():
+def every_turn_through_baler_without_an_error():
     print(f"     {'turn':4} {'action':9} {'prompt':>6} {'cached':>6} {'estimate':>8} {'window':>6}")
     for turn in converse(BALER):
         estimate = int(re.search(r"after=(\d+)", turn.headers["x-baler-tokens"])[1])

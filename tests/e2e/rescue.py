@@ -1,7 +1,7 @@
 """A conversation with a real model under a policy that claims far too large a window: the first overflow must be rescued
 within the same request, and none may follow.
 
-usage: rescue.py BALER ADMIN CONTEXT    (base URL of Baler, its probes and metrics, and the server's real context length)
+usage: rescue.py BALER ADMIN CONTEXT [TURNS]    (base URL of Baler, its probes and metrics, the server's real context length)
 """
 
 import re
@@ -15,7 +15,7 @@ from checks import Checks
 BALER, ADMIN, CONTEXT = sys.argv[1], sys.argv[2], int(sys.argv[3])
 # The policy of this name says 131,072 tokens; no table knows the model.
 MODEL = "overclaimed"
-TURNS = 60
+TURNS = int(sys.argv[4]) if len(sys.argv) > 4 else 60
 
 check = Checks("rescue")
 # (action, prompt tokens as the server reported them, Baler's estimate, Baler's window) of every turn.
@@ -23,7 +23,7 @@ turns = []
 
 
 @check
-def sixty_turns_without_an_error():
+def every_turn_without_an_error():
     print(f"     {'turn':4} {'action':9} {'prompt':>6} {'estimate':>8} {'window':>7}")
     for turn in conversation.turns(BALER, "sk-marigold-rescue", MODEL, TURNS):
         estimate, window = (int(re.search(rf"{name}=(\d+)", turn.headers["x-baler-tokens"])[1]) for name in ("after", "window"))
@@ -36,7 +36,7 @@ def sixty_turns_without_an_error():
 @check
 def one_rescue_and_no_overflow_after_it():
     letters = "".join({"none": "n", "rescued": "R", "compacted": "c", "replayed": "r"}.get(action, "?") for action, *_ in turns)
-    assert re.fullmatch(r"n+R[rc]+", letters) and letters.count("c") >= 2, letters
+    assert re.fullmatch(r"n+R[rc]+", letters) and letters.count("c") >= TURNS // 30, letters
     metrics = urllib.request.urlopen(f"{ADMIN}/metrics", timeout=20).read().decode()
     overflows = sum(float(count) for count in re.findall(r"^baler_overflows_total\{.*\} (\S+)$", metrics, re.M))
     assert overflows == 1, overflows
