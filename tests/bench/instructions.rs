@@ -1,0 +1,71 @@
+//! What the core's work costs in instructions, over fixed inputs. Runs each piece of work once, in `counted`: a simulator of
+//! a processor (`tests/bench/count`) counts what happens in there. Alone it only shows that the work is done.
+
+#![allow(
+    missing_docs,
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::cast_possible_truncation,
+    reason = "a program for developers: it prints, and stops where something is not as it must be"
+)]
+
+mod agent;
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::hint::black_box;
+use std::sync::Arc;
+
+use agent::{DIALECT, ENCODING, agent, compacted, measured, planned, policy};
+use baler::core::planner::gate;
+
+/// About the bytes of the bodies that the load tests send.
+const SMALL: usize = 15_000;
+const LARGE: usize = 500_000;
+const RESULT: usize = 3_850;
+
+fn main() {
+    ENCODING.load();
+    let (small, large) = (agent(SMALL / 4_000, RESULT), agent(LARGE / 4_000, RESULT));
+    let measures = measured(&large);
+    let tokens: u64 = measures.iter().map(|measure| measure.tokens).sum();
+    let default = policy(&[], 128_000);
+    // A window in which the large conversation is compacted, several times.
+    let narrow = policy(&[], tokens / 4);
+    let digest = policy(&["digest"], 128_000);
+    let none = RefCell::new(HashMap::new());
+    let known = RefCell::new(HashMap::new());
+    let mut plan = planned(&large, &measures, &narrow, &none).0;
+    if let Some((key, checkpoint)) = plan.checkpoint.take() {
+        known.borrow_mut().insert(key, Arc::new(checkpoint));
+    }
+
+    counted("gate", &mut || {
+        let budget = default.budget(128_000);
+        let passes = gate::nothing_can_trigger(DIALECT, small.as_bytes(), &default, &budget, 1.0);
+        assert!(black_box(passes));
+    });
+    counted("outline", &mut || {
+        drop(black_box(DIALECT.outline(large.as_bytes()).unwrap()));
+    });
+    counted("measure", &mut || {
+        black_box(measured(&large));
+    });
+    counted("replay", &mut || {
+        black_box(planned(&large, &measures, &narrow, &known));
+    });
+    counted("derive", &mut || {
+        black_box(planned(&large, &measures, &narrow, &none));
+    });
+    counted("digest", &mut || {
+        compacted(&large, &measures, &digest, tokens / 4);
+    });
+}
+
+/// What is counted is what happens in here, a case after the other; the name is found by the script.
+#[inline(never)]
+fn counted(case: &str, work: &mut dyn FnMut()) {
+    work();
+    println!("{case}");
+}
