@@ -267,3 +267,75 @@ impl WrittenSummary {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use proptest::sample::Index;
+
+    use super::*;
+
+    /// One entry of each kind.
+    fn entries() -> Vec<Entry> {
+        let replacement = Replacement {
+            json: r#"{"short":true}"#.into(),
+            fingerprint: Fingerprint::of(b"short"),
+            tokens: 3,
+        };
+        let stand = Edit::Stand(vec![replacement.clone()].into());
+        let replace = Edit::Replace(Arc::new(replacement));
+        let edits = vec![Edit::Keep, Edit::Drop, replace, stand];
+        let evidence = Evidence {
+            reported: 1_200,
+            counted: 1_000,
+            step: FactorStep::default(),
+        };
+        vec![
+            Entry::Checkpoint(Arc::new(Checkpoint::from_edits(edits.into()))),
+            Entry::Usage(Fingerprint::of(b"list"), 1_234),
+            Entry::Window(Some(8_192), 7),
+            Entry::Window(None, 7),
+            Entry::Calibration(Calibration::default()),
+            Entry::Ungated,
+            Entry::Evidence(evidence),
+        ]
+    }
+
+    #[test]
+    fn an_entry_is_read_as_it_was_written() {
+        for entry in entries() {
+            let written = entry.encode().unwrap();
+            assert_eq!(Entry::decode(entry.kind(), &written), Some(entry));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_an_entry_that_can_be_written_again_or_none(
+            seed in any::<Index>(),
+            kind in any::<Index>(),
+            flips in proptest::collection::vec((any::<Index>(), any::<u8>()), 0..6),
+            tail in proptest::collection::vec(any::<u8>(), 0..40),
+            cut in any::<Index>(),
+        ) {
+            let entries = entries();
+            let entry = seed.get(&entries);
+            let mut bytes = entry.encode().unwrap();
+            for (at, byte) in flips {
+                if !bytes.is_empty() {
+                    let at = at.index(bytes.len());
+                    bytes[at] ^= byte;
+                }
+            }
+            bytes.extend(tail);
+            bytes.truncate(cut.index(bytes.len() + 1));
+            for kind in [entry.kind(), *kind.get(&Kind::ALL)] {
+                if let Some(read) = Entry::decode(kind, &bytes) {
+                    let written = read.encode().unwrap();
+                    prop_assert!(Entry::decode(kind, &written).is_some());
+                    prop_assert!(read.weight_bytes() < 100_000);
+                }
+            }
+        }
+    }
+}
