@@ -172,6 +172,36 @@ check("the upstream's errors pass through", async () => {
   }
 });
 
+// How the SDK ends: what it made of the answer, or which error it raised.
+const outcome = async (baseURL, fault, stream) => {
+  const seen = [];
+  try {
+    const answer = await create([user(`do: fault ${fault}`)], { via: client(baseURL), stream });
+    if (!stream) return [answer ?? null];
+    for await (const chunk of answer) seen.push(chunk);
+    return [...seen, "ended"];
+  } catch (error) {
+    // A proxy has an answer where there was none.
+    const isBalers = error.status === 502 && error.headers?.get("x-baler-error");
+    if (isBalers || error instanceof OpenAI.APIConnectionError) return [...seen, "connection"];
+    if (error instanceof OpenAI.APIError && error.status) return [...seen, error.constructor.name, error.status, error.code ?? null];
+    const broke = error.name === "TypeError" && /terminated|fetch|abort/.test(String(error));
+    return [...seen, broke ? "connection" : error.constructor.name];
+  }
+};
+
+check("whatever an upstream breaks ends as it does without Baler", async () => {
+  const { faults } = await getJson("/control/faults");
+  const off = [];
+  for (const fault of faults)
+    for (const stream of [false, true]) {
+      const [direct, through] = [await outcome(UPSTREAM, fault, stream), await outcome(BALER, fault, stream)].map((one) => JSON.stringify(one));
+      if (direct !== through) off.push(`${fault}, ${stream ? "streamed" : "plain"}: ${direct} without Baler, ${through} with it`);
+    }
+  assert.equal(off.join("\n"), "");
+  console.log(`     node: ${faults.length} faults, plain and streamed: the same outcome`);
+});
+
 check("the SDK's own retry works", async () => {
   const answer = await create([user(`do: flaky ${RUN}`)], { via: client(BALER, "common", { maxRetries: 1 }) });
   assert.equal(answer.choices[0].message.content, `Done: flaky ${RUN}`);

@@ -260,6 +260,41 @@ def the_upstreams_errors_pass_through():
     assert failure(openai.RateLimitError, lambda: raw([user("do: error 429")])).response.headers["retry-after"] == "7"
 
 
+def outcome(base_url, fault, stream):
+    """How the SDK ends: what it made of the answer, or which error it raised."""
+    seen = []
+    try:
+        answer = client(base_url).chat.completions.create(model="large-1", messages=[user(f"do: fault {fault}")], stream=stream)
+        if not stream:
+            return [answer if isinstance(answer, str) else answer.to_dict() if answer is not None else None]
+        seen.extend(chunk.to_dict() for chunk in answer)
+        return [*seen, "ended"]
+    except openai.APIConnectionError:
+        return [*seen, "connection"]
+    except openai.APIStatusError as error:
+        # A proxy has an answer where there was none.
+        is_balers = error.response.headers.get("x-baler-error") and error.status_code == 502
+        return [*seen, "connection" if is_balers else (type(error).__name__, error.status_code, error.code, str(error.body))]
+    except Exception as error:
+        broke = "httpx" in type(error).__module__ or "httpcore" in type(error).__module__
+        return [*seen, "connection" if broke else type(error).__name__]
+
+
+@check
+def whatever_an_upstream_breaks_ends_as_it_does_without_baler():
+    faults = json.loads(get(f"{ORIGIN}/control/faults"))["faults"]
+    off, outcomes = [], set()
+    for fault in faults:
+        for stream in (False, True):
+            direct, through = outcome(UPSTREAM, fault, stream), outcome(BALER, fault, stream)
+            outcomes.add(str(direct))
+            if direct != through:
+                off.append(f"{fault}, {'streamed' if stream else 'plain'}: {direct} without Baler, {through} with it")
+    assert not off, "\n" + "\n".join(off)
+    assert len(outcomes) >= 10, outcomes
+    print(f"     python: {len(faults)} faults, plain and streamed, {len(outcomes)} outcomes: each the same as without Baler")
+
+
 @check
 def the_sdks_own_retry_works():
     response = raw([user(f"do: flaky {RUN}")], client(max_retries=1))

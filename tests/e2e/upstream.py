@@ -57,8 +57,57 @@ ERRORS = {
 }
 
 
+ANSWER = b'{"id":"chatcmpl-1","object":"chat.completion","created":1,"model":"large-1","choices":[{"index":0,"message":{"role":"assistant","content":"whole"},"finish_reason":"stop"}]}'
+EVENT = b'data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,"model":"large-1","choices":[{"index":0,"delta":{"content":"part"},"finish_reason":null}]}\n\n'
+JSON_HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n"
+STREAM_HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
+
+
+def chunked(*pieces):
+    return b"".join(b"%x\r\n%b\r\n" % (len(piece), piece) for piece in pieces)
+
+
+def sized(body, head=JSON_HEAD, more=0):
+    return head + b"content-length: %d\r\n\r\n%b" % (len(body) + more, body)
+
+
+# What broken upstreams send, by the name that `do: fault NAME` asks for; the connection is closed after it.
+FAULTS = {
+    "nothing": b"",
+    "part-of-a-head": b"HTTP/1.1 200 OK\r\ncontent-ty",
+    "no-http": b"SSH-2.0-OpenSSH_9.9\r\n",
+    "no-body": JSON_HEAD + b"content-length: 200\r\n\r\n",
+    "part-of-a-body": sized(ANSWER[:60], more=100),
+    "part-of-the-json": sized(ANSWER[:60]),
+    "empty": sized(b""),
+    "no-json": sized(b"it works"),
+    "html": sized(b"<html>bad gateway</html>", b"HTTP/1.1 502 Bad Gateway\r\ncontent-type: text/html\r\n"),
+    "503-without-a-body": sized(b"", b"HTTP/1.1 503 Service Unavailable\r\n"),
+    "418": sized(b'{"error":{"message":"teapot","code":"teapot"}}', b"HTTP/1.1 418 Teapot\r\ncontent-type: application/json\r\n"),
+    "redirect-to-nowhere": sized(b"", b"HTTP/1.1 302 Found\r\n"),
+    "until-it-closes": JSON_HEAD + b"connection: close\r\n\r\n" + ANSWER,
+    "no-gzip": sized(b"it is not", JSON_HEAD + b"content-encoding: gzip\r\n"),
+    "length-too-small": sized(ANSWER, more=-20),
+    "bad-chunk": JSON_HEAD + b"transfer-encoding: chunked\r\n\r\nzz\r\n" + ANSWER,
+    "chunks-without-end": JSON_HEAD + b"transfer-encoding: chunked\r\n\r\n" + chunked(ANSWER),
+    "events-without-end": STREAM_HEAD + chunked(EVENT, EVENT),
+    "part-of-an-event": STREAM_HEAD + chunked(EVENT, EVENT[:50]),
+    "part-of-an-event-ended": STREAM_HEAD + chunked(EVENT, EVENT[:50], b""),
+    "no-done": STREAM_HEAD + chunked(EVENT, EVENT, b""),
+    "error-event": STREAM_HEAD + chunked(EVENT, b'data: {"error":{"message":"The server had an error","type":"server_error"}}\n\n', b""),
+    "bad-event": STREAM_HEAD + chunked(EVENT, b"data: {it is not\n\n", b""),
+    "no-events": STREAM_HEAD + chunked(b""),
+    "comments-and-unknown-fields": STREAM_HEAD + chunked(b": hello\n\nretry: 9\nid: 4\n", EVENT, b"data: [DONE]\n\n", b""),
+    "crlf-events": STREAM_HEAD + chunked(EVENT.replace(b"\n", b"\r\n"), b"data: [DONE]\r\n\r\n", b""),
+}
+
+
 class Refused(Exception):
     """An error answer: status, the `error` object, extra headers."""
+
+
+class Broken(Exception):
+    """What is sent as it is; the connection is closed then."""
 
 
 class Memory:
@@ -160,6 +209,8 @@ class Exchange(BaseHTTPRequestHandler):
         if self.path == "/v1/models":
             models = [{"id": name, "object": "model", "created": 1, "owned_by": "e2e"} for name in ("large-1", "small-1")]
             self.answer(200, {"object": "list", "data": models})
+        elif self.path == "/control/faults":
+            self.answer(200, {"faults": list(FAULTS)})
         elif self.path.startswith("/control/await/"):
             # Whether what this name stands for has happened, as soon as it has.
             self.answer(200, {"happened": MEMORY.event(self.path).wait(PATIENCE_SECONDS)})
@@ -184,6 +235,9 @@ class Exchange(BaseHTTPRequestHandler):
         except Refused as refused:
             status, error, extra = refused.args
             self.answer(status, {"error": error}, extra)
+        except Broken as broken:
+            self.wfile.write(broken.args[0])
+            self.close_connection = True
 
     def complete(self, request):
         messages = request["messages"]
@@ -234,6 +288,8 @@ class Exchange(BaseHTTPRequestHandler):
         """The text to answer with, and how to send it."""
         if word == "error":
             raise Refused(*ERRORS[arguments[0]])
+        if word == "fault":
+            raise Broken(FAULTS[arguments[0]])
         if word == "flaky" and MEMORY.first_time(arguments[0]):
             status, error, _ = ERRORS["429"]
             raise Refused(status, error, [("retry-after-ms", "10")])
