@@ -46,7 +46,7 @@ fn report(config: &Config, explains: bool, out: &mut impl Write) -> Result<()> {
         if explains {
             explain(policy, config.upstream.discover_windows, out)?;
             if policy.summarize().is_some() {
-                summarizer(&config.summarizer, out)?;
+                summarizer(config.summarizers.of(policy), out)?;
             }
         }
     }
@@ -230,7 +230,8 @@ fn summarizer(summarizer: &Summarizer, out: &mut impl Write) -> Result<()> {
     };
     writeln!(
         out,
-        "  summaries by {}, {model}, with {key}, of {source}",
+        "  summaries by {} ({}), {model}, with {key}, of {source}",
+        summarizer.name,
         summarizer.url.as_deref().unwrap_or("the upstream itself"),
     )?;
     writeln!(

@@ -35,6 +35,7 @@ pub fn load(sources: &Sources) -> Result<Config, Problems> {
     let mut written = match merged(&figment) {
         Ok(mut dict) => {
             default_policy(&mut dict, sources, &mut problems);
+            default_summarizer(&mut dict, sources);
             let mut data = Value::from(dict);
             amounts::read(&mut data);
             unreadable::read(data, &mut |path, what| {
@@ -79,23 +80,7 @@ fn resolved(written: &raw::Raw, sources: &Sources, problems: &mut Vec<Problem>) 
 
 /// Puts what variables and flags say about the default policy into the merged data.
 fn default_policy(data: &mut Dict, sources: &Sources, problems: &mut Vec<Problem>) {
-    let of_policy = |key: &str| key.strip_prefix(POLICY).map(str::to_owned);
-    let variables = sources.env.iter().filter_map(|(name, value)| {
-        let key = of_policy(&key_of_variable(name).filter(|_| !is_foreign(name))?)?;
-        Some((key, parsed(value), name.clone()))
-    });
-    let flags = sources.flags.iter().filter_map(|(key, value)| {
-        let key = of_policy(key)?;
-        let flag = format!("--{}", key.replace('_', "-"));
-        Some((key, parsed(value), flag))
-    });
-    let mut figment = Figment::new();
-    let mut source = None;
-    for (key, value, name) in variables.chain(flags) {
-        figment = figment.merge(Serialized::default(&key, value));
-        source = Some(name);
-    }
-    let (Some(source), Ok(keys)) = (source, merged(&figment)) else {
+    let Some((keys, source)) = keys_below(POLICY, sources) else {
         return;
     };
     if let Err(what) = overlay::set_default_policy(data, keys) {
@@ -107,8 +92,41 @@ fn default_policy(data: &mut Dict, sources: &Sources, problems: &mut Vec<Problem
     }
 }
 
+/// Puts what variables say about the default summariser into the merged data, where the file has
+/// several. Those about the only one were merged like any other key.
+fn default_summarizer(data: &mut Dict, sources: &Sources) {
+    if let (Some(Value::Array(_, several)), Some((keys, _))) =
+        (data.get_mut("summarizer"), keys_below(SUMMARIZER, sources))
+    {
+        overlay::set_default_summarizer(several, keys);
+    }
+}
+
+/// The keys below a section that variables and flags set, and the last of these.
+fn keys_below(section: &str, sources: &Sources) -> Option<(Dict, String)> {
+    let below = |key: &str| key.strip_prefix(section).map(str::to_owned);
+    let variables = sources.env.iter().filter_map(|(name, value)| {
+        let key = below(&key_of_variable(name).filter(|_| !is_foreign(name))?)?;
+        Some((key, parsed(value), name.clone()))
+    });
+    let flags = sources.flags.iter().filter_map(|(key, value)| {
+        let key = below(key)?;
+        let flag = format!("--{}", key.replace('_', "-"));
+        Some((key, parsed(value), flag))
+    });
+    let mut figment = Figment::new();
+    let mut source = None;
+    for (key, value, name) in variables.chain(flags) {
+        figment = figment.merge(Serialized::default(&key, value));
+        source = Some(name);
+    }
+    Some((merged(&figment).ok()?, source?))
+}
+
 /// Begins the keys of the default policy in variables and flags.
 const POLICY: &str = "policy.";
+/// Begins the keys of the default summariser in variables.
+const SUMMARIZER: &str = "summarizer.";
 
 /// All sources in one, the strongest on top. Those of the default policy are put in later.
 fn merge(sources: &Sources, problems: &mut Vec<Problem>) -> Figment {
@@ -123,13 +141,15 @@ fn merge(sources: &Sources, problems: &mut Vec<Problem>) -> Figment {
     if let Some(file) = &sources.file {
         figment = figment.merge(read_file(file, problems));
     }
+    let of_file = merged(&figment).unwrap_or_default();
+    let has_several = matches!(of_file.get("summarizer"), Some(Value::Array(..)));
     let variables = sources.env.iter();
     for (name, value) in variables.filter(|(name, _)| name.starts_with("BALER_")) {
         if is_foreign(name) {
             continue;
         }
         if let Some(key) = key_of_variable(name) {
-            if key.starts_with(POLICY) {
+            if key.starts_with(POLICY) || (has_several && key.starts_with(SUMMARIZER)) {
                 continue;
             }
             figment = figment.merge(Serialized::default(&key, parsed(value)));

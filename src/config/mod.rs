@@ -15,8 +15,8 @@ mod unreadable;
 
 pub use load::{Sources, from_raw, load};
 pub use problem::{Problem, Problems};
-pub use raw::{DEFAULT_RESERVE, Limits, LogFormat, OnOverload, ServerTiming};
+pub use raw::{DEFAULT_RESERVE, DEFAULT_SUMMARIZER, Limits, LogFormat, OnOverload, ServerTiming};
 pub use snapshot::{
-    AuthTokens, Config, Hidden, Key, Ledger, RedisServers, StoreUrl, Summarizer, Tenant, Topology,
-    Upstream,
+    AuthTokens, Config, Hidden, Key, Ledger, RedisServers, StoreUrl, Summarizer, Summarizers,
+    Tenant, Topology, Upstream,
 };

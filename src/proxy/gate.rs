@@ -110,7 +110,8 @@ impl Exchange {
         if request.may_summarize()
             && let Some(tokens) = decision.sent_tokens()
         {
-            let summarizer = &self.proxy.shared.summarizer;
+            let summarizers = &self.proxy.shared.summarizers;
+            let summarizer = summarizers.of(&request.policy);
             summarizer.forwarded(request.tenant, tokens);
         }
     }

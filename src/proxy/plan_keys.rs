@@ -45,7 +45,7 @@ impl Keys {
     ) -> Self {
         let identity = &request.policy.identity;
         let summaries = request.origin.as_ref().map(|_| {
-            let summarizer = &shared.summarizer;
+            let summarizer = shared.summarizers.of(&request.policy);
             let seed = summarizer.seed(request.dialect, &request.tenant, identity);
             session.summary_keys(&seed)
         });

@@ -155,7 +155,7 @@ impl Caller<'_> {
     ) -> Result<Accepted, NoSummary> {
         let encoding = self.origin.encoding();
         let checked = off_the_loop(move || validate(text, &source, terms, encoding)).await?;
-        let metrics = &self.summarizer.metrics;
+        let metrics = &self.summarizer.series;
         match checked {
             Ok(accepted) => {
                 let ungrounded = accepted.ungrounded;

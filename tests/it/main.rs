@@ -51,6 +51,7 @@ mod smuggling;
 mod strategies;
 mod streaming;
 mod summaries;
+mod summarizers;
 mod telling;
 mod tenants;
 mod tls;
