@@ -32,7 +32,8 @@ impl Exchange {
             return Gate::Bypass(reason);
         }
         let facts = &request.facts;
-        let budget = facts.policy.budget(facts.window.live());
+        let capacity = facts.window.capacity(facts.window.live());
+        let budget = facts.policy.budget(capacity);
         let learned = facts.window.learned.factor;
         let factor = FactorStep::nearest(learned).factor().max(learned);
         let ledger = &self.proxy.shared.ledger;

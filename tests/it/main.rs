@@ -34,6 +34,7 @@ mod first_day;
 mod fuzz;
 mod gallery;
 mod generated;
+mod input_limits;
 mod invariants;
 mod ladder;
 mod late;
