@@ -41,6 +41,7 @@ mod late;
 mod ledger;
 mod marks;
 mod metrics_table;
+mod mistakes;
 mod occupancy;
 mod overflow;
 mod overload;
