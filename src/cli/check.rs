@@ -2,6 +2,7 @@
 //! policies.
 
 use std::io::{Result, Write};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use crate::cli::{CheckFlags, EXIT_CONFIG, complain, play};
@@ -17,6 +18,18 @@ use crate::{app, config};
 
 pub(super) fn run(flags: CheckFlags) -> anyhow::Result<ExitCode> {
     let mut sources = flags.serve.sources();
+    // The variable names the file of the process; another one may be checked in its place.
+    let of_variable = std::env::var_os("BALER_CONFIG").map(PathBuf::from);
+    if let (Some(file), Some(config)) = (&flags.file, &sources.file)
+        && sources.file != of_variable
+    {
+        complain(&format!(
+            "baler check: two configuration files are named, {} and {}",
+            file.display(),
+            config.display()
+        ));
+        return Ok(ExitCode::from(EXIT_CONFIG));
+    }
     sources.file = flags.file.or(sources.file);
     match config::load(&sources) {
         Ok(config) => {
