@@ -1,5 +1,5 @@
-//! The default policy as variables and flags set it (`BALER_POLICY__MODE`, `--mode`), so that trying
-//! Baler out needs no file; and the default one of several summarisers.
+//! The default policy as variables and flags set it (`BALER_POLICY__MODE`, `--mode`), so that
+//! trying Baler out needs no file; and the default one of several summarisers.
 
 use figment::value::{Dict, Value};
 

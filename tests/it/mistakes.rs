@@ -33,12 +33,13 @@ fn each_mistake_is_one_line_with_key_place_and_what_to_write() {
         ),
         (
             "[limits]\n# how many\nin_flight = -3\n",
-            "limits.in_flight: expected a whole number such as 1000, \"128k\" or \"32MiB\", got -3 (f:3)",
+            "limits.in_flight: expected a whole number such as 1000, \"128k\" or \"32MiB\", got -3 \
+             (f:3)",
         ),
         (
             "[upstream]\nidle_timeout = 25\n",
-            "upstream.idle_timeout: expected a duration such as \"500ms\", \"30s\" or \"10m\", got 25 \
-             (f:2)",
+            "upstream.idle_timeout: expected a duration such as \"500ms\", \"30s\" or \"10m\", \
+             got 25 (f:2)",
         ),
         (
             "[upstream]\nidle_timeout = \"soon\"\n",
@@ -68,7 +69,8 @@ fn each_mistake_is_one_line_with_key_place_and_what_to_write() {
             "policy.1.name: \"a\" is the name of an earlier policy (f:5)",
         ),
         (
-            "[[policy]]\nladder = [\n  \"dedupe\",\n  { sliding_window = { turns = 1, messages = 2 } },\n]\n",
+            "[[policy]]\nladder = [\n  \"dedupe\",\n  \
+             { sliding_window = { turns = 1, messages = 2 } },\n]\n",
             "policy.0.ladder.1.sliding_window: takes one of turns, exchanges and messages (f:4)",
         ),
         (
@@ -78,8 +80,8 @@ fn each_mistake_is_one_line_with_key_place_and_what_to_write() {
         // One mistake is one message: not also what follows from the default in its place.
         (
             "[[policy]]\ntrigger = { tokens = \"x\" }\ntarget = { tokens = 200000 }\n",
-            "policy.0.trigger.tokens: expected a whole number such as 1000, \"128k\" or \"32MiB\", got \
-             \"x\" (f:2)",
+            "policy.0.trigger.tokens: expected a whole number such as 1000, \"128k\" or \"32MiB\", \
+             got \"x\" (f:2)",
         ),
     ] {
         assert_eq!(told(toml, &[], &[]), [line], "{toml}");

@@ -78,8 +78,8 @@ pub(crate) fn said() -> String {
     json_answer(r#"{"choices":[{"message":{"role":"assistant","content":"ok"}}]}"#)
 }
 
-pub(crate) const SUMMARY: &str = "<summary>\n## Goal\nMend the parser, ticket MX-4711.\n## Progress\n\
-    Done: parts were read.\n</summary>";
+pub(crate) const SUMMARY: &str = "<summary>\n## Goal\nMend the parser, ticket MX-4711.\n\
+    ## Progress\nDone: parts were read.\n</summary>";
 
 /// An upstream that answers requests for summaries with what `summary` says, and all others with
 /// "ok".

@@ -236,7 +236,8 @@ fn mistakes_about_summarisers_are_told_with_their_place() {
         (
             format!("{two}[[policy]]\n[[policy]]\nname = \"b\"\nsummarizer = \"record\"\n"),
             "policy.1.summarizer",
-            "no summarizer is called \"record\", did you mean \"records\"?; there is: records, mini",
+            "no summarizer is called \"record\", did you mean \"records\"?; there is: records, \
+             mini",
         ),
         (
             "[[policy]]\nsummarizer = \"x\"\n".to_owned(),

@@ -73,7 +73,8 @@ impl<'de> Visitor<'de> for SummarizersVisitor {
     }
 }
 
-/// The name of a summariser that is not given one, and of the one that policies use which name none.
+/// The name of a summariser that is not given one, and of the one that policies use which name
+/// none.
 pub const DEFAULT_SUMMARIZER: &str = "default";
 
 /// `[summarizer]`

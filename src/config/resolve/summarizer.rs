@@ -62,8 +62,8 @@ impl Check<'_> {
         self.fail(
             key,
             format_args!(
-                "no summarizer is called \"{name}\"{hint}; there is: {there}. Another one is a table \
-                 [[summarizer]] with name = \"{name}\""
+                "no summarizer is called \"{name}\"{hint}; there is: {there}. Another one is a \
+                 table [[summarizer]] with name = \"{name}\""
             ),
         );
     }
