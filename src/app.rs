@@ -12,7 +12,7 @@ use tracing::{info, warn};
 
 use crate::admin;
 use crate::admin::Readiness;
-use crate::config::{Config, StoreUrl};
+use crate::config::{Config, StoreUrl, Summarizer};
 use crate::core;
 use crate::core::policy::{Policy, Window};
 use crate::core::tokens::Encoding;
@@ -216,6 +216,17 @@ fn announce(config: &Config, listeners: &Listeners) {
     }
     for policy in &config.policies {
         info!("policy {}", describe(policy));
+        if policy.summarize().is_some() {
+            let Summarizer {
+                name, url, model, ..
+            } = config.summarizers.of(policy);
+            info!(
+                "policy {}: summaries by {name}, {}, {}",
+                policy.name,
+                url.as_deref().unwrap_or("the upstream itself"),
+                model.as_deref().unwrap_or("the request's model")
+            );
+        }
     }
 }
 
@@ -255,11 +266,14 @@ pub fn describe(policy: &Policy) -> String {
         .iter()
         .map(|step| step.strategy.name())
         .collect();
+    let reserve = match policy.window {
+        Window::Auto => policy.reserve,
+        Window::Tokens(tokens) => policy.reserve.min(tokens / 4),
+    };
     format!(
-        "{}: mode {}, window {window}, reserve {}, acts at {}, ladder {}",
+        "{}: mode {}, window {window}, reserve {reserve}, acts at {}, ladder {}",
         policy.name,
         policy.delivery.mode.as_str(),
-        policy.reserve,
         if trigger.is_empty() {
             "overflow".to_owned()
         } else {

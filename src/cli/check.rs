@@ -2,11 +2,12 @@
 //! policies.
 
 use std::io::{Result, Write};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use crate::cli::{CheckFlags, EXIT_CONFIG, complain, play};
 use crate::config::{Config, Key, StoreUrl, Summarizer};
-use crate::core::budget::Budget;
+use crate::core::budget::{Budget, Capacity};
 use crate::core::conversation::scale;
 use crate::core::edit::Keep;
 use crate::core::json::Json;
@@ -17,6 +18,18 @@ use crate::{app, config};
 
 pub(super) fn run(flags: CheckFlags) -> anyhow::Result<ExitCode> {
     let mut sources = flags.serve.sources();
+    // The variable names the file of the process; another one may be checked in its place.
+    let of_variable = std::env::var_os("BALER_CONFIG").map(PathBuf::from);
+    if let (Some(file), Some(config)) = (&flags.file, &sources.file)
+        && sources.file != of_variable
+    {
+        complain(&format!(
+            "baler check: two configuration files are named, {} and {}",
+            file.display(),
+            config.display()
+        ));
+        return Ok(ExitCode::from(EXIT_CONFIG));
+    }
     sources.file = flags.file.or(sources.file);
     match config::load(&sources) {
         Ok(config) => {
@@ -46,7 +59,7 @@ fn report(config: &Config, explains: bool, out: &mut impl Write) -> Result<()> {
         if explains {
             explain(policy, config.upstream.discover_windows, out)?;
             if policy.summarize().is_some() {
-                summarizer(&config.summarizer, out)?;
+                summarizer(config.summarizers.of(policy), out)?;
             }
         }
     }
@@ -60,11 +73,21 @@ fn report(config: &Config, explains: bool, out: &mut impl Write) -> Result<()> {
 /// window (the default one where it depends on the model); then the ladder.
 fn explain(policy: &Policy, discovers: bool, out: &mut impl Write) -> Result<()> {
     keys(policy, out)?;
-    let window = policy.window_for(None);
-    let budget = policy.budget(window);
+    let models = models_of(policy);
+    // Where a policy is for one model, the numbers are that model's.
+    let model = match &models[..] {
+        [only] if !is_pattern(only) => Some(only.as_str()),
+        _ => None,
+    };
+    let window = policy.window_for(model);
+    let input = Policy::input_limit(model, window);
+    let budget = policy.budget(Capacity { window, input });
+    let limit = input.map_or(String::new(), |input| {
+        format!(" (the longest input of {} is {input})", models.concat())
+    });
     writeln!(
         out,
-        "  mode {}, window {window}, room for the prompt {}",
+        "  mode {}, window {window}, room for the prompt {}{limit}",
         policy.delivery.mode.as_str(),
         budget.prompt
     )?;
@@ -230,7 +253,8 @@ fn summarizer(summarizer: &Summarizer, out: &mut impl Write) -> Result<()> {
     };
     writeln!(
         out,
-        "  summaries by {}, {model}, with {key}, of {source}",
+        "  summaries by {} ({}), {model}, with {key}, of {source}",
+        summarizer.name,
         summarizer.url.as_deref().unwrap_or("the upstream itself"),
     )?;
     writeln!(
@@ -257,26 +281,39 @@ fn windows(policy: &Policy, discovers: bool, out: &mut impl Write) -> Result<()>
         "  window by model: {discovered}that in the table of known models; else {}",
         policy.default_window
     )?;
-    let options = Json::parse(&policy.delivery.options);
-    let models = match options.as_ref().and_then(|options| options.get("models")) {
-        Some(Json::List(models)) => models.as_slice(),
-        _ => &[],
-    };
-    // A pattern stands for models that may differ.
-    let names = models.iter().filter_map(|model| match model {
-        Json::String(name) if !name.contains(['*', '?', '[', '{']) => Some(name),
-        _ => None,
-    });
-    for name in names {
+    for name in models_of(policy).iter().filter(|name| !is_pattern(name)) {
         let (window, source) = policy.window_by(Some(name), None);
         let source = if source == Source::Table {
             "from the table"
         } else {
             "not known: default_window"
         };
-        writeln!(out, "  window of {name}: {window} ({source})")?;
+        let limit = Policy::input_limit(Some(name), window);
+        let limit = limit.map_or(String::new(), |limit| {
+            format!("; prompts of at most {limit}")
+        });
+        writeln!(out, "  window of {name}: {window} ({source}){limit}")?;
     }
     Ok(())
+}
+
+/// The models that a policy names.
+fn models_of(policy: &Policy) -> Vec<String> {
+    let options = Json::parse(&policy.delivery.options);
+    let models = match options.as_ref().and_then(|options| options.get("models")) {
+        Some(Json::List(models)) => models.as_slice(),
+        _ => &[],
+    };
+    let names = models.iter().filter_map(|model| match model {
+        Json::String(name) => Some(name.to_string()),
+        _ => None,
+    });
+    names.collect()
+}
+
+/// Whether a model's name stands for several that may differ.
+fn is_pattern(name: &str) -> bool {
+    name.contains(['*', '?', '[', '{'])
 }
 
 /// A value as an operator would write it: without the keys that are not given.

@@ -24,7 +24,7 @@ use crate::core::tokens::Encoding;
 use crate::core::wire::Dialect;
 use crate::ledger::{Ledger, Scope};
 use crate::observe::Metrics;
-use crate::summarizer::{DueSummary, Reserved, Summarizer, SummaryOrigin};
+use crate::summarizer::{DueSummary, Reserved, Summarizers, SummaryOrigin};
 use crate::upstream::Upstream;
 
 /// The wire format of the requests.
@@ -244,7 +244,8 @@ impl Filter<'_> {
             .filter(|_| planner.policy.summarize().is_some());
         let summaries = made.map(|made| {
             let keys = session.summary_keys(&planner.seeds.checkpoint);
-            let state = |key| made.summarizer.state(&made.ledger, key);
+            let summarizer = made.summarizers.of(planner.policy);
+            let state = |key| summarizer.state(&made.ledger, key);
             let states = keys.iter().map(state).collect();
             Summaries::new(keys, states, may_ask)
         });
@@ -294,7 +295,7 @@ fn line_at(text: &str, offset: usize) -> (&str, &str) {
 
 /// Makes summaries at once: the command waits for them.
 struct ImmediateSummaries {
-    summarizer: Arc<Summarizer>,
+    summarizers: Summarizers,
     upstream: Upstream,
     ledger: Ledger,
     runtime: tokio::runtime::Runtime,
@@ -312,11 +313,7 @@ impl ImmediateSummaries {
             credentials.insert(AUTHORIZATION, value);
         }
         Ok(ImmediateSummaries {
-            summarizer: Arc::new(Summarizer::new(
-                config.summarizer.clone(),
-                "upstream",
-                Arc::clone(&metrics),
-            )),
+            summarizers: Summarizers::new(&config.summarizers, "upstream", &metrics),
             upstream: Upstream::new(&config.upstream)?,
             ledger: Ledger::in_memory(&config.ledger, Arc::clone(&metrics)),
             runtime: tokio::runtime::Builder::new_current_thread()
@@ -352,8 +349,8 @@ impl ImmediateSummaries {
             policy: planner.policy.name.clone(),
         };
         // The command was asked for the summary: its cost is no matter here.
-        self.summarizer
-            .forwarded(origin.tenant, SUMMARY_ALLOWANCE_TOKENS);
+        let summarizer = self.summarizers.of(planner.policy);
+        summarizer.forwarded(origin.tenant, SUMMARY_ALLOWANCE_TOKENS);
         let due = DueSummary {
             scope: Scope {
                 tenant: origin.tenant,
@@ -361,7 +358,7 @@ impl ImmediateSummaries {
             },
             pending: pending.clone(),
         };
-        if let Reserved::Lease(lease) = self.summarizer.reserve(&due, &origin, &self.ledger) {
+        if let Reserved::Lease(lease) = summarizer.reserve(&due, &origin, &self.ledger) {
             self.runtime
                 .block_on(lease.run(&self.upstream, &self.ledger, options, &origin));
         }

@@ -5,18 +5,22 @@
 //! flags. All problems are reported at once, each with its key, its value and its source.
 
 mod amounts;
+mod foreign;
 mod load;
 mod overlay;
+mod place;
 mod problem;
 pub mod raw;
 mod resolve;
 mod snapshot;
+mod sources;
 mod unreadable;
 
-pub use load::{Sources, from_raw, load};
+pub use load::{from_raw, load};
 pub use problem::{Problem, Problems};
-pub use raw::{DEFAULT_RESERVE, Limits, LogFormat, OnOverload, ServerTiming};
+pub use raw::{DEFAULT_RESERVE, DEFAULT_SUMMARIZER, Limits, LogFormat, OnOverload, ServerTiming};
 pub use snapshot::{
-    AuthTokens, Config, Hidden, Key, Ledger, RedisServers, StoreUrl, Summarizer, Tenant, Topology,
-    Upstream,
+    AuthTokens, Config, Hidden, Key, Ledger, RedisServers, StoreUrl, Summarizer, Summarizers,
+    Tenant, Topology, Upstream,
 };
+pub use sources::Sources;

@@ -1,9 +1,9 @@
-//! The built-in default policy as variables and flags set it (`BALER_POLICY__MODE`, `--mode`), so
-//! that trying Baler out needs no file.
+//! The default policy as variables and flags set it (`BALER_POLICY__MODE`, `--mode`), so that
+//! trying Baler out needs no file; and the default one of several summarisers.
 
 use figment::value::{Dict, Value};
 
-use crate::config::raw;
+use crate::config::raw::{self, DEFAULT_SUMMARIZER};
 
 /// Puts the keys that variables or flags set into the default policy: that of the merged data with
 /// this name, else a new one behind all others.
@@ -36,6 +36,33 @@ pub(super) fn set_default_policy(data: &mut Dict, mut keys: Dict) -> Result<(), 
     }
     policies.push(Value::from(keys));
     Ok(())
+}
+
+/// Puts the keys that variables set into the default summariser of several: the only one, or that
+/// with this name, else a new one.
+pub(super) fn set_default_summarizer(several: &mut Vec<Value>, keys: Dict) {
+    let default = |other: &Value| name_of(other, DEFAULT_SUMMARIZER) == DEFAULT_SUMMARIZER;
+    let at = match several.len() {
+        1 => Some(0),
+        _ => several.iter().position(default),
+    };
+    match at.and_then(|at| several.get_mut(at)) {
+        Some(Value::Dict(_, written)) => merge_deeply(written, keys),
+        Some(_) => {} // Reading reports that.
+        None => several.push(Value::from(keys)),
+    }
+}
+
+/// Replaces values; tables within are merged.
+fn merge_deeply(written: &mut Dict, keys: Dict) {
+    for (key, value) in keys {
+        match (written.get_mut(&key), value) {
+            (Some(Value::Dict(_, table)), Value::Dict(_, keys)) => merge_deeply(table, keys),
+            (_, value) => {
+                written.insert(key, value);
+            }
+        }
+    }
 }
 
 /// A ladder in a variable may be names with commas between them.

@@ -3,19 +3,23 @@
 use std::fmt;
 
 /// One problem of a configuration.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Problem {
     /// Key path, dotted; list items by index.
     pub key: String,
+    /// The key path with the names of policies and summarisers in the place of their indexes, where
+    /// they have one.
+    pub shown: Option<String>,
     /// The problem, with the value where there is one.
     pub what: String,
-    /// The file, variable or flag with the value, when known.
+    /// Where the value is written, when known: file and line, variable or flag.
     pub source: Option<String>,
 }
 
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.key, self.what)?;
+        let key = self.shown.as_ref().unwrap_or(&self.key);
+        write!(f, "{key}: {}", self.what)?;
         self.source
             .as_ref()
             .map_or(Ok(()), |source| write!(f, " ({source})"))
@@ -49,40 +53,6 @@ pub(super) fn new_name(path: &[String]) -> Option<&'static str> {
         .iter()
         .find(|(old, _)| *old == key)
         .map(|(_, new)| *new)
-}
-
-/// Names that other tools use, for keys and for values, with `-` in the place of `_`, and how Baler
-/// says it.
-const FOREIGN: [(&str, &str); 14] = [
-    ("max-tokens", "trigger = { tokens = 100000 }"),
-    ("max-context-tokens", "window = 128000"),
-    ("context-window", "window = 128000"),
-    ("max-input-tokens", "window = 128000"),
-    ("window-size", "{ sliding_window = { messages = 20 } }"),
-    (
-        "keep-last",
-        "keep = 3 of clear_results, or messages of sliding_window",
-    ),
-    (
-        "keep-last-n",
-        "keep = 3 of clear_results, or messages of sliding_window",
-    ),
-    ("clear-tool-inputs", "clear_inputs"),
-    ("println-limit", "output_limit"),
-    ("threshold-tokens", "trigger = { tokens = 100000 }"),
-    ("shadow", "observe"),
-    ("dry-run", "observe"),
-    ("audit", "observe"),
-    ("distributed", "spread"),
-];
-
-/// How Baler says what other tools call `name`.
-pub(super) fn said_here(name: &str) -> Option<&'static str> {
-    let name = name.replace('_', "-");
-    let mut known = FOREIGN.iter();
-    known
-        .find(|(foreign, _)| *foreign == name)
-        .map(|(_, here)| *here)
 }
 
 /// The question after an unknown name, when a known one is near.

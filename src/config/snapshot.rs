@@ -40,10 +40,8 @@ pub struct Config {
     pub tenant: Tenant,
     /// Where checkpoints, summaries and what upstreams taught are kept.
     pub ledger: Ledger,
-    /// The model that writes summaries.
-    pub summarizer: Summarizer,
-    /// Whether the configuration says anything of it.
-    pub summarizer_is_given: bool,
+    /// The models that write summaries.
+    pub summarizers: Summarizers,
     /// Bounds.
     pub limits: Limits,
     /// Time for running requests to finish at the end.
@@ -201,9 +199,37 @@ pub struct Upstream {
     pub usage_headers: Vec<HeaderName>,
 }
 
-/// The model that writes summaries.
+/// The models that write summaries.
+#[derive(Debug, Clone)]
+pub struct Summarizers {
+    /// That of policies that name none.
+    pub default: Summarizer,
+    /// All others; no two have the same name.
+    pub others: Vec<Summarizer>,
+}
+
+impl Summarizers {
+    /// All of them.
+    pub fn all(&self) -> impl Iterator<Item = &Summarizer> {
+        std::iter::once(&self.default).chain(&self.others)
+    }
+
+    /// That of a policy.
+    #[must_use]
+    pub fn of(&self, policy: &Policy) -> &Summarizer {
+        let named = policy.delivery.summarizer.as_ref();
+        let named = named.and_then(|name| self.others.iter().find(|other| other.name == *name));
+        named.unwrap_or(&self.default)
+    }
+}
+
+/// A model that writes summaries.
 #[derive(Debug, Clone)]
 pub struct Summarizer {
+    /// Its name: log and label value.
+    pub name: String,
+    /// Whether the configuration says anything of it.
+    pub is_given: bool,
     /// The URL for chat completions of another API; the upstream's own when not given.
     pub url: Option<String>,
     /// The model; the request's when not given.

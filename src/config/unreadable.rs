@@ -4,12 +4,15 @@
 use figment::error::Kind;
 use figment::value::{Dict, Value};
 
-use crate::config::problem::{hint, nearest, new_name, said_here};
+use crate::config::foreign::said_here;
+use crate::config::problem::{hint, nearest, new_name};
 use crate::config::raw;
 
 /// Reads the configuration out of the merged data. A value that does not fit is passed to `report`
 /// with its path and removed; then the rest is read again, until it fits.
 pub(super) fn read(mut data: Value, report: &mut dyn FnMut(&[String], String)) -> raw::Raw {
+    check_brackets(&mut data, report);
+    let mut reported: Vec<Vec<String>> = Vec::new();
     loop {
         let error = match data.deserialize::<raw::Raw>() {
             Ok(raw) => return raw,
@@ -18,7 +21,11 @@ pub(super) fn read(mut data: Value, report: &mut dyn FnMut(&[String], String)) -
         let mut path = error.path.clone();
         let (what, last) = explain(&error, &data);
         path.extend(last);
-        report(&path, what);
+        // An item of a list is replaced and not removed: that it does not fit even so is no news.
+        if !reported.iter().any(|known| path.starts_with(known)) {
+            report(&path, what);
+            reported.push(path.clone());
+        }
         if !remove(&mut data, &path) {
             return raw::Raw::default();
         }
@@ -52,14 +59,15 @@ fn may_be_secret(path: &[String]) -> bool {
         let mut words = part.split(['_', '-']);
         part != "token_budget" && words.any(|word| SECRET.contains(&word))
     };
-    path.len() < 2 || path.iter().any(is_secret)
+    let names = path.iter().filter(|part| part.parse::<usize>().is_err());
+    names.count() < 2 || path.iter().any(is_secret)
 }
 
 /// A problem with a value that is not shown.
 fn explain_secret(kind: &Kind) -> String {
     match kind {
         Kind::InvalidType(_, expected) | Kind::InvalidValue(_, expected) => {
-            format!("expected {expected}; the value is not shown")
+            format!("expected {}; the value is not shown", in_words(expected))
         }
         Kind::UnknownVariant(_, known) => format!("unknown value; one of {}", known.join(", ")),
         _ => "not a value for this key; it is not shown".to_owned(),
@@ -76,20 +84,22 @@ fn explain(error: &figment::Error, data: &Value) -> (String, Option<String>) {
         }
         kind if may_be_secret(&error.path) => (explain_secret(kind), None),
         Kind::UnknownVariant(name, known) => {
-            let hint = said_here(name).map_or_else(
-                || hint(nearest(name, known.iter().copied())),
-                |here| format!(", here it is {here}"),
-            );
+            let hint = hint_for(name, &error.path, known);
             let known = known.join(", ");
             (
                 format!("unknown value \"{name}\"{hint}; one of {known}"),
                 None,
             )
         }
-        Kind::InvalidType(_, expected) => {
+        Kind::InvalidType(_, expected) | Kind::InvalidValue(_, expected) => {
             let value = shown_at(data, &error.path);
-            (format!("is not {}, got {value}", in_words(expected)), None)
+            (
+                format!("expected {}, got {value}", in_words(expected)),
+                None,
+            )
         }
+        Kind::InvalidLength(_, expected) => (format!("expected {expected}"), None),
+        Kind::MissingField(name) => (format!("lacks the key {name}"), None),
         kind => {
             let (problem, value) = (kind.to_string(), shown_at(data, &error.path));
             // A type's own message may quote the value already.
@@ -103,10 +113,47 @@ fn explain(error: &figment::Error, data: &Value) -> (String, Option<String>) {
     }
 }
 
+/// Removes and reports sections that are written as lists, and the list of policies where it is
+/// written as a section. Serde would read a list as the values of a table's keys.
+fn check_brackets(data: &mut Value, report: &mut dyn FnMut(&[String], String)) {
+    let Value::Dict(_, sections) = data else {
+        return;
+    };
+    let keys = raw::key_paths();
+    let is_table = |name: &str| {
+        let is_in = |key: &String| key.split_once('.').is_some_and(|(table, _)| table == name);
+        name != "summarizer" && keys.iter().any(is_in)
+    };
+    sections.retain(|name, value| {
+        let what = match value {
+            Value::Dict(..) if name == "policy" => "expected a list of tables: write [[policy]]",
+            Value::Array(..) if is_table(name) => "expected a table of keys: write",
+            _ => return true,
+        };
+        let what = if name == "policy" {
+            what.to_owned()
+        } else {
+            format!("{what} [{name}]")
+        };
+        report(std::slice::from_ref(name), what);
+        false
+    });
+}
+
+/// What an unknown name most likely meant.
+fn hint_for(name: &str, path: &[String], known: &[&str]) -> String {
+    said_here(name, path).map_or_else(
+        || hint(nearest(name, known.iter().copied())),
+        |here| format!(", here it is {here}"),
+    )
+}
+
 /// What a type of the program is in the operator's words.
 fn in_words(expected: &str) -> &str {
     match expected.trim_matches('`') {
-        "u64" | "u32" | "usize" | "i64" => "a whole number such as 1000, \"128k\" or \"32MiB\"",
+        "u64" | "u32" | "u16" | "usize" | "i64" => {
+            "a whole number such as 1000, \"128k\" or \"32MiB\""
+        }
         "f64" => "a number such as 0.5",
         "a boolean" => "true or false",
         "a sequence" => "a list",
@@ -126,10 +173,8 @@ fn unknown_key(name: &str, path: &[String], known: &[&str]) -> String {
     if let Some(new) = new_name(path) {
         return format!("renamed to {new}");
     }
-    let hint = said_here(name).map_or_else(
-        || hint(nearest(name, known.iter().copied())),
-        |here| format!(", here it is {here}"),
-    );
+    let above = path.split_last().map_or(path, |(_, above)| above);
+    let hint = hint_for(name, above, known);
     format!("unknown key{hint}; known here: {}", known.join(", "))
 }
 
@@ -201,6 +246,7 @@ fn show(value: &Value) -> String {
         Value::Num(_, number) => number
             .to_i128()
             .map(|n| n.to_string())
+            .or_else(|| number.to_u128().map(|n| n.to_string()))
             .or_else(|| number.to_f64().map(|n| n.to_string()))
             .unwrap_or_default(),
         Value::Array(..) => "a list".to_owned(),

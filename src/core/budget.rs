@@ -62,12 +62,40 @@ impl Amount {
     }
 }
 
+/// What a model takes, tokens. A number alone is a window.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Capacity {
+    /// The context length.
+    pub window: u64,
+    /// The longest prompt, where that is less than the window.
+    pub input: Option<u64>,
+}
+
+impl Capacity {
+    /// What the prompt may take where `reserve` tokens are kept free for the reply.
+    #[must_use]
+    pub fn prompt(self, reserve: u64) -> u64 {
+        let left = self.window.saturating_sub(reserve);
+        self.input.map_or(left, |input| input.min(left))
+    }
+}
+
+impl From<u64> for Capacity {
+    fn from(window: u64) -> Self {
+        Capacity {
+            window,
+            input: None,
+        }
+    }
+}
+
 /// The numbers that a decision compares with. All in prompt tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Budget {
     /// The context length.
     pub window: u64,
-    /// window − reserve: what the prompt may take.
+    /// What the prompt may take: window − reserve, or the longest input of the model where that is
+    /// less.
     pub prompt: u64,
     /// Low-water mark.
     pub target: u64,

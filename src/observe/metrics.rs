@@ -12,7 +12,7 @@ use crate::observe::event::ledger::LedgerMetrics;
 use crate::observe::event::overflow::OverflowMetrics;
 use crate::observe::event::planning::PlanningMetrics;
 use crate::observe::event::request::RequestMetrics;
-use crate::observe::event::summary::SummaryMetrics;
+use crate::observe::event::summary::{SummarizerMetrics, SummaryMetrics};
 use crate::observe::event::traffic::{TrafficFamilies, TrafficMetrics};
 use crate::observe::event::usage::UsageMetrics;
 use crate::observe::event::webhook::WebhookMetrics;
@@ -91,6 +91,12 @@ impl Metrics {
         self.traffic.of(policy, model, provider)
     }
 
+    /// The series of one summariser, created at 0.
+    #[must_use]
+    pub fn summarizer(&self, name: &str) -> SummarizerMetrics {
+        self.summaries.of_summarizer(name)
+    }
+
     /// All metrics as Prometheus text.
     #[must_use]
     pub fn render(&self) -> Vec<u8> {
@@ -153,6 +159,7 @@ mod tests {
     fn every_series_is_described() {
         let metrics = Metrics::new().unwrap();
         let _traffic = metrics.traffic("policy", "model", &Provider::default());
+        let _summarizer = metrics.summarizer("default");
         let text = String::from_utf8(metrics.render()).unwrap();
         for line in text.lines().filter(|line| line.starts_with("# TYPE ")) {
             let mut words = line.split(' ').skip(2);

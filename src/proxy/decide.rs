@@ -121,7 +121,7 @@ fn summary_origin(
         credentials: identities.credentials(&head.headers),
         model: request.model.clone(),
         tenant: request.tenant,
-        window: request.window.live(),
+        window: request.window.capacity(request.window.live()).prompt(0),
         factor: request.window.learned.factor,
         request: request.id.clone(),
         policy: request.policy.name.clone(),

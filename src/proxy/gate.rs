@@ -32,7 +32,8 @@ impl Exchange {
             return Gate::Bypass(reason);
         }
         let facts = &request.facts;
-        let budget = facts.policy.budget(facts.window.live());
+        let capacity = facts.window.capacity(facts.window.live());
+        let budget = facts.policy.budget(capacity);
         let learned = facts.window.learned.factor;
         let factor = FactorStep::nearest(learned).factor().max(learned);
         let ledger = &self.proxy.shared.ledger;
@@ -110,7 +111,8 @@ impl Exchange {
         if request.may_summarize()
             && let Some(tokens) = decision.sent_tokens()
         {
-            let summarizer = &self.proxy.shared.summarizer;
+            let summarizers = &self.proxy.shared.summarizers;
+            let summarizer = summarizers.of(&request.policy);
             summarizer.forwarded(request.tenant, tokens);
         }
     }

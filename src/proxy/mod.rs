@@ -73,7 +73,7 @@ use crate::core::conversation::Fingerprint;
 use crate::core::wire::Dialect;
 use crate::ledger::{Ledger, Secrets};
 use crate::observe::Metrics;
-use crate::summarizer::{DueSummary, Reserved, Summarizer};
+use crate::summarizer::{DueSummary, Reserved, Summarizers};
 use crate::upstream::Upstream;
 use crate::upstream::discovery::Windows;
 
@@ -117,7 +117,7 @@ pub struct Shared {
     cached: CachedPrompts,
     /// Context lengths that the upstream reports for its models.
     windows: Arc<Windows>,
-    summarizer: Arc<Summarizer>,
+    summarizers: Summarizers,
     /// Tasks that belong to nobody else.
     background: Background,
     metrics: Arc<Metrics>,
@@ -150,11 +150,7 @@ impl Shared {
         let ledger = Ledger::open(&config.ledger, Arc::clone(&metrics))?;
         let tenant_key = ledger.secrets().tenant_key();
         let identities = Identities::new(&config.upstream, config.tenant.clone(), tenant_key);
-        let summarizer = Summarizer::new(
-            config.summarizer.clone(),
-            identities.upstream(),
-            Arc::clone(&metrics),
-        );
+        let summarizers = Summarizers::new(&config.summarizers, identities.upstream(), &metrics);
         let windows = Windows::new(config.upstream.discover_windows, Arc::clone(&metrics));
         Ok(Shared {
             pool: PlanningPool::new(config.workers)?,
@@ -165,7 +161,7 @@ impl Shared {
             identities,
             ledger,
             windows: Arc::new(windows),
-            summarizer: Arc::new(summarizer),
+            summarizers,
             background: Background::default(),
             snapshot: Arc::new(Snapshot {
                 routes: Routes::new(&config, &metrics),
@@ -189,7 +185,7 @@ impl Shared {
     pub async fn close(&self) {
         tokio::join!(
             self.windows.background.close(),
-            self.summarizer.background.close(),
+            self.summarizers.close(),
             self.background.close()
         );
     }
@@ -218,7 +214,7 @@ impl Proxy {
         due: &DueSummary,
     ) -> Option<watch::Receiver<()>> {
         let origin = request.origin.as_ref()?;
-        let summarizer = &self.shared.summarizer;
+        let summarizer = self.shared.summarizers.of(&request.policy);
         let lease = match summarizer.reserve(due, origin, &self.shared.ledger) {
             Reserved::Lease(lease) => lease,
             Reserved::Running(finished) => return Some(finished),

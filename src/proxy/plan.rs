@@ -206,6 +206,7 @@ mod tests {
             window: RequestWindow {
                 tokens,
                 source,
+                input_limit: None,
                 learned: ModelCalibration::default(),
             },
             facts: crate::core::policy::RequestFacts::default(),

@@ -45,7 +45,7 @@ impl Keys {
     ) -> Self {
         let identity = &request.policy.identity;
         let summaries = request.origin.as_ref().map(|_| {
-            let summarizer = &shared.summarizer;
+            let summarizer = shared.summarizers.of(&request.policy);
             let seed = summarizer.seed(request.dialect, &request.tenant, identity);
             session.summary_keys(&seed)
         });
@@ -73,7 +73,8 @@ impl Keys {
         match checkpoint {
             Some((prefix, checkpoint)) if is_compaction => {
                 let policy = &*request.policy;
-                let budget = policy.budget(request.window.tokens);
+                let capacity = request.window.capacity(request.window.tokens);
+                let budget = policy.budget(capacity);
                 if gate::nothing_can_trigger(request.dialect, &request.body, policy, &budget, 1.0) {
                     ledger.never_gate(request.model_scope());
                 }

@@ -8,6 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use hyper::http::request::Parts;
 
+use crate::core::budget::Capacity;
 use crate::core::conversation::Fingerprint;
 use crate::core::edit::Piece;
 use crate::core::planner::{Compaction, ModelCalibration, PriorUsage, RefusedList};
@@ -64,6 +65,8 @@ pub(super) struct RequestWindow {
     pub tokens: u64,
     /// Where that figure is from.
     pub source: Source,
+    /// The longest prompt of the model, tokens, where it is less than the window.
+    pub input_limit: Option<u64>,
     /// What the upstream taught about the model by the time the request was read.
     pub learned: ModelCalibration,
 }
@@ -72,6 +75,14 @@ impl RequestWindow {
     /// The context length with regard to what the upstream taught, tokens.
     pub(super) fn live(&self) -> u64 {
         self.learned.narrowed(self.tokens)
+    }
+
+    /// What the model takes, if its context length were this one.
+    pub(super) fn capacity(&self, window: u64) -> Capacity {
+        Capacity {
+            window,
+            input: self.input_limit,
+        }
     }
 }
 

@@ -320,7 +320,8 @@ impl Planning<'_, '_> {
     /// The summaries that exist for prefixes of the request, where its policy wants any.
     fn summaries(&self) -> Option<Summaries> {
         self.request.origin.as_ref()?;
-        let (summarizer, ledger) = (&self.shared.summarizer, &self.shared.ledger);
+        let summarizer = self.shared.summarizers.of(&self.request.policy);
+        let ledger = &self.shared.ledger;
         let keys = self.keys.summaries.iter();
         let states = keys.map(|key| summarizer.state(ledger, key)).collect();
         let may_ask = self.run.may_ask;

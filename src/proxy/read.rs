@@ -176,6 +176,7 @@ impl Exchange {
         self.proxy.refresh_model(scope).await;
         let discovered = shared.windows.discovered(model.as_deref());
         let (tokens, source) = policy.window_by(model.as_deref(), discovered);
+        let input_limit = Policy::input_limit(model.as_deref(), tokens);
         Ok(PlanRequest {
             dialect,
             body,
@@ -185,6 +186,7 @@ impl Exchange {
             window: RequestWindow {
                 tokens,
                 source,
+                input_limit,
                 learned: shared.ledger.learned(&model_key),
             },
             checkpoint_seed: shared.identities.checkpoint_seed(asker, &policy, tokens),

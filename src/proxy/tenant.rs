@@ -183,7 +183,10 @@ impl Identities {
             .prices_for(model)
             .map(|prices| [prices.cache_read, prices.cache_write].map(f64::to_bits));
         let name = policy.when.as_ref().and(model).unwrap_or_default();
-        let known = format!("{family:?} {prices:?} {name}");
+        let input = Policy::input_limit(model, window)
+            .map(|limit| format!(" input {limit}"))
+            .unwrap_or_default();
+        let known = format!("{family:?} {prices:?} {name}{input}");
         Fingerprint::of_parts(&[
             b"checkpoint",
             &text_version.to_le_bytes(),

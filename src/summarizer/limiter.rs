@@ -317,7 +317,8 @@ mod tests {
             calls_per_minute_per_tenant: 2,
             ..config::load(&config::Sources::default())
                 .unwrap()
-                .summarizer
+                .summarizers
+                .default
         }
     }
 

@@ -155,7 +155,7 @@ impl Caller<'_> {
     ) -> Result<Accepted, NoSummary> {
         let encoding = self.origin.encoding();
         let checked = off_the_loop(move || validate(text, &source, terms, encoding)).await?;
-        let metrics = &self.summarizer.metrics;
+        let metrics = &self.summarizer.series;
         match checked {
             Ok(accepted) => {
                 let ungrounded = accepted.ungrounded;
@@ -179,7 +179,10 @@ impl Caller<'_> {
             let window = config.window.unwrap_or(own);
             return scale(window, 1.0 / self.origin.factor.max(1.0));
         }
-        let known = || model.and_then(models::known).map(|known| known.window);
+        let known = || {
+            let known = model.and_then(models::known)?;
+            Some(known.max_input.unwrap_or(known.window))
+        };
         config.window.or_else(known).unwrap_or(own)
     }
 

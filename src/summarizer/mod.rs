@@ -24,6 +24,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use futures_util::future::join_all;
 use hyper::Uri;
 use hyper::header::HeaderMap;
 use tokio::sync::watch;
@@ -31,13 +32,15 @@ use tokio::sync::watch;
 use crate::background::Background;
 use crate::config;
 use crate::core::conversation::Fingerprint;
+use crate::core::policy::Policy;
 use crate::core::summary::{Options, PendingSummary, Spent, State};
 use crate::core::tokens::Encoding;
 use crate::core::wire::Dialect;
 use crate::ledger::{Ledger, Scope};
 use crate::observe::Metrics;
 use crate::observe::event::{
-    SkipReason, SummaryEnded, SummaryOutcome, SummaryReleased, SummarySkipped, SummaryStarted,
+    SkipReason, SummarizerMetrics, SummaryEnded, SummaryOutcome, SummaryReleased, SummarySkipped,
+    SummaryStarted,
 };
 use crate::upstream::Upstream;
 
@@ -48,13 +51,57 @@ use call::CallTrace;
 use limiter::{Ended, Limiter, Reservation};
 use make::NoSummary;
 
-/// Makes summaries.
+/// The summarisers of all policies.
+#[derive(Debug)]
+pub struct Summarizers {
+    /// That of policies that name none.
+    default: Arc<Summarizer>,
+    others: Vec<Arc<Summarizer>>,
+}
+
+impl Summarizers {
+    /// Calls nothing yet. `upstream` is the upstream's name in fingerprints.
+    #[must_use]
+    pub fn new(config: &config::Summarizers, upstream: &str, metrics: &Arc<Metrics>) -> Self {
+        let one = |config: &config::Summarizer| {
+            Arc::new(Summarizer::new(
+                config.clone(),
+                upstream,
+                Arc::clone(metrics),
+            ))
+        };
+        Summarizers {
+            default: one(&config.default),
+            others: config.others.iter().map(one).collect(),
+        }
+    }
+
+    /// That of a policy.
+    #[must_use]
+    pub fn of(&self, policy: &Policy) -> &Arc<Summarizer> {
+        let named = policy.delivery.summarizer.as_ref();
+        let mut others = self.others.iter();
+        named
+            .and_then(|name| others.find(|other| other.config.name == *name))
+            .unwrap_or(&self.default)
+    }
+
+    /// Ends the preparations that run, and waits for them.
+    pub async fn close(&self) {
+        let all = std::iter::once(&self.default).chain(&self.others);
+        join_all(all.map(|summarizer| summarizer.background.close())).await;
+    }
+}
+
+/// Makes summaries, by one model.
 #[derive(Debug)]
 pub struct Summarizer {
     config: config::Summarizer,
     /// Fingerprint of the service that is called and of its instructions.
     identity: Fingerprint,
     metrics: Arc<Metrics>,
+    /// Its own series among them.
+    series: SummarizerMetrics,
     limiter: Mutex<Limiter>,
     /// The preparations that run.
     pub background: Background,
@@ -139,7 +186,7 @@ impl Drop for Lease {
         let mut limiter = summarizer.limiter();
         limiter.ended(&reservation, self.ended, &summarizer.config);
         let open_breakers = limiter.open_breakers();
-        SummaryReleased { open_breakers }.emit(&summarizer.metrics);
+        SummaryReleased { open_breakers }.emit(&summarizer.metrics, &summarizer.series);
     }
 }
 
@@ -161,6 +208,7 @@ impl Summarizer {
             config.instructions.as_bytes(),
         ]);
         Summarizer {
+            series: metrics.summarizer(&config.name),
             config,
             identity,
             metrics,
@@ -261,7 +309,7 @@ impl Summarizer {
     }
 
     fn skip(&self, reason: SkipReason) -> Reserved {
-        SummarySkipped { reason }.emit(&self.metrics);
+        SummarySkipped { reason }.emit(&self.series);
         Reserved::Skipped
     }
 
@@ -298,7 +346,7 @@ impl Lease {
         if !ledger.lease_summary(scope, key, summarizer.longest()).await {
             self.ended = Ended::Neither;
             let reason = SkipReason::Elsewhere;
-            SummarySkipped { reason }.emit(&summarizer.metrics);
+            SummarySkipped { reason }.emit(&summarizer.series);
             let end = Instant::now() + options.wait;
             ledger.await_summary(scope, key, end).await;
             return;
@@ -322,6 +370,7 @@ impl Lease {
         SummaryEnded {
             id: &origin.request,
             policy: &origin.policy,
+            summarizer: &summarizer.config.name,
             address: &address,
             status: last.status,
             cause: last.cause.as_deref(),
@@ -332,7 +381,7 @@ impl Lease {
             spent,
             summary: made.as_ref().ok(),
         }
-        .emit(&summarizer.metrics);
+        .emit(&summarizer.metrics, &summarizer.series);
         self.ended = made.as_ref().map_or_else(NoSummary::ended, |_| Ended::Made);
         if let Ok(summary) = made {
             ledger.keep_summary(scope, key, summary);

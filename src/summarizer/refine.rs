@@ -155,11 +155,12 @@ impl Calls<'_> {
         let report = |outcome, took| {
             SummarizerCalled {
                 id: &self.caller.origin.request,
+                summarizer: &config.name,
                 outcome,
                 status: self.caller.trace.last().status,
                 took,
             }
-            .emit(&summarizer.metrics);
+            .emit(&summarizer.series);
         };
         let answered = call::with_retry(config.timeout, config.longest_wait, send, report)
             .await

@@ -44,7 +44,10 @@ def total(text, name, **labels):
 
 def by(text, name, label):
     """A counter by its label."""
-    return {key: int(value) for key, value in re.findall(rf'^{name}\{{{label}="([^"]*)"\}} (\d+)$', text, re.M)}
+    found = {}
+    for key, value in re.findall(rf'^{name}\{{(?:[^}}]*,)?{label}="([^"]*)"[^}}]*\}} (\d+)$', text, re.M):
+        found[key] = found.get(key, 0) + int(value)
+    return found
 
 
 def upstream_seconds(answers):

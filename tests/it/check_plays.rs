@@ -28,6 +28,11 @@ fn a_policy_that_does_what_one_expects_has_no_warning() {
         "[[policy]]\ntrigger = { messages = 40 }\nladder = [\"digest\"]\n",
         "[[policy]]\nwindow = 16000\nladder = [\"summarize\", \"token_budget\"]\n",
         "[[policy]]\nmode = \"off\"\nladder = [\"minify\"]\n",
+        "[[summarizer]]\nname = \"eu\"\n[[summarizer]]\n\
+         [[policy]]\nname = \"a\"\nmodels = [\"a\"]\nwindow = 16000\n\
+         ladder = [\"summarize\", \"token_budget\"]\n\
+         [[policy]]\nwindow = 16000\nladder = [\"summarize\", \"token_budget\"]\n\
+         summarizer = \"eu\"\n",
     ] {
         assert_eq!(warnings(toml), [""; 0], "{toml}");
     }
@@ -69,6 +74,20 @@ fn what_one_would_not_expect_is_told_in_figures() {
         (
             "[summarizer]\nmodel = \"small\"\n",
             "[summarizer]: no policy has the step summarize",
+        ),
+        (
+            "[[summarizer]]\n[[summarizer]]\nname = \"eu\"\n\
+             [[policy]]\nwindow = 16000\nladder = [\"summarize\"]\n",
+            "summarizer eu: no policy with the step summarize asks it",
+        ),
+        (
+            "[[summarizer]]\nname = \"us\"\n[[summarizer]]\nname = \"eu\"\n\
+             [[policy]]\nwindow = 16000\nladder = [\"summarize\"]\n",
+            "policy default: summarize asks the upstream itself",
+        ),
+        (
+            "[[summarizer]]\nname = \"eu\"\n[[policy]]\nsummarizer = \"eu\"\n",
+            "policy default: summarizer = \"eu\" has no effect",
         ),
         (
             "[[policy]]\nwindow = 16000\ntrigger = { tokens = 8000 }\ntarget = { tokens = 7900 }\n\

@@ -135,7 +135,7 @@ on_unfit = "drop"
         "BALER_UPSTREAM_URL: no such variable",
         "did you mean BALER_UPSTREAM__URL?",
         "log.level: \"=loud=\"",
-        "(flag)",
+        "(--log-level)",
     ] {
         assert!(text.contains(expected), "{expected:?} in\n{text}");
     }

@@ -16,7 +16,7 @@ struct Metric {
 }
 
 /// Labels whose values come from the configuration, from the traffic, or are listed elsewhere.
-const OPEN_LABELS: [&str; 11] = [
+const OPEN_LABELS: [&str; 12] = [
     "action",
     "endpoint",
     "gen_ai_provider_name",
@@ -27,6 +27,7 @@ const OPEN_LABELS: [&str; 11] = [
     "server_port",
     "status",
     "strategy",
+    "summarizer",
     "version",
 ];
 

@@ -44,7 +44,7 @@ fn reading(step: usize, tokens: usize) -> [String; 2] {
 
 /// A conversation of turns, each a question, a call with its result, and an answer: about 150
 /// tokens.
-fn turns(count: usize) -> Vec<String> {
+pub(crate) fn turns(count: usize) -> Vec<String> {
     let mut messages = vec![
         message("system", "You are an agent."),
         message("user", "Mend the parser, ticket MX-4711."),
@@ -61,11 +61,11 @@ fn turns(count: usize) -> Vec<String> {
 }
 
 /// Whether a request is one for a summary.
-fn is_for_summary(body: &[u8]) -> bool {
+pub(crate) fn is_for_summary(body: &[u8]) -> bool {
     String::from_utf8_lossy(body).contains("inside <summary> tags")
 }
 
-fn completion(text: &str, finish: &str) -> String {
+pub(crate) fn completion(text: &str, finish: &str) -> String {
     json_answer(
         &json!({"choices": [{"message": {"role": "assistant", "content": text},
             "finish_reason": finish}],
@@ -74,12 +74,12 @@ fn completion(text: &str, finish: &str) -> String {
     )
 }
 
-fn said() -> String {
+pub(crate) fn said() -> String {
     json_answer(r#"{"choices":[{"message":{"role":"assistant","content":"ok"}}]}"#)
 }
 
-const SUMMARY: &str = "<summary>\n## Goal\nMend the parser, ticket MX-4711.\n## Progress\n\
-    Done: parts were read.\n</summary>";
+pub(crate) const SUMMARY: &str = "<summary>\n## Goal\nMend the parser, ticket MX-4711.\n\
+    ## Progress\nDone: parts were read.\n</summary>";
 
 /// An upstream that answers requests for summaries with what `summary` says, and all others with
 /// "ok".
@@ -129,7 +129,10 @@ fn told(asked: &Value) -> String {
 
 async fn made(baler: &Baler, count: usize) {
     baler
-        .metric_reaches("baler_summaries_total{outcome=\"made\"}", count as f64)
+        .metric_reaches(
+            "baler_summaries_total{outcome=\"made\",summarizer=\"default\"}",
+            count as f64,
+        )
         .await;
 }
 
@@ -258,7 +261,7 @@ async fn a_summary_is_prepared_before_it_is_needed_and_nobody_waits_for_it() {
     );
     assert_eq!(
         baler
-            .metric("baler_summarizer_calls_total{outcome=\"answered\"}")
+            .metric("baler_summarizer_calls_total{outcome=\"answered\",summarizer=\"default\"}")
             .await,
         1.0
     );
@@ -486,7 +489,7 @@ async fn what_is_no_summary_is_thrown_away_and_nobody_is_asked_again_for_a_while
         assert_eq!(baler.chat(&request(&turns(14))).await.action(), "none");
         baler
             .metric_reaches(
-                &format!("baler_summaries_total{{outcome=\"{outcome}\"}}"),
+                &format!("baler_summaries_total{{outcome=\"{outcome}\",summarizer=\"default\"}}"),
                 1.0,
             )
             .await;
@@ -598,7 +601,7 @@ async fn a_failing_summariser_is_tried_once_more_and_then_left_alone() {
     assert_eq!(asked(&log).len(), 2, "one retry");
     assert_eq!(
         baler
-            .metric("baler_summarizer_calls_total{outcome=\"overloaded\"}")
+            .metric("baler_summarizer_calls_total{outcome=\"overloaded\",summarizer=\"default\"}")
             .await,
         1.0
     );
@@ -614,16 +617,16 @@ async fn a_failing_summariser_is_tried_once_more_and_then_left_alone() {
         assert_eq!(baler.chat(&request(&all)).await.status, 200);
         let outcomes = async || {
             baler
-                .metric("baler_summaries_total{outcome=\"overloaded\"}")
+                .metric("baler_summaries_total{outcome=\"overloaded\",summarizer=\"default\"}")
                 .await
                 + baler
-                    .metric("baler_summaries_total{outcome=\"breaker\"}")
+                    .metric("baler_summaries_total{outcome=\"breaker\",summarizer=\"default\"}")
                     .await
         };
         until(async || outcomes().await >= (nth + 1) as f64).await;
     }
     assert_eq!(asked(&log).len(), 6, "three failures, each tried twice");
-    assert_eq!(baler.metric("baler_summarizer_breakers_open").await, 1.0);
+    assert_eq!(baler.sum("baler_summarizer_breakers_open", &[]).await, 1.0);
 }
 
 #[tokio::test]
@@ -860,7 +863,7 @@ async fn what_the_summarisers_window_does_not_hold_is_folded() {
     assert!(asked(&log).len() >= 3, "{}", asked(&log).len());
     assert_eq!(
         baler
-            .metric("baler_summarizer_calls_total{outcome=\"overflow\"}")
+            .metric("baler_summarizer_calls_total{outcome=\"overflow\",summarizer=\"default\"}")
             .await,
         1.0
     );
@@ -978,7 +981,7 @@ async fn summaries_cost_no_more_than_allowed() {
     }
     assert!(
         baler
-            .metric("baler_summaries_total{outcome=\"share\"}")
+            .metric("baler_summaries_total{outcome=\"share\",summarizer=\"default\"}")
             .await
             >= 1.0
     );

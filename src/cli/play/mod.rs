@@ -6,7 +6,7 @@ mod run;
 
 use std::ops::RangeInclusive;
 
-use crate::config::{Config, DEFAULT_RESERVE};
+use crate::config::{Config, DEFAULT_RESERVE, DEFAULT_SUMMARIZER};
 use crate::core::budget::Budget;
 use crate::core::policy::{Mode, Policy, Window};
 use crate::core::strategy::{Step, Strategy};
@@ -42,11 +42,48 @@ pub(super) fn warnings(config: &Config) -> Vec<String> {
         let named = |text: String| format!("policy {}: {text}", policy.name);
         warnings.extend(all.into_iter().map(named));
     }
-    let summarizes = config.policies.iter().any(|p| p.summarize().is_some());
-    if !summarizes && config.summarizer_is_given {
-        warnings.push("[summarizer]: no policy has the step summarize".to_owned());
-    }
+    warnings.extend(of_summarizers(config));
     warnings
+}
+
+/// Summarisers that nobody asks, and policies that ask another than one may think.
+fn of_summarizers(config: &Config) -> Vec<String> {
+    let summarizers = &config.summarizers;
+    let asking: Vec<&Policy> = config
+        .policies
+        .iter()
+        .map(|policy| -> &Policy { policy })
+        .filter(|policy| policy.summarize().is_some())
+        .collect();
+    let mut found = Vec::new();
+    for summarizer in summarizers.all().filter(|summarizer| summarizer.is_given) {
+        let name = &summarizer.name;
+        if asking.is_empty() {
+            found.push("[summarizer]: no policy has the step summarize".to_owned());
+            break;
+        }
+        if !asking
+            .iter()
+            .any(|policy| summarizers.of(policy).name == *name)
+        {
+            found.push(format!(
+                "summarizer {name}: no policy with the step summarize asks it"
+            ));
+        }
+    }
+    if !summarizers.default.is_given && !summarizers.others.is_empty() {
+        let unnamed = asking
+            .iter()
+            .filter(|policy| policy.delivery.summarizer.is_none());
+        found.extend(unnamed.map(|policy| {
+            format!(
+                "policy {}: summarize asks the upstream itself, since the policy names no \
+                 summarizer and none is called {DEFAULT_SUMMARIZER}",
+                policy.name
+            )
+        }));
+    }
+    found
 }
 
 /// Options without effect.
@@ -60,6 +97,11 @@ fn of_keys(policy: &Policy) -> Vec<String> {
                 policy.reserve
             ));
         }
+    }
+    if let (Some(name), None) = (&policy.delivery.summarizer, policy.summarize()) {
+        found.push(format!(
+            "summarizer = \"{name}\" has no effect: the ladder has no step summarize"
+        ));
     }
     for step in &policy.ladder {
         let name = step.strategy.name();

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::core::wire::Dialect;
 pub use policy::{DEFAULT_KEEP, DEFAULT_RESERVE, Policy, Trigger};
-pub use summarizer::{Style, Summarizer};
+pub use summarizer::{DEFAULT_SUMMARIZER, Style, Summarizer, Summarizers};
 pub use tenant::Tenant;
 
 /// The whole file.
@@ -32,8 +32,9 @@ pub struct Raw {
     pub tenant: Tenant,
     /// The store for checkpoints and reported usage.
     pub ledger: Ledger,
-    /// The model that writes summaries, for `summarize` steps.
-    pub summarizer: Summarizer,
+    /// The model that writes summaries, for `summarize` steps; or several, `[[summarizer]]`, from
+    /// which policies choose by name.
+    pub summarizer: Summarizers,
     /// Bounds on everything.
     pub limits: Limits,
     /// The behaviour on SIGTERM and SIGINT.

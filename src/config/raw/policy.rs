@@ -61,6 +61,10 @@ pub struct Policy {
     pub pin: Pin,
     /// Strategies, least lossy first: names, or tables with options.
     pub ladder: Vec<Step>,
+    /// The name of the summariser that the step `summarize` asks; when not given, the only one, or
+    /// the one called "default".
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub summarizer: Option<String>,
     /// Whether streams are asked for usage where the client did not ask. The extra chunk is taken
     /// out of the answer again.
     pub include_usage: bool,
@@ -129,6 +133,7 @@ impl Default for Policy {
                 .into_iter()
                 .filter_map(Step::named)
                 .collect(),
+            summarizer: None,
             include_usage: false,
             on_unfit: OnUnfit::Forward,
             on_error: OnError::Forward,

@@ -1,17 +1,89 @@
-//! `[summarizer]` as an operator writes it.
+//! `[summarizer]`, or several `[[summarizer]]`, as an operator writes them.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::time::Duration;
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
+use serde::de::{MapAccess, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::core::wire::own_call::OutputLimit;
+
+/// One table `[summarizer]`, or several `[[summarizer]]`, which policies choose from by name.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[serde(untagged)]
+pub enum Summarizers {
+    /// `[summarizer]`: that of all policies.
+    One(Box<Summarizer>),
+    /// `[[summarizer]]`
+    Several(Vec<Summarizer>),
+}
+
+impl Summarizers {
+    /// All of them.
+    #[must_use]
+    pub fn all(&self) -> &[Summarizer] {
+        match self {
+            Summarizers::One(one) => std::slice::from_ref(one),
+            Summarizers::Several(several) => several,
+        }
+    }
+
+    /// The key path of one of them, by its place in the list.
+    #[must_use]
+    pub fn key(&self, at: usize) -> String {
+        match self {
+            Summarizers::One(_) => "summarizer".to_owned(),
+            Summarizers::Several(_) => format!("summarizer.{at}"),
+        }
+    }
+}
+
+impl Default for Summarizers {
+    fn default() -> Self {
+        Summarizers::One(Box::default())
+    }
+}
+
+impl<'de> Deserialize<'de> for Summarizers {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(SummarizersVisitor)
+    }
+}
+
+/// Reads either form. An untagged enum would lose the place of a problem.
+struct SummarizersVisitor;
+
+impl<'de> Visitor<'de> for SummarizersVisitor {
+    type Value = Summarizers;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a table of keys, or several [[summarizer]]")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Summarizers, A::Error> {
+        let one = Summarizer::deserialize(MapAccessDeserializer::new(map))?;
+        Ok(Summarizers::One(Box::new(one)))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<Summarizers, A::Error> {
+        Vec::deserialize(SeqAccessDeserializer::new(list)).map(Summarizers::Several)
+    }
+}
+
+/// The name of a summariser that is not given one, and of the one that policies use which name
+/// none.
+pub const DEFAULT_SUMMARIZER: &str = "default";
 
 /// `[summarizer]`
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Summarizer {
+    /// The name by which policies choose it: lower-case letters, digits, `-` and `_`. Policies that
+    /// name none use the only one, or the one called "default".
+    pub name: String,
     /// Base URL of another OpenAI-compatible API; when not given the upstream itself, with the
     /// request's own credentials.
     pub url: Option<String>,
@@ -86,6 +158,7 @@ pub enum Style {
 impl Default for Summarizer {
     fn default() -> Self {
         Summarizer {
+            name: DEFAULT_SUMMARIZER.to_owned(),
             url: None,
             model: None,
             api_key_file: None,

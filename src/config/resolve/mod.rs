@@ -36,11 +36,11 @@ pub(super) fn resolve(
     let tenant = check.tenant(&raw.tenant, named);
     let auth_tokens = check.auth_tokens(raw.listen.auth_tokens_file.as_deref());
     check.log(&raw.log);
-    let summarizer = check.summarizer(&raw.summarizer, env, listen);
+    let summarizers = check.summarizers(&raw.summarizer, env, listen);
     check.limits(&raw.limits);
     check.longer_than_nothing("shutdown.timeout", raw.shutdown.timeout);
     let ledger = check.ledger(&raw.ledger, env);
-    let policies = check.policies(&raw.policy);
+    let policies = check.policies(&raw.policy, &raw.summarizer);
     let config = Config {
         listen: listen?,
         workers,
@@ -53,8 +53,7 @@ pub(super) fn resolve(
         decode_bodies: raw.route.decode_bodies,
         tenant,
         ledger: ledger?,
-        summarizer,
-        summarizer_is_given: raw.summarizer != raw::Summarizer::default(),
+        summarizers,
         limits: with_memory(raw.limits),
         shutdown_timeout: raw.shutdown.timeout,
         log_format: raw.log.format,

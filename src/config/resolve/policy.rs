@@ -14,9 +14,16 @@ use crate::core::policy::{Condition, Delivery, Matcher, Policy, Trigger, Window}
 
 impl Check<'_> {
     /// All policies, and a last one for all requests where none of them is.
-    pub(super) fn policies(&mut self, written: &[raw::Policy]) -> Vec<Arc<Policy>> {
+    pub(super) fn policies(
+        &mut self,
+        written: &[raw::Policy],
+        summarizers: &raw::Summarizers,
+    ) -> Vec<Arc<Policy>> {
         let mut policies = Vec::with_capacity(written.len() + 1);
         for (at, policy) in written.iter().enumerate() {
+            if let Some(name) = &policy.summarizer {
+                self.summarizer_name(&format!("policy.{at}.summarizer"), name, summarizers);
+            }
             policies.extend(self.policy(&format!("policy.{at}"), policy).map(Arc::new));
             let mut earlier = written.iter().take(at);
             if earlier.any(|earlier| earlier.name == policy.name) {
@@ -68,7 +75,7 @@ impl Check<'_> {
         })
     }
 
-    fn name(&mut self, key: &str, name: &str) {
+    pub(super) fn name(&mut self, key: &str, name: &str) {
         let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b"-_".contains(&b);
         if name.is_empty() || name.len() > 64 || !name.bytes().all(plain) {
             self.fail(
@@ -223,6 +230,7 @@ fn delivery(raw: &raw::Policy, matcher: Matcher) -> Delivery {
         matcher,
         selectable: raw.selectable,
         mode: raw.mode,
+        summarizer: raw.summarizer.clone(),
         include_usage: raw.include_usage,
         on_unfit: raw.on_unfit,
         on_error: raw.on_error,

@@ -1,4 +1,4 @@
-//! `[summarizer]`.
+//! `[summarizer]`, or several `[[summarizer]]`.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -7,13 +7,70 @@ use std::sync::Arc;
 
 use hyper::header::{HeaderName, HeaderValue};
 
+use crate::config::problem::{hint, nearest};
 use crate::config::resolve::check::{Check, is_same_place};
-use crate::config::{Key, Summarizer, raw};
+use crate::config::{Key, Summarizer, Summarizers, raw};
 use crate::core::summary::PROMPT;
 
 impl Check<'_> {
-    pub(super) fn summarizer(
+    /// All summarisers. That of policies that name none is the only one, or the one called
+    /// "default"; else the upstream itself.
+    pub(super) fn summarizers(
         &mut self,
+        written: &raw::Summarizers,
+        env: &BTreeMap<String, String>,
+        listen: Option<SocketAddr>,
+    ) -> Summarizers {
+        let mut names: Vec<&str> = Vec::new();
+        let mut all = Vec::with_capacity(written.all().len());
+        for (at, raw) in written.all().iter().enumerate() {
+            let key = written.key(at);
+            self.name(&format!("{key}.name"), &raw.name);
+            if names.contains(&raw.name.as_str()) {
+                self.fail(
+                    &format!("{key}.name"),
+                    format_args!("\"{}\" is the name of an earlier summarizer", raw.name),
+                );
+            }
+            names.push(&raw.name);
+            let is_given = *written != raw::Summarizers::default();
+            all.push(Summarizer {
+                is_given,
+                ..self.summarizer(&key, raw, env, listen)
+            });
+        }
+        let named = |summarizer: &Summarizer| summarizer.name == raw::DEFAULT_SUMMARIZER;
+        let default = match all.len() {
+            1 => all.pop(),
+            _ => all.iter().position(named).map(|at| all.remove(at)),
+        };
+        let built_in = raw::Summarizer::default();
+        Summarizers {
+            default: default.unwrap_or_else(|| self.summarizer("summarizer", &built_in, env, None)),
+            others: all,
+        }
+    }
+
+    /// The summariser that a policy names must be there.
+    pub(super) fn summarizer_name(&mut self, key: &str, name: &str, written: &raw::Summarizers) {
+        let known = || written.all().iter().map(|known| known.name.as_str());
+        if known().any(|known| known == name) {
+            return;
+        }
+        let hint = hint(nearest(name, known()));
+        let there = known().collect::<Vec<_>>().join(", ");
+        self.fail(
+            key,
+            format_args!(
+                "no summarizer is called \"{name}\"{hint}; there is: {there}. Another one is a \
+                 table [[summarizer]] with name = \"{name}\""
+            ),
+        );
+    }
+
+    fn summarizer(
+        &mut self,
+        key: &str,
         raw: &raw::Summarizer,
         env: &BTreeMap<String, String>,
         listen: Option<SocketAddr>,
@@ -21,19 +78,22 @@ impl Check<'_> {
         let suffix = raw.style == raw::Style::Suffix;
         if suffix && (raw.url.is_some() || raw.model.is_some()) {
             self.fail(
-                "summarizer.style",
+                &format!("{key}.style"),
                 "\"suffix\" continues the client's own request: it takes neither url nor model",
             );
         }
-        self.summarizer_request(raw);
-        self.summarizer_bounds(raw);
+        self.summarizer_request(key, raw);
+        self.summarizer_bounds(key, raw);
         Summarizer {
-            url: self.summarizer_url(raw.url.as_deref(), listen),
+            name: raw.name.clone(),
+            is_given: false,
+            url: self.summarizer_url(&format!("{key}.url"), raw.url.as_deref(), listen),
             model: raw.model.clone(),
-            key: self.summarizer_key(raw, env),
-            headers: self.summarizer_headers(&raw.headers),
+            key: self.summarizer_key(key, raw, env),
+            headers: self.summarizer_headers(&format!("{key}.headers"), &raw.headers),
             suffix,
-            instructions: self.instructions(raw.prompt_file.as_deref()),
+            instructions: self
+                .instructions(&format!("{key}.prompt_file"), raw.prompt_file.as_deref()),
             limit: raw.limit_field,
             temperature: Some(raw.temperature).filter(|temperature| *temperature >= 0.0),
             parameters: raw.parameters.clone().into_iter().collect(),
@@ -52,11 +112,16 @@ impl Check<'_> {
         }
     }
 
-    fn summarizer_url(&mut self, url: Option<&str>, listen: Option<SocketAddr>) -> Option<String> {
-        let (origin, base_path) = self.url("summarizer.url", url?)?;
+    fn summarizer_url(
+        &mut self,
+        key: &str,
+        url: Option<&str>,
+        listen: Option<SocketAddr>,
+    ) -> Option<String> {
+        let (origin, base_path) = self.url(key, url?)?;
         if listen.is_some_and(|listen| is_same_place(&origin, listen)) {
             self.fail(
-                "summarizer.url",
+                key,
                 "is Baler's own listener: summaries would be summarised",
             );
         }
@@ -67,12 +132,17 @@ impl Check<'_> {
         ))
     }
 
-    fn summarizer_key(&mut self, raw: &raw::Summarizer, env: &BTreeMap<String, String>) -> Key {
+    fn summarizer_key(
+        &mut self,
+        key: &str,
+        raw: &raw::Summarizer,
+        env: &BTreeMap<String, String>,
+    ) -> Key {
         match (&raw.api_key_file, &raw.api_key_env) {
             (None, None) => Key::None,
             (Some(_), Some(_)) => {
                 self.fail(
-                    "summarizer.api_key_file",
+                    &format!("{key}.api_key_file"),
                     "takes one of api_key_file and api_key_env",
                 );
                 Key::None
@@ -80,7 +150,7 @@ impl Check<'_> {
             (Some(file), None) => {
                 if let Err(error) = std::fs::read_to_string(file) {
                     self.fail(
-                        "summarizer.api_key_file",
+                        &format!("{key}.api_key_file"),
                         format_args!("the file cannot be read: {error}"),
                     );
                 }
@@ -92,7 +162,7 @@ impl Check<'_> {
                     return Key::Value(value.to_owned());
                 }
                 self.fail(
-                    "summarizer.api_key_env",
+                    &format!("{key}.api_key_env"),
                     // A key that was written here in place of a name must not be shown.
                     "takes the name of a variable, and that variable is not set",
                 );
@@ -103,11 +173,11 @@ impl Check<'_> {
 
     fn summarizer_headers(
         &mut self,
+        key: &str,
         written: &BTreeMap<String, String>,
     ) -> Vec<(HeaderName, HeaderValue)> {
         let mut headers = Vec::with_capacity(written.len());
         for (name, value) in written {
-            let key = "summarizer.headers";
             let name = self.header_name(key, name);
             if let Some(name) = name
                 .as_ref()
@@ -129,59 +199,56 @@ impl Check<'_> {
         headers
     }
 
-    fn instructions(&mut self, file: Option<&str>) -> Arc<str> {
+    fn instructions(&mut self, key: &str, file: Option<&str>) -> Arc<str> {
         let Some(file) = file else {
             return Arc::from(PROMPT);
         };
         match std::fs::read_to_string(file) {
             Ok(text) if !text.trim().is_empty() => return Arc::from(text),
-            Ok(_) => self.fail("summarizer.prompt_file", format_args!("{file} is empty")),
-            Err(error) => self.fail(
-                "summarizer.prompt_file",
-                format_args!("{file} cannot be read: {error}"),
-            ),
+            Ok(_) => self.fail(key, format_args!("{file} is empty")),
+            Err(error) => self.fail(key, format_args!("{file} cannot be read: {error}")),
         }
         Arc::from("")
     }
 
     /// Fields of the summariser's request.
-    fn summarizer_request(&mut self, raw: &raw::Summarizer) {
+    fn summarizer_request(&mut self, key: &str, raw: &raw::Summarizer) {
         for taken in ["model", "messages", "stream"] {
             if raw.parameters.contains_key(taken) {
                 self.fail(
-                    &format!("summarizer.parameters.{taken}"),
+                    &format!("{key}.parameters.{taken}"),
                     "is set by Baler itself",
                 );
             }
         }
         if raw.temperature > 2.0 || raw.temperature.is_nan() {
             self.fail(
-                "summarizer.temperature",
+                &format!("{key}.temperature"),
                 format_args!("{} is not a temperature; at most 2", raw.temperature),
             );
         }
         if let Some(window) = raw.window {
-            self.at_least("summarizer.window", window, 1_024);
+            self.at_least(&format!("{key}.window"), window, 1_024);
         }
     }
 
     /// Bounds on calls: time, number and cost.
-    fn summarizer_bounds(&mut self, raw: &raw::Summarizer) {
+    fn summarizer_bounds(&mut self, key: &str, raw: &raw::Summarizer) {
         if !(raw.max_share > 0.0 && raw.max_share.is_finite()) {
             self.fail(
-                "summarizer.max_share",
+                &format!("{key}.max_share"),
                 format_args!("{} is not above 0", raw.max_share),
             );
         }
-        for (key, duration) in [
+        for (name, duration) in [
             ("timeout", raw.timeout),
             ("retry_after_at_most", raw.retry_after_at_most),
             ("failure_lifetime", raw.failure_lifetime),
             ("breaker_pause", raw.breaker_pause),
         ] {
-            self.longer_than_nothing(&format!("summarizer.{key}"), duration);
+            self.longer_than_nothing(&format!("{key}.{name}"), duration);
         }
-        for (key, value, least) in [
+        for (name, value, least) in [
             ("breaker_failures", raw.breaker_failures as usize, 1),
             ("concurrency", raw.concurrency, 1),
             ("concurrency_per_tenant", raw.concurrency_per_tenant, 1),
@@ -193,7 +260,7 @@ impl Check<'_> {
             ),
             ("max_bytes", raw.max_bytes, 1_024),
         ] {
-            self.at_least(&format!("summarizer.{key}"), value as u64, least);
+            self.at_least(&format!("{key}.{name}"), value as u64, least);
         }
     }
 }

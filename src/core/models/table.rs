@@ -30,15 +30,23 @@ impl Default for Prices {
 pub struct Model {
     /// Context length, tokens.
     pub window: u64,
+    /// The longest prompt, tokens, where it is less than the context length.
+    pub max_input: Option<u64>,
     /// The longest answer, tokens.
     pub max_output: Option<u64>,
     /// Prices, if the provider discounts cached tokens.
     pub prices: Option<Prices>,
 }
 
-/// One line for each model: the prefix of its name, its context length and longest answer in
-/// tokens, the prices of cached tokens as multiples of the price of an uncached token, and the
-/// source of the figures. The longest matching prefix wins.
+/// One line for each model: the prefix of its name; its context length, longest prompt (where that
+/// is less) and longest answer in tokens; the prices of cached tokens as multiples of the price of
+/// an uncached token; and the source of the figures. The longest matching prefix wins.
+///
+/// Sources: `price list` is the list of models and prices that LiteLLM publishes
+/// (`model_prices_and_context_window.json`), also for a model of the list under another spelling of
+/// its name, or the provider's own list of prices; `documentation` is the provider's documentation
+/// of the model, or its model card. A figure without a source does not belong here: unknown models
+/// have the policy's `default_window`.
 const TABLE: &str = include_str!("models.csv");
 
 static MODELS: LazyLock<HashMap<&str, Model>> =
@@ -47,7 +55,7 @@ static MODELS: LazyLock<HashMap<&str, Model>> =
 fn line(line: &str) -> Option<(&str, Model)> {
     let mut cells = line.split(',').map(str::trim);
     let (prefix, window) = (cells.next()?, cells.next()?.parse().ok()?);
-    let max_output = cells.next()?.parse().ok();
+    let (max_input, max_output) = (cells.next()?.parse().ok(), cells.next()?.parse().ok());
     let price = |cell: &str| cell.parse::<f64>().ok();
     let (cache_read, cache_write) = (price(cells.next()?), price(cells.next()?));
     let prices = cache_read.map(|cache_read| Prices {
@@ -58,6 +66,7 @@ fn line(line: &str) -> Option<(&str, Model)> {
         prefix,
         Model {
             window,
+            max_input,
             max_output,
             prices,
         },
@@ -119,12 +128,31 @@ mod tests {
             assert!(*prefix == plain(prefix) && !prefix.is_empty(), "{prefix}");
             assert!((1_000..20_000_000).contains(&model.window), "{prefix}");
             assert!(
+                model.max_input.is_none_or(|input| input < model.window),
+                "{prefix}"
+            );
+            assert!(
                 model
                     .prices
                     .is_none_or(|prices| prices.cache_read <= 1.0 && prices.cache_write >= 1.0),
                 "{prefix}"
             );
         }
+    }
+
+    #[test]
+    fn every_line_of_the_table_names_its_source() {
+        for line in TABLE.lines().skip(1) {
+            let source = line.rsplit(',').next().unwrap();
+            assert!(["price list", "documentation"].contains(&source), "{line}");
+        }
+    }
+
+    #[test]
+    fn prompts_may_be_shorter_than_the_window() {
+        let gpt_5 = known("gpt-5-2025-08-07").unwrap();
+        assert_eq!((gpt_5.window, gpt_5.max_input), (400_000, Some(272_000)));
+        assert_eq!(known("gpt-4o").unwrap().max_input, None);
     }
 
     #[test]

@@ -56,7 +56,8 @@ impl Planner<'_> {
     ) -> Assessment {
         let estimate = Estimate::of(session, None, keys, known, live);
         let window = live.learned.narrowed(self.window);
-        let budget = self.policy.budget_for(window, live.max_output_tokens);
+        let capacity = self.capacity(window);
+        let budget = self.policy.budget_for(capacity, live.max_output_tokens);
         let (_, size) = estimate.reported_sizes(estimate.size);
         Assessment {
             size,
@@ -100,7 +101,7 @@ impl Decision<'_, '_, '_> {
             after: estimate.size,
             budget: planner
                 .policy
-                .budget_for(window, self.live.max_output_tokens),
+                .budget_for(planner.capacity(window), self.live.max_output_tokens),
             fits: true,
             deferred: derived.deferred,
             trigger_errors: derived.trigger_errors,
@@ -148,7 +149,7 @@ impl Decision<'_, '_, '_> {
         known: &KnownUsage,
         attempt: Option<Attempt>,
     ) -> Option<Reason> {
-        let Planner { policy, window, .. } = *self.planner;
+        let Planner { policy, .. } = *self.planner;
         if let Some(refused) = self.live.refused {
             if let Some(compaction) = &mut plan.compaction {
                 compaction.reason = Reason::Overflow;
@@ -162,7 +163,7 @@ impl Decision<'_, '_, '_> {
             return Some(Reason::Forced);
         }
         let knows_more = estimate.size.tokens > estimate.known.counted
-            || plan.budget.prompt < policy.budget(window).prompt;
+            || plan.budget.prompt < self.planner.budget().prompt;
         if knows_more || policy.when.as_ref().is_some_and(Condition::reads_headers) {
             let watch = Watch {
                 previous: 0,

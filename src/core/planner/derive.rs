@@ -57,7 +57,7 @@ impl Attempt {
         let policy = planner.policy;
         let gap = |limit: Option<u64>| {
             let limit = limit.unwrap_or(0);
-            let low = policy.low_count(limit, &policy.budget(planner.window));
+            let low = policy.low_count(limit, &planner.budget());
             usize::try_from(limit.saturating_sub(low)).unwrap_or(usize::MAX)
         };
         let apart = match reason {
@@ -231,7 +231,7 @@ impl Planner<'_> {
         external: &ExternalInputs<'_>,
     ) -> Result<Derived, Stopped> {
         let measures = session.measures();
-        let budget = self.policy.budget(self.window);
+        let budget = self.budget();
         let (base, edits) = match known {
             Some(known) => (known.messages, known.checkpoint.thaw(measures)),
             None => (0, vec![Edit::Keep; measures.len()]),

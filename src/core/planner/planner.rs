@@ -3,6 +3,7 @@
 
 use super::input::Seeds;
 use crate::core::Cancel;
+use crate::core::budget::{Budget, Capacity};
 use crate::core::models::{Family, Prices};
 use crate::core::policy::{Policy, RequestFacts};
 use crate::core::tokens::FactorStep;
@@ -15,6 +16,8 @@ pub struct Planner<'p> {
     pub policy: &'p Policy,
     /// The context length that derived decisions assume, tokens.
     pub window: u64,
+    /// The longest prompt of the model, tokens, where it is less than the window.
+    pub input_limit: Option<u64>,
     /// How many of the upstream's tokens derived decisions take a counted token for.
     pub step: FactorStep,
     /// Prices of cached tokens, when known.
@@ -43,6 +46,7 @@ impl<'p> Planner<'p> {
         Planner {
             policy,
             window,
+            input_limit: Policy::input_limit(model, window),
             step: FactorStep::default(),
             prices,
             family,
@@ -50,5 +54,18 @@ impl<'p> Planner<'p> {
             seeds,
             cancel,
         }
+    }
+
+    /// What the model takes, where its context length is this one.
+    pub(super) fn capacity(&self, window: u64) -> Capacity {
+        Capacity {
+            window,
+            input: self.input_limit,
+        }
+    }
+
+    /// The budget of derived decisions.
+    pub(super) fn budget(&self) -> Budget {
+        self.policy.budget(self.capacity(self.window))
     }
 }

@@ -14,6 +14,8 @@ pub struct Delivery {
     pub selectable: bool,
     /// Whether plans are carried out.
     pub mode: Mode,
+    /// The name of the summariser that the step `summarize` asks, where the policy names one.
+    pub summarizer: Option<String>,
     /// Whether streams are asked for usage on the client's behalf.
     pub include_usage: bool,
     /// What happens to a request that does not fit after the ladder.

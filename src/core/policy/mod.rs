@@ -11,7 +11,7 @@ mod window;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::core::budget::{Amount, Budget};
+use crate::core::budget::{Amount, Budget, Capacity};
 use crate::core::conversation::{Fingerprint, ratio, scale};
 use crate::core::edit::{Keep, Pin};
 use crate::core::models;
@@ -104,6 +104,16 @@ impl Policy {
         }
     }
 
+    /// The longest prompt that `model` takes, tokens, where the table of models knows it to be less
+    /// than the window. A window beyond the table's is that of another deployment, of which the
+    /// table knows nothing.
+    #[must_use]
+    pub fn input_limit(model: Option<&str>, window: u64) -> Option<u64> {
+        let known = model.and_then(models::known)?;
+        let limit = known.max_input.filter(|limit| *limit < window)?;
+        (window <= known.window).then_some(limit)
+    }
+
     /// The `summarize` step of the ladder, and its options.
     #[must_use]
     pub fn summarize(&self) -> Option<(&Step, &summary::Options)> {
@@ -142,25 +152,32 @@ impl Policy {
     /// The budget in a window, by the policy alone: the basis of decisions that any replica can
     /// derive again. The reserve is at most a quarter of the window.
     #[must_use]
-    pub fn budget(&self, window: u64) -> Budget {
-        self.budget_with_reserve(window, self.reserve.min(window / 4))
+    pub fn budget(&self, capacity: impl Into<Capacity>) -> Budget {
+        let capacity = capacity.into();
+        self.budget_with_reserve(capacity, self.reserve.min(capacity.window / 4))
     }
 
     /// The budget of one request, which may ask for a longer reply than the reserve. A reply as
     /// long as the window, which leaves the prompt no room, is ignored.
     #[must_use]
-    pub fn budget_for(&self, window: u64, max_output_tokens: Option<u64>) -> Budget {
-        let shrunk = self.reserve.min(window / 4);
+    pub fn budget_for(
+        &self,
+        capacity: impl Into<Capacity>,
+        max_output_tokens: Option<u64>,
+    ) -> Budget {
+        let capacity = capacity.into();
+        let shrunk = self.reserve.min(capacity.window / 4);
         self.budget_with_reserve(
-            window,
+            capacity,
             max_output_tokens
-                .filter(|tokens| *tokens < window)
+                .filter(|tokens| *tokens < capacity.window)
                 .map_or(shrunk, |tokens| tokens.max(shrunk)),
         )
     }
 
-    fn budget_with_reserve(&self, window: u64, reserve: u64) -> Budget {
-        let prompt = window.saturating_sub(reserve);
+    fn budget_with_reserve(&self, capacity: Capacity, reserve: u64) -> Budget {
+        let Capacity { window, .. } = capacity;
+        let prompt = capacity.prompt(reserve);
         let target = self.target_in(window, prompt);
         Budget {
             window,

@@ -41,8 +41,8 @@ pub use request::{
     Side, SignedBodySeen, Sizes, StatusClass, StreamEnd, UncompactedApi,
 };
 pub use summary::{
-    CallOutcome, SkipReason, SpentKind, SummarizerCalled, SummaryChecked, SummaryEnded,
-    SummaryOutcome, SummaryReleased, SummarySkipped, SummaryStarted, SummaryState,
+    CallOutcome, SkipReason, SpentKind, SummarizerCalled, SummarizerMetrics, SummaryChecked,
+    SummaryEnded, SummaryOutcome, SummaryReleased, SummarySkipped, SummaryStarted, SummaryState,
 };
 pub use traffic::{Stage, TokenKind, TrafficMetrics, TrafficMode};
 pub use usage::{TruncationSuspected, UsageIncluded, UsageLearned};

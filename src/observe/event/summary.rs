@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use prometheus::{Histogram, IntCounter, IntCounterVec, IntGauge};
+use prometheus::{Histogram, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec};
 use tracing::{debug, info, warn};
 
 use crate::core::conversation::as_float;
@@ -147,14 +147,9 @@ labels! {
 /// The metrics of these events.
 #[derive(Debug)]
 pub(in crate::observe) struct SummaryMetrics {
-    calls: Series<CallOutcome, IntCounter>,
-    call_seconds: Histogram,
+    by_summarizer: SummarizerFamilies,
     tokens: IntCounterVec,
-    breakers_open: IntGauge,
-    outcomes: Series<SummaryOutcome, IntCounter>,
     running: IntGauge,
-    seconds: Histogram,
-    ungrounded: Histogram,
     length: Histogram,
     generation: Histogram,
     incremental: IntCounter,
@@ -164,18 +159,10 @@ pub(in crate::observe) struct SummaryMetrics {
 
 impl SummaryMetrics {
     pub(in crate::observe) fn register(registrar: &mut Registrar) -> Registered<Self> {
-        let [seconds, ungrounded, length, generation] = register_made(registrar)?;
+        let by_summarizer = SummarizerFamilies::register(registrar)?;
+        let [length, generation] = register_made(registrar)?;
         Ok(SummaryMetrics {
-            calls: registrar.counter_by(
-                "baler_summarizer_calls_total",
-                "Calls of the summariser, by outcome.",
-                "outcome",
-            )?,
-            call_seconds: registrar.histogram(
-                "baler_summarizer_seconds",
-                "Time that a call of the summariser took.",
-                &WAIT_BUCKETS,
-            )?,
+            by_summarizer,
             tokens: registrar.counters(
                 "baler_summarizer_tokens_total",
                 "Tokens that summaries cost, by kind.",
@@ -184,18 +171,7 @@ impl SummaryMetrics {
                     LabelDescription::of::<SpentKind>("kind"),
                 ],
             )?,
-            breakers_open: registrar.gauge(
-                "baler_summarizer_breakers_open",
-                "Summarisers that are not called because they failed in a row.",
-            )?,
-            outcomes: registrar.counter_by(
-                "baler_summaries_total",
-                "Summaries that were due, by outcome.",
-                "outcome",
-            )?,
             running: registrar.gauge("baler_summaries_running", "Summaries being made.")?,
-            seconds,
-            ungrounded,
             length,
             generation,
             incremental: registrar.counter(
@@ -221,26 +197,100 @@ impl SummaryMetrics {
         }
     }
 
+    /// The series of one summariser, created at 0.
+    pub(in crate::observe) fn of_summarizer(&self, name: &str) -> SummarizerMetrics {
+        self.by_summarizer.of(name)
+    }
+
     /// Counts a compaction whose ladder came to `summarize`.
     pub(super) fn count_wanted(&self, state: SummaryState) {
         self.wanted.inc(state);
     }
 }
 
-/// What a summary that was made is like: its time, the share of it that is not grounded, its length
-/// and its generation.
-fn register_made(registrar: &mut Registrar) -> Registered<[Histogram; 4]> {
+/// The metrics that have the label `summarizer`.
+#[derive(Debug)]
+struct SummarizerFamilies {
+    calls: IntCounterVec,
+    call_seconds: HistogramVec,
+    breakers_open: IntGaugeVec,
+    outcomes: IntCounterVec,
+    seconds: HistogramVec,
+    ungrounded: HistogramVec,
+}
+
+impl SummarizerFamilies {
+    fn register(registrar: &mut Registrar) -> Registered<Self> {
+        let summarizer = || LabelDescription::open("summarizer");
+        let outcome = LabelDescription::of::<CallOutcome>("outcome");
+        let calls = registrar.counters(
+            "baler_summarizer_calls_total",
+            "Calls of a summariser, by outcome.",
+            vec![summarizer(), outcome],
+        )?;
+        let outcome = LabelDescription::of::<SummaryOutcome>("outcome");
+        let mut times =
+            |name, help, buckets| registrar.histograms(name, help, vec![summarizer()], buckets);
+        Ok(SummarizerFamilies {
+            calls,
+            call_seconds: times(
+                "baler_summarizer_seconds",
+                "Time that a call of a summariser took.",
+                &WAIT_BUCKETS,
+            )?,
+            seconds: times(
+                "baler_summarization_seconds",
+                "Time that a summary took, all its calls included.",
+                &WAIT_BUCKETS,
+            )?,
+            ungrounded: times(
+                "baler_summarization_ungrounded_ratio",
+                "Share of a summary's identifiers and numbers that its source does not contain.",
+                &ERROR_BUCKETS,
+            )?,
+            breakers_open: registrar.gauges(
+                "baler_summarizer_breakers_open",
+                "Services of a summariser that are not called because they failed in a row.",
+                vec![summarizer()],
+            )?,
+            outcomes: registrar.counters(
+                "baler_summaries_total",
+                "Summaries that were due, by outcome.",
+                vec![summarizer(), outcome],
+            )?,
+        })
+    }
+
+    fn of(&self, name: &str) -> SummarizerMetrics {
+        SummarizerMetrics {
+            calls: Series::new(CallOutcome::all(), |outcome: CallOutcome| {
+                self.calls.with_label_values(&[name, outcome.as_str()])
+            }),
+            call_seconds: self.call_seconds.with_label_values(&[name]),
+            breakers_open: self.breakers_open.with_label_values(&[name]),
+            outcomes: Series::new(SummaryOutcome::all(), |outcome: SummaryOutcome| {
+                self.outcomes.with_label_values(&[name, outcome.as_str()])
+            }),
+            seconds: self.seconds.with_label_values(&[name]),
+            ungrounded: self.ungrounded.with_label_values(&[name]),
+        }
+    }
+}
+
+/// The series of one summariser.
+#[derive(Debug)]
+pub struct SummarizerMetrics {
+    calls: Series<CallOutcome, IntCounter>,
+    call_seconds: Histogram,
+    breakers_open: IntGauge,
+    outcomes: Series<SummaryOutcome, IntCounter>,
+    seconds: Histogram,
+    ungrounded: Histogram,
+}
+
+/// What a summary that was made is like: its length and its generation.
+fn register_made(registrar: &mut Registrar) -> Registered<[Histogram; 2]> {
     Ok([
-        registrar.histogram(
-            "baler_summarization_seconds",
-            "Time that a summary took, all its calls included.",
-            &WAIT_BUCKETS,
-        )?,
-        registrar.histogram(
-            "baler_summarization_ungrounded_ratio",
-            "Share of a summary's identifiers and numbers that its source does not contain.",
-            &ERROR_BUCKETS,
-        )?,
         registrar.histogram(
             "baler_summarization_tokens",
             "Length of summaries.",
@@ -270,9 +320,8 @@ pub struct SummarySkipped {
 
 impl SummarySkipped {
     /// Writes it down.
-    pub fn emit(self, metrics: &Metrics) {
-        let outcome = SummaryOutcome::Skipped(self.reason);
-        metrics.summaries.outcomes.inc(outcome);
+    pub fn emit(self, series: &SummarizerMetrics) {
+        series.outcomes.inc(SummaryOutcome::Skipped(self.reason));
     }
 }
 
@@ -290,25 +339,25 @@ impl SummaryStarted {
 /// A summary is no longer being made.
 #[derive(Debug)]
 pub struct SummaryReleased {
-    /// Summarisers that are not called for now.
+    /// Services of the summariser that are not called for now.
     pub open_breakers: usize,
 }
 
 impl SummaryReleased {
     /// Writes it down.
-    pub fn emit(self, metrics: &Metrics) {
+    pub fn emit(self, metrics: &Metrics, series: &SummarizerMetrics) {
         metrics.summaries.running.dec();
-        let open = gauge_value(self.open_breakers);
-        metrics.summaries.breakers_open.set(open);
+        series.breakers_open.set(gauge_value(self.open_breakers));
     }
 }
 
-/// The summariser was called.
+/// A summariser was called.
 #[derive(Debug)]
 #[expect(missing_docs, reason = "named by the event")]
 pub struct SummarizerCalled<'a> {
     /// The request that the summary is made for.
     pub id: &'a str,
+    pub summarizer: &'a str,
     pub outcome: CallOutcome,
     /// The status of the answer, if there was one.
     pub status: Option<u16>,
@@ -317,12 +366,12 @@ pub struct SummarizerCalled<'a> {
 
 impl SummarizerCalled<'_> {
     /// Writes it down.
-    pub fn emit(self, metrics: &Metrics) {
-        metrics.summaries.calls.inc(self.outcome);
-        let seconds = self.took.as_secs_f64();
-        metrics.summaries.call_seconds.observe(seconds);
+    pub fn emit(self, series: &SummarizerMetrics) {
+        series.calls.inc(self.outcome);
+        series.call_seconds.observe(self.took.as_secs_f64());
         debug!(
             id = self.id,
+            summarizer = self.summarizer,
             outcome = self.outcome.as_str(),
             status = self.status,
             took_ms = milliseconds(self.took),
@@ -340,8 +389,8 @@ pub struct SummaryChecked {
 
 impl SummaryChecked {
     /// Writes it down.
-    pub fn emit(self, metrics: &Metrics) {
-        metrics.summaries.ungrounded.observe(self.ungrounded);
+    pub fn emit(self, series: &SummarizerMetrics) {
+        series.ungrounded.observe(self.ungrounded);
     }
 }
 
@@ -352,6 +401,8 @@ pub struct SummaryEnded<'a> {
     /// The request that it was made for.
     pub id: &'a str,
     pub policy: &'a str,
+    /// The summariser's name.
+    pub summarizer: &'a str,
     pub outcome: SummaryOutcome,
     /// Where the summariser is called, without a query.
     pub address: &'a str,
@@ -371,14 +422,14 @@ pub struct SummaryEnded<'a> {
 
 impl SummaryEnded<'_> {
     /// Writes it down.
-    pub fn emit(&self, metrics: &Metrics) {
+    pub fn emit(&self, metrics: &Metrics, series: &SummarizerMetrics) {
         let Spent {
             prompt_tokens,
             completion_tokens,
             ..
         } = self.spent;
         let summaries = &metrics.summaries;
-        summaries.outcomes.inc(self.outcome);
+        series.outcomes.inc(self.outcome);
         for (kind, tokens) in [
             (SpentKind::Prompt, prompt_tokens),
             (SpentKind::Completion, completion_tokens),
@@ -389,7 +440,7 @@ impl SummaryEnded<'_> {
         let savings = metrics.traffic.savings(self.policy);
         savings.settle(0, prompt_tokens + completion_tokens);
         if let Some(summary) = self.summary {
-            summaries.seconds.observe(summary.spent.took.as_secs_f64());
+            series.seconds.observe(summary.spent.took.as_secs_f64());
             summaries.length.observe(as_float(summary.tokens));
             summaries.generation.observe(f64::from(summary.generation));
             summaries.incremental.inc_by(summary.incremental.into());
@@ -404,6 +455,7 @@ impl SummaryEnded<'_> {
                 $level!(
                     id = self.id,
                     policy = self.policy,
+                    summarizer = self.summarizer,
                     outcome = self.outcome.as_str(),
                     address = self.address,
                     status = self.status,

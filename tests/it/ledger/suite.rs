@@ -227,7 +227,7 @@ async fn a_summary_is_used(under: Under) {
     let mut count = 20;
     while baler.metric("baler_summaries_running").await
         + baler
-            .metric("baler_summaries_total{outcome=\"made\"}")
+            .metric("baler_summaries_total{outcome=\"made\",summarizer=\"default\"}")
             .await
         < 1.0
     {
@@ -236,7 +236,10 @@ async fn a_summary_is_used(under: Under) {
         count += 1;
     }
     baler
-        .metric_reaches("baler_summaries_total{outcome=\"made\"}", 1.0)
+        .metric_reaches(
+            "baler_summaries_total{outcome=\"made\",summarizer=\"default\"}",
+            1.0,
+        )
         .await;
     let baler = if under.outlives {
         stop(baler).await;

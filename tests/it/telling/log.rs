@@ -188,6 +188,7 @@ async fn a_compaction_tells_the_account_of_its_summary_and_a_failed_one_status_a
     assert_eq!(failed["status"], json!(404), "{failed}");
     assert_eq!(failed["address"], format!("{url}/chat/completions"));
     assert_eq!(failed["policy"], "small");
+    assert_eq!(failed["summarizer"], "default");
     assert!(failed["id"].as_str().is_some_and(|id| !id.is_empty()));
     let account = account.expect("a summary was used");
     for name in [
