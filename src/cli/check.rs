@@ -138,6 +138,7 @@ fn triggers(policy: &Policy, budget: Budget, out: &mut impl Write) -> Result<()>
         tokens,
         messages,
         turns,
+        tool_uses,
         ..
     } = policy.trigger;
     let ratio = policy.trigger.ratio_in(window);
@@ -146,6 +147,7 @@ fn triggers(policy: &Policy, budget: Budget, out: &mut impl Write) -> Result<()>
         ("tokens", tokens),
         ("messages", messages),
         ("turns", turns),
+        ("tool uses", tool_uses),
     ];
     let limits: Vec<String> = limits
         .into_iter()

@@ -100,8 +100,10 @@ pub struct Trigger {
     pub messages: Option<u64>,
     /// User messages.
     pub turns: Option<u64>,
+    /// Calls of tools.
+    pub tool_uses: Option<u64>,
     /// A CEL expression over `total_tokens`, `budget`, `window`, `occupancy` (doubles), `messages`
-    /// (each `seq`, `role`, `tokens`), `model` and `headers`.
+    /// (each `seq`, `role`, `tokens`, `tool`, `kind`, `chars`), `model` and `headers`.
     pub when: Option<String>,
 }
 

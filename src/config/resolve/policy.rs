@@ -95,6 +95,7 @@ impl Check<'_> {
             ("tokens", trigger.tokens),
             ("messages", trigger.messages),
             ("turns", trigger.turns),
+            ("tool_uses", trigger.tool_uses),
         ];
         for (name, limit) in counts {
             if let Some(limit) = limit {
@@ -211,6 +212,7 @@ pub(super) fn trigger(raw: &raw::Policy) -> Trigger {
             tokens: given.tokens,
             messages: given.messages,
             turns: given.turns,
+            tool_uses: given.tool_uses,
         })
 }
 

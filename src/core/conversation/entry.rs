@@ -6,7 +6,7 @@
 
 use std::borrow::Cow;
 
-use crate::core::json::decoded_lossy;
+use crate::core::json::{decoded_lossy, string_chars};
 
 /// One message of a conversation.
 #[derive(Debug, Clone)]
@@ -139,6 +139,12 @@ impl<'a> Text<'a> {
     #[must_use]
     pub fn decode_or_raw(self) -> Cow<'a, str> {
         self.decode().unwrap_or(Cow::Borrowed(self.0))
+    }
+
+    /// Characters of the text; of the JSON itself where that is not a string.
+    #[must_use]
+    pub fn chars(self) -> usize {
+        string_chars(self.0).unwrap_or_else(|| self.0.chars().count())
     }
 }
 

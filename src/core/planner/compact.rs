@@ -147,9 +147,10 @@ fn target_of(policy: &Policy, budget: Budget, reason: Reason, before: Size) -> (
         prompt: budget.prompt,
         messages: low(policy.trigger.messages, before.messages),
         turns: low(policy.trigger.turns, before.turns),
+        tool_uses: low(policy.trigger.tool_uses, before.tool_uses),
     };
     // A tail measured in tokens must not prevent a lower count.
-    if target.messages.is_some() || target.turns.is_some() {
+    if target.is_by_count() {
         keep.iter_mut().for_each(|keep| keep.tokens = 0);
     }
     // An expression may be about anything: the list becomes half as large at least.

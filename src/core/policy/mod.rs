@@ -198,7 +198,7 @@ impl Policy {
         }
     }
 
-    /// The number of messages, or turns, that is left where `limit` of them triggered.
+    /// The number of messages, turns or calls that is left where `limit` of them triggered.
     #[must_use]
     pub fn low_count(&self, limit: u64, budget: &Budget) -> u64 {
         match self.target {

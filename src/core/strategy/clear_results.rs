@@ -65,13 +65,19 @@ pub(super) fn apply(
     target: Target,
 ) -> u64 {
     let over = draft.size().tokens.saturating_sub(target.target);
-    if over == 0 {
-        // The ladder runs because of a count, which clearing does not bring down.
+    // Clearing does not bring down the number of messages or of turns. Of calls, those whose results
+    // stay in full are as few afterwards as the target asks for.
+    let most_uses = target.tool_uses.map_or(usize::MAX, |limit| {
+        usize::try_from(limit).unwrap_or(usize::MAX)
+    });
+    let surplus = uses_beyond(draft, most_uses);
+    if over == 0 && surplus.is_none() {
         return 0;
     }
     let (mut clearings, mut saved) = (Vec::new(), 0);
     for (exchange, id) in candidates(options, scope, draft) {
-        if saved >= over.max(options.clear_at_least) {
+        let is_surplus = surplus.is_some_and(|last| id <= last);
+        if !is_surplus && saved >= over.max(options.clear_at_least) {
             break;
         }
         // A result may be shorter than its placeholder, such as that of a file that was written;
@@ -93,6 +99,12 @@ pub(super) fn apply(
         .into_iter()
         .map(|clearing| u64::from(draft.replace(clearing.at, Some(clearing.new))))
         .sum()
+}
+
+/// The last result behind which so many more stand; `None` where there are no more.
+fn uses_beyond(draft: &Draft<'_>, uses: usize) -> Option<BlockId> {
+    let all = draft.results(draft.remaining().map(|(exchange, _)| exchange));
+    all.iter().rev().nth(uses).map(|(_, id)| *id)
 }
 
 /// The results that may be cleared, oldest first, each with its exchange.

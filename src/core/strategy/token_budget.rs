@@ -60,8 +60,7 @@ pub(super) fn apply(
         target: scale(budget, options.threshold.min(1.0)),
         ..target
     };
-    let by_count = target.messages.is_some() || target.turns.is_some();
-    if !by_count && draft.size().tokens <= scale(budget, options.threshold) {
+    if !target.is_by_count() && draft.size().tokens <= scale(budget, options.threshold) {
         return 0;
     }
     for exchange in scope.span(draft) {

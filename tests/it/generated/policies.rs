@@ -55,6 +55,7 @@ fn trigger() -> impl Strategy<Value = &'static str> {
         4 => Just("{ ratio = 0.8 }"),
         1 => Just("{ ratio = 0.9, messages = 12 }"),
         1 => Just("{ turns = 8 }"),
+        1 => Just("{ tool_uses = 6 }"),
         1 => Just("{ when = \"total_tokens > budget * 0.7 && messages.size() > 6\" }"),
     ]
 }

@@ -17,7 +17,11 @@ use crate::core::wire::unreadable::Unreadable;
 /// # Errors
 /// [`Unreadable::Unusual`] when it is not a plain message.
 pub(in crate::core) fn entry(raw: &str) -> Result<Entry<'_>, Unreadable> {
-    let message = Message::parse(raw)?;
+    Message::parse(raw).map(|message| entry_of(raw, message))
+}
+
+/// The view of a message that was read.
+pub(super) fn entry_of<'a>(raw: &'a str, message: Message<'a>) -> Entry<'a> {
     let (speaker, role) = speaker(message.role.as_deref());
     let mut parts = Parts::default();
     if let Some(content) = message.content {
@@ -41,7 +45,7 @@ pub(in crate::core) fn entry(raw: &str) -> Result<Entry<'_>, Unreadable> {
     blocks.extend(message.reasoning.into_iter().map(Block::Reasoning));
     blocks.extend(message.calls.into_iter().map(Block::Call));
     blocks.extend(message.function_call.map(legacy_call).map(Block::Call));
-    Ok(Entry {
+    Entry {
         raw,
         speaker,
         role,
@@ -52,7 +56,7 @@ pub(in crate::core) fn entry(raw: &str) -> Result<Entry<'_>, Unreadable> {
             Some(_) => Content::Present,
         },
         blocks,
-    })
+    }
 }
 
 /// The role of a message that answers a legacy call.
