@@ -7,6 +7,7 @@
 //! the span only, leaves calls and results together, and changes nothing when it is applied to its
 //! own output. It reads entries and edits them by meaning, and knows no field of any wire format.
 
+mod beginning;
 mod clear_results;
 mod coalesce;
 mod collapse_errors;
