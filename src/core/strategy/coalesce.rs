@@ -148,7 +148,7 @@ fn as_they_are<'d>(draft: &'d Draft<'_>) -> Vec<Entry<'d>> {
 /// The parts of a message that are not text, in a word each.
 fn words_for<'a>(media: impl Iterator<Item = Media<'a>>) -> String {
     media
-        .map(|media| format!(" [{}]", media.kind.as_str()))
+        .map(|media| format!(" [{}]", media.words()))
         .collect()
 }
 

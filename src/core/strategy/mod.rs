@@ -20,6 +20,7 @@ mod minify;
 mod need;
 mod options;
 mod oversize;
+mod placeholder;
 mod report;
 mod role_alternation;
 mod scope;

@@ -100,6 +100,28 @@ struct Part<'a> {
     kind: Option<&'a RawValue>,
     #[serde(borrow)]
     text: Option<&'a RawValue>,
+    #[serde(borrow)]
+    file: Option<&'a RawValue>,
+    #[serde(borrow)]
+    filename: Option<&'a RawValue>,
+}
+
+/// `file` of a part, as far as its name.
+#[derive(Deserialize)]
+struct File<'a> {
+    #[serde(borrow)]
+    filename: Option<&'a RawValue>,
+}
+
+/// The name of a part's file: the part's own, or that of its `file`.
+fn name_of<'a>(part: &Part<'a>) -> Option<Text<'a>> {
+    let inner = || {
+        serde_json::from_str::<File<'a>>(part.file?.get())
+            .ok()?
+            .filename
+    };
+    let name = part.filename.or_else(inner)?.get();
+    name.starts_with('"').then(|| Text::new(name))
 }
 
 impl<'a> Parts<'a> {
@@ -134,9 +156,11 @@ impl<'a> Parts<'a> {
             self.add_text(text.get());
         }
         match part.kind.and_then(string).as_deref() {
-            Some("image_url" | "input_image" | "image") => self.add_media(raw, MediaKind::Image),
-            Some("input_audio" | "audio") => self.add_media(raw, MediaKind::Audio),
-            Some("file" | "input_file") => self.add_media(raw, MediaKind::File),
+            Some("image_url" | "input_image" | "image") => {
+                self.add_media(raw, MediaKind::Image, None);
+            }
+            Some("input_audio" | "audio") => self.add_media(raw, MediaKind::Audio, None),
+            Some("file" | "input_file") => self.add_media(raw, MediaKind::File, name_of(part)),
             Some("text") => {}
             Some(kind) => {
                 let kind = kind
@@ -155,9 +179,10 @@ impl<'a> Parts<'a> {
         self.texts.push(Text::new(raw));
     }
 
-    fn add_media(&mut self, raw: &'a str, kind: MediaKind) {
-        self.blocks.push(Block::Media(Media { kind, raw }));
-        self.media.push(Media { kind, raw });
+    fn add_media(&mut self, raw: &'a str, kind: MediaKind, name: Option<Text<'a>>) {
+        let media = Media { kind, name, raw };
+        self.blocks.push(Block::Media(media));
+        self.media.push(media);
     }
 }
 
