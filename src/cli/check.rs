@@ -134,20 +134,14 @@ fn triggers(policy: &Policy, budget: Budget, out: &mut impl Write) -> Result<()>
         target,
         min_gain,
     } = budget;
-    let Trigger {
-        tokens,
-        messages,
-        turns,
-        tool_uses,
-        ..
-    } = policy.trigger;
-    let ratio = policy.trigger.ratio_in(window);
+    let trigger = &policy.trigger;
+    let ratio = trigger.ratio_in(window);
     let limits = [
         ("tokens", ratio.map(|ratio| scale(room, ratio))),
-        ("tokens", tokens),
-        ("messages", messages),
-        ("turns", turns),
-        ("tool uses", tool_uses),
+        ("tokens", trigger.tokens),
+        ("messages", trigger.messages),
+        ("turns", trigger.turns),
+        ("tool uses", trigger.tool_uses),
     ];
     let limits: Vec<String> = limits
         .into_iter()
@@ -167,7 +161,7 @@ fn triggers(policy: &Policy, budget: Budget, out: &mut impl Write) -> Result<()>
         ratio,
         small_window_ratio,
         ..
-    } = policy.trigger;
+    } = *trigger;
     if let (Some(ratio), Some(small)) = (ratio, small_window_ratio) {
         writeln!(
             out,

@@ -247,8 +247,8 @@ fn clearing_answers_a_trigger_by_calls_although_the_calls_stay() {
     assert_eq!(cleared[27..29], [18, 18], "{cleared:?}");
 }
 
-#[test]
-fn expressions_see_tools_kinds_and_lengths_of_messages() {
+/// A conversation with calls of two tools under one id, and an image.
+fn with_tools_and_an_image() -> Vec<String> {
     let call = |id: &str, tool: &str| {
         format!(
             r#"{{"role":"assistant","content":null,"tool_calls":[{{"id":"{id}","type":"function","function":{{"name":"{tool}","arguments":"{{}}"}}}}]}}"#
@@ -258,7 +258,7 @@ fn expressions_see_tools_kinds_and_lengths_of_messages() {
         format!(r#"{{"role":"tool","tool_call_id":"{id}","content":"{text}"}}"#)
     };
     let image = r#"{"role":"user","content":[{"type":"text","text":"see"},{"type":"image_url","image_url":{"url":"http://x/a.png"}}]}"#;
-    let all = vec![
+    vec![
         message("system", "You help."),
         message("user", "Look."),
         call("a", "shell"),
@@ -269,7 +269,12 @@ fn expressions_see_tools_kinds_and_lengths_of_messages() {
         image.to_owned(),
         message("assistant", "Done."),
         message("user", "Go on."),
-    ];
+    ]
+}
+
+#[test]
+fn expressions_see_tools_kinds_and_lengths_of_messages() {
+    let all = with_tools_and_an_image();
     let fires = |when: &str| {
         let toml = format!(
             "[[policy]]\ntrigger = {{ when = \"{when}\" }}\npin = {{ first_user = false }}\n\

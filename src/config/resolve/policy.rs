@@ -63,6 +63,7 @@ impl Check<'_> {
             keep: raw.keep.unwrap_or(raw::DEFAULT_KEEP),
             least_keep: raw.keep.unwrap_or_default(),
             pin: raw.pin.clone(),
+            failures: raw.failures.clone(),
             ladder: raw.ladder.clone(),
             delivery: delivery(raw, matcher),
         })

@@ -9,6 +9,7 @@ use crate::core::conversation::{Size, Speaker, scale};
 use crate::core::edit::{Draft, Edit, Keep, MeasuredConversation, Target, tokens_of, validate};
 use crate::core::policy::{Policy, Reason, pays};
 use crate::core::strategy::{Descent, ExternalInputs, Report, Stopped};
+use crate::core::text::Failures;
 
 /// A compaction that is worth it.
 pub(super) struct Compacted {
@@ -100,6 +101,7 @@ pub(super) fn compact(
         ladder: &policy.ladder,
         target,
         window,
+        failures: Failures::new(&policy.failures),
         external,
         cancel,
     };

@@ -46,6 +46,16 @@ pub(super) struct Attempt {
 }
 
 impl Attempt {
+    /// A compaction that was made when the list with these measures had `at` messages.
+    fn made(measures: &[Measure], at: usize, fell_short: bool) -> Self {
+        Attempt {
+            at,
+            calls: calls_in(measures.get(..at).unwrap_or_default()),
+            in_vain: false,
+            fell_short,
+        }
+    }
+
     /// Length of the list.
     pub(super) fn length(self) -> usize {
         self.at
@@ -295,15 +305,9 @@ impl Planner<'_> {
                 replayed: known.is_some(),
                 compaction: None,
                 made_at: None,
-                attempt: known.map(|known| Attempt {
-                    at: base.saturating_sub(known.checkpoint.messages_since()),
-                    calls: calls_in(
-                        measures
-                            .get(..base.saturating_sub(known.checkpoint.messages_since()))
-                            .unwrap_or_default(),
-                    ),
-                    in_vain: false,
-                    fell_short: size.tokens > counted.target,
+                attempt: known.map(|known| {
+                    let at = base.saturating_sub(known.checkpoint.messages_since());
+                    Attempt::made(measures, at, size.tokens > counted.target)
                 }),
                 deferred: None,
                 trigger_errors: TriggerErrors::default(),
@@ -390,9 +394,8 @@ impl Walk<'_, '_, '_> {
             tokens: scale(self.size.tokens, self.planner.step.factor()),
             ..self.size
         };
-        let Some(reason) = watch.fires(measures, edits, size, errors) else {
-            return Ok(());
-        };
+        let fired = watch.fires(measures, edits, size, errors);
+        let Some(reason) = fired else { return Ok(()) };
         if let Some(why) = self.waits(reason, point) {
             self.derived.deferred = Some(why);
             return Ok(());
