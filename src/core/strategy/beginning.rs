@@ -50,6 +50,12 @@ pub(super) fn mend(scope: &Scope, draft: &mut Draft<'_>) -> Option<Exchange> {
     Some(question)
 }
 
+/// Whether an answer follows a question in what is left.
+pub(super) fn is_answered(question: &Exchange, draft: &Draft<'_>) -> bool {
+    let next = draft.remaining().find(|(e, _)| e.first > question.first);
+    next.is_some_and(|(exchange, zone)| zone != Zone::Condensed && is_answer(&exchange))
+}
+
 /// Whether the model speaks first in an exchange.
 fn is_answer(exchange: &Exchange) -> bool {
     matches!(

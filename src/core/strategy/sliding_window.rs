@@ -116,7 +116,7 @@ pub(super) fn apply(options: &SlidingWindow, scope: &Scope, draft: &mut Draft<'_
         draft.drop_exchange(exchange);
     }
     if !old.is_empty() {
-        let _question = beginning::mend(scope, draft);
+        beginning::mend(scope, draft);
     }
     0
 }

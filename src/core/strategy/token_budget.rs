@@ -80,7 +80,8 @@ pub(super) fn apply(
     if let Some(question) = beginning::mend(scope, draft) {
         // It takes room: what goes for it stands behind it.
         drop_oldest(scope, draft, target, Some(question));
-        if draft.size().tokens > target.prompt {
+        let is_over = !target.met(draft.size()) && !beginning::is_answered(&question, draft);
+        if is_over || draft.size().tokens > target.prompt {
             draft.drop_exchange(&question);
         }
     }
