@@ -58,7 +58,7 @@ fn bytes_reach_none(bytes: u64, counts: [Option<u64>; 2]) -> bool {
     counts.all(|count| bytes < count.saturating_mul(LEAST_MESSAGE_BYTES))
 }
 
-/// Whether a body has fewer calls than this: each of them, and each message, has a brace of its own.
+/// Whether a body has fewer calls than this: each of them, and each message, has its own brace.
 fn has_fewer_calls(body: &[u8], limit: Option<u64>) -> bool {
     limit.is_none_or(|limit| (memchr::memchr_iter(b'{', body).count() as u64) < limit)
 }

@@ -160,8 +160,8 @@ impl Trigger {
         first.unwrap_or_else(|| scale(prompt, share))
     }
 
-    /// The messages, the turns and the calls from which on a summary is prepared: as near to the trigger as
-    /// for tokens, and a few requests before it at least.
+    /// The messages, the turns and the calls from which on a summary is prepared: as near to the
+    /// trigger as for tokens, and a few requests before it at least.
     #[must_use]
     pub fn prepares_at_counts(&self, share: f64) -> [Option<u64>; 3] {
         let before = |limit: u64, least: u64| {

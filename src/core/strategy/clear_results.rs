@@ -146,8 +146,8 @@ pub(super) fn apply(
     target: Target,
 ) -> u64 {
     let over = draft.size().tokens.saturating_sub(target.target);
-    // Clearing does not bring down the number of messages or of turns. Of calls, those whose results
-    // stay in full are as few afterwards as the target asks for.
+    // Clearing does not bring down the number of messages or of turns. Of calls, those whose
+    // results stay in full are as few afterwards as the target asks for.
     let most_uses = target.tool_uses.map_or(usize::MAX, |limit| {
         usize::try_from(limit).unwrap_or(usize::MAX)
     });

@@ -1,5 +1,5 @@
-//! `collapse_errors`: a failed call shrinks to a line once the same tool has succeeded, or has failed
-//! in the same way again. The last failure of a tool that did not succeed since stays in full.
+//! `collapse_errors`: a failed call shrinks to a line once the same tool has succeeded, or has
+//! failed in the same way again. The last failure of a tool that did not succeed since stays in full.
 
 use std::collections::{HashMap, HashSet};
 

@@ -1,4 +1,4 @@
-//! The text in the place of what went, as an operator words it: `"[{tool}: {tokens} tokens cleared]"`.
+//! The text in the place of what went, as an operator words it: `"[{tool}: {tokens} cleared]"`.
 
 use std::borrow::Cow;
 

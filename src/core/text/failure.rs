@@ -52,7 +52,7 @@ pub(super) static FAILED: Pattern = Pattern::new(concat!(
     r"|\b(exit (code|status)|exited with( code| status)?|return ?code|exit_code)[:= ]+-?[1-9]",
 ));
 
-/// An exit code at the end of a result: that of a log which is longer than the part that is searched.
+/// An exit code at the end of a result: that of a log longer than the part that is searched.
 pub(super) static EXITED: Pattern = Pattern::new(concat!(
     r"(?i)<(returncode|exit_code)>\s*-?[1-9]",
     r"|\b(exit (code|status)|exited with( code| status)?|return ?code|exit_code)[:= ]+-?[1-9]",
