@@ -260,6 +260,8 @@ pub fn describe(policy: &Policy) -> String {
             .map(|messages| format!("{messages} messages")),
     );
     trigger.extend(policy.trigger.turns.map(|turns| format!("{turns} turns")));
+    let tool_uses = policy.trigger.tool_uses;
+    trigger.extend(tool_uses.map(|calls| format!("{calls} tool uses")));
     trigger.extend(policy.when.as_ref().map(|_| "its expression".to_owned()));
     let ladder: Vec<&str> = policy
         .ladder

@@ -14,10 +14,10 @@ const EXCERPT: usize = 60;
 /// Why a plan changes nothing.
 pub(super) fn reason_for_nothing(plan: &Plan, wanted_summary: bool) -> String {
     let (tokens, budget) = (plan.before.tokens, plan.budget.prompt);
-    let failed = match plan.trigger_errors {
-        0 => "",
-        _ => ", and the policy's expression failed, so that its ratio decided",
-    };
+    let failed = plan.trigger_errors.first.as_ref();
+    let failed = failed.map_or_else(String::new, |why| {
+        format!(", and the policy's expression failed ({why}), so that its ratio decided")
+    });
     let (word, meaning) = match plan.deferred {
         Some(Deferred::BelowMinGain) => (
             Deferred::BelowMinGain.as_str(),

@@ -157,18 +157,14 @@ fn triggers(policy: &Policy, budget: Budget, out: &mut impl Write) -> Result<()>
         target,
         min_gain,
     } = budget;
-    let Trigger {
-        tokens,
-        messages,
-        turns,
-        ..
-    } = policy.trigger;
-    let ratio = policy.trigger.ratio_in(window);
+    let trigger = &policy.trigger;
+    let ratio = trigger.ratio_in(window);
     let limits = [
         ("tokens", ratio.map(|ratio| scale(room, ratio))),
-        ("tokens", tokens),
-        ("messages", messages),
-        ("turns", turns),
+        ("tokens", trigger.tokens),
+        ("messages", trigger.messages),
+        ("turns", trigger.turns),
+        ("tool uses", trigger.tool_uses),
     ];
     let limits: Vec<String> = limits
         .into_iter()
@@ -188,7 +184,7 @@ fn triggers(policy: &Policy, budget: Budget, out: &mut impl Write) -> Result<()>
         ratio,
         small_window_ratio,
         ..
-    } = policy.trigger;
+    } = *trigger;
     if let (Some(ratio), Some(small)) = (ratio, small_window_ratio) {
         writeln!(
             out,

@@ -56,10 +56,11 @@ mod usage_filter;
 mod usage_tap;
 mod warning;
 
+use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use http_body_util::{Either, Full};
@@ -132,6 +133,17 @@ struct Seen {
     responses: AtomicBool,
     /// One to the Messages API.
     messages: AtomicBool,
+    /// One whose policy's expression failed: the names of those policies.
+    failed_conditions: Mutex<BTreeSet<String>>,
+}
+
+impl Seen {
+    /// Whether this is the first time that the expression of this policy fails.
+    fn is_first_failure(&self, policy: &str) -> bool {
+        let policies = self.failed_conditions.lock();
+        let mut policies = policies.unwrap_or_else(PoisonError::into_inner);
+        !policies.contains(policy) && policies.insert(policy.to_owned())
+    }
 }
 
 /// One configuration and what follows from it. A request keeps the snapshot it began with.

@@ -443,10 +443,15 @@ fn report(shared: &Shared, request: &PlanRequest, plan: &Plan) {
         found: plan.replayed,
     }
     .emit(metrics);
-    ConditionFailed {
-        times: plan.trigger_errors,
+    if let Some(why) = &plan.trigger_errors.first {
+        ConditionFailed {
+            policy: &request.policy.name,
+            times: plan.trigger_errors.times,
+            why,
+            is_first: shared.seen.is_first_failure(&request.policy.name),
+        }
+        .emit(metrics);
     }
-    .emit(metrics);
     if does_not_fit(plan) {
         DoesNotFit {
             id: &request.id,

@@ -3,7 +3,7 @@
 use baler::config::{Problems, Sources, load};
 use baler::core::budget::Budget;
 use baler::core::planner::Plan;
-use baler::core::policy::{Mode, Window};
+use baler::core::policy::{Mode, Reason, Window};
 
 use crate::invariants::{Core, NONE_READY, policy_of};
 use crate::support::{agent, message, messages_of, request};
@@ -172,6 +172,7 @@ fn several_turns_lie_between_two_compactions_whatever_triggers_and_whatever_the_
     let triggers = [
         "trigger = { messages = 12 }",
         "trigger = { turns = 5 }",
+        "trigger = { tool_uses = 8 }",
         "trigger = { tokens = 3000 }",
         "trigger = { ratio = 0.3 }",
         "trigger = { when = \"messages.exists(m, m.role == 'tool')\" }",
@@ -207,11 +208,124 @@ fn several_turns_lie_between_two_compactions_whatever_triggers_and_whatever_the_
 }
 
 #[test]
+fn a_trigger_by_calls_fires_where_it_says_and_comes_down_to_five_eighths() {
+    let policy = "[[policy]]\ntrigger = { tool_uses = 16 }\nladder = [\"token_budget\"]\n";
+    let mut fired = Vec::new();
+    walk(policy, &Core::default(), &agent(60, 60), |plan, _, _| {
+        if let Some(made) = &plan.compaction {
+            fired.push((made.reason, plan.before.tool_uses, plan.after.tool_uses));
+        }
+    });
+    assert_eq!(
+        fired.first(),
+        Some(&(Reason::ToolUses, 16, 10)),
+        "{fired:?}"
+    );
+    // Six more calls fill it again.
+    let at: Vec<u64> = fired.iter().map(|(_, before, _)| *before).collect();
+    assert_eq!(at[..3], [16, 22, 28], "{fired:?}");
+}
+
+#[test]
+fn clearing_answers_a_trigger_by_calls_although_the_calls_stay() {
+    let policy = "[[policy]]\ntrigger = { tool_uses = 16 }\nladder = [\"clear_results\"]\n";
+    let policy = policy_of(policy);
+    let all = agent(60, 60);
+    let core = Core::default();
+    let mut cleared = Vec::new();
+    for calls in 1..=40 {
+        let outcome = core.ask(&request(&all[..2 + 2 * calls]), &policy);
+        cleared.push(outcome.sent.matches("[old tool result cleared").count());
+    }
+    assert_eq!(
+        cleared[..16],
+        [&[0; 15][..], &[6][..]].concat(),
+        "{cleared:?}"
+    );
+    // As many stay in full as the target says, and each time six more were called.
+    assert_eq!(cleared[20..23], [6, 12, 12], "{cleared:?}");
+    assert_eq!(cleared[27..29], [18, 18], "{cleared:?}");
+}
+
+/// A conversation with calls of two tools under one id, and an image.
+fn with_tools_and_an_image() -> Vec<String> {
+    let call = |id: &str, tool: &str| {
+        format!(
+            r#"{{"role":"assistant","content":null,"tool_calls":[{{"id":"{id}","type":"function","function":{{"name":"{tool}","arguments":"{{}}"}}}}]}}"#
+        )
+    };
+    let result = |id: &str, text: &str| {
+        format!(r#"{{"role":"tool","tool_call_id":"{id}","content":"{text}"}}"#)
+    };
+    let image = r#"{"role":"user","content":[{"type":"text","text":"see"},{"type":"image_url","image_url":{"url":"http://x/a.png"}}]}"#;
+    vec![
+        message("system", "You help."),
+        message("user", "Look."),
+        call("a", "shell"),
+        result("a", &"long \\n".repeat(90)),
+        // The same id again, as weak clients do it.
+        call("a", "read_file"),
+        result("a", "short"),
+        image.to_owned(),
+        message("assistant", "Done."),
+        message("user", "Go on."),
+    ]
+}
+
+#[test]
+fn expressions_see_tools_kinds_and_lengths_of_messages() {
+    let all = with_tools_and_an_image();
+    let fires = |when: &str| {
+        let toml = format!(
+            "[[policy]]\ntrigger = {{ when = \"{when}\" }}\npin = {{ first_user = false }}\n\
+             ladder = [{{ sliding_window = {{ messages = 1 }} }}]\n"
+        );
+        Core::default()
+            .ask(&request(&all), &policy_of(&toml))
+            .plan
+            .compaction
+            .is_some()
+    };
+    for (when, expected) in [
+        (
+            "messages.exists(m, m.tool == 'shell' && m.kind == 'result' && m.chars == 540.0)",
+            true,
+        ),
+        (
+            "messages.exists(m, m.tool == 'shell' && m.chars > 540.0)",
+            false,
+        ),
+        (
+            "messages[5].tool == 'read_file' && messages[4].tool == 'read_file'",
+            true,
+        ),
+        (
+            "messages[2].kind == 'call' && messages[2].tool == 'shell'",
+            true,
+        ),
+        (
+            "messages[6].kind == 'image' && messages[6].chars == 3.0",
+            true,
+        ),
+        ("messages[7].kind == 'text' && messages[7].tool == ''", true),
+        ("messages.filter(m, m.kind == 'result').size() == 3", false),
+    ] {
+        // Earlier request points are shorter than some of these indexes: they fail there.
+        assert_eq!(
+            fires(&format!("messages.size() > 8 && {when}")),
+            expected,
+            "{when}"
+        );
+    }
+}
+
+#[test]
 fn a_summary_is_prepared_before_whichever_trigger_fires() {
     for trigger in [
         "trigger = { tokens = 4000 }",
         "trigger = { messages = 40 }",
         "trigger = { turns = 20 }",
+        "trigger = { tool_uses = 20 }",
         "trigger = { ratio = 0.3 }",
         "trigger = { ratio = 0.9 }",
         "trigger = { when = \"messages.size() > 40\" }",
@@ -224,7 +338,11 @@ fn a_summary_is_prepared_before_whichever_trigger_fires() {
         walk(
             &policy,
             &Core::with_summaries(Some(NONE_READY)),
-            &chat(150),
+            &if trigger.contains("tool_uses") {
+                agent(75, 100)
+            } else {
+                chat(150)
+            },
             |plan, _, _| {
                 requests += 1;
                 if plan.pending_summary.is_some() {

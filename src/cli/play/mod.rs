@@ -170,6 +170,7 @@ fn lengths(policy: &Policy, budget: Budget) -> (u64, u64) {
     let counts = [
         policy.trigger.messages,
         policy.trigger.turns.map(|turns| turns * 2),
+        policy.trigger.tool_uses.map(|calls| calls * 2),
     ];
     // A request adds two messages.
     let by_count = counts.into_iter().flatten().max().unwrap_or(0) / 2;

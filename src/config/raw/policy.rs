@@ -10,6 +10,7 @@ use crate::core::edit::{Keep, Pin};
 use crate::core::models::Prices;
 use crate::core::policy::{IdleTrigger, Mode, OnError, OnUnfit, Roles, Window};
 use crate::core::strategy::Step;
+use crate::core::text::FailureRule;
 
 /// `[[policy]]`
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize, JsonSchema)]
@@ -59,6 +60,8 @@ pub struct Policy {
     pub keep: Option<Keep>,
     /// Messages that stay unchanged elsewhere.
     pub pin: Pin,
+    /// Signs of failure in the results of tools, besides those that are recognised anyway.
+    pub failures: Vec<FailureRule>,
     /// Strategies, least lossy first: names, or tables with options.
     pub ladder: Vec<Step>,
     /// The name of the summariser that the step `summarize` asks; when not given, the only one, or
@@ -104,8 +107,10 @@ pub struct Trigger {
     pub messages: Option<u64>,
     /// User messages.
     pub turns: Option<u64>,
+    /// Calls of tools.
+    pub tool_uses: Option<u64>,
     /// A CEL expression over `total_tokens`, `budget`, `window`, `occupancy` (doubles), `messages`
-    /// (each `seq`, `role`, `tokens`), `model` and `headers`.
+    /// (each `seq`, `role`, `tokens`, `tool`, `kind`, `chars`), `model` and `headers`.
     pub when: Option<String>,
 }
 
@@ -129,6 +134,7 @@ impl Default for Policy {
             roles: Roles::Auto,
             keep: None,
             pin: Pin::default(),
+            failures: Vec::new(),
             ladder: ["dedupe", "minify", "digest", "token_budget"]
                 .into_iter()
                 .filter_map(Step::named)

@@ -70,6 +70,7 @@ impl Check<'_> {
             keep: raw.keep.unwrap_or(raw::DEFAULT_KEEP),
             least_keep: raw.keep.unwrap_or_default(),
             pin: raw.pin.clone(),
+            failures: raw.failures.clone(),
             ladder: raw.ladder.clone(),
             delivery: delivery(raw, matcher),
         })
@@ -102,6 +103,7 @@ impl Check<'_> {
             ("tokens", trigger.tokens),
             ("messages", trigger.messages),
             ("turns", trigger.turns),
+            ("tool_uses", trigger.tool_uses),
         ];
         for (name, limit) in counts {
             if let Some(limit) = limit {
@@ -218,6 +220,7 @@ pub(super) fn trigger(raw: &raw::Policy) -> Trigger {
             tokens: given.tokens,
             messages: given.messages,
             turns: given.turns,
+            tool_uses: given.tool_uses,
         })
 }
 

@@ -6,7 +6,8 @@
 
 use std::borrow::Cow;
 
-use crate::core::json::decoded_lossy;
+use crate::core::json::{decoded_lossy, string_chars};
+use crate::core::text::harmless;
 
 /// One message of a conversation.
 #[derive(Debug, Clone)]
@@ -140,6 +141,12 @@ impl<'a> Text<'a> {
     pub fn decode_or_raw(self) -> Cow<'a, str> {
         self.decode().unwrap_or(Cow::Borrowed(self.0))
     }
+
+    /// Characters of the text; of the JSON itself where that is not a string.
+    #[must_use]
+    pub fn chars(self) -> usize {
+        string_chars(self.0).unwrap_or_else(|| self.0.chars().count())
+    }
 }
 
 /// A call of a tool.
@@ -187,8 +194,26 @@ impl<'a> ToolResult<'a> {
 pub struct Media<'a> {
     /// Its kind.
     pub kind: MediaKind,
+    /// The name of its file, where the wire gives one.
+    pub name: Option<Text<'a>>,
     /// Its JSON.
     pub raw: &'a str,
+}
+
+/// Characters of a file's name that are shown.
+const NAME_CHARS: usize = 120;
+
+impl Media<'_> {
+    /// A word for it in texts that models read, with the name of its file: `file: report.pdf`.
+    #[must_use]
+    pub fn words(self) -> String {
+        let name = self.name.and_then(Text::decode).unwrap_or_default();
+        let name: String = harmless(name.trim()).chars().take(NAME_CHARS).collect();
+        match name.as_str() {
+            "" => self.kind.as_str().to_owned(),
+            name => format!("{}: {name}", self.kind.as_str()),
+        }
+    }
 }
 
 /// Kinds of media.

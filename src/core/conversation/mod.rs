@@ -11,5 +11,5 @@ pub use entry::{
 };
 pub use exchange::{BrokenPairing, Exchange, Kind, group};
 pub use fingerprint::{Fingerprint, PrefixHash};
-pub use measure::Measure;
+pub use measure::{Measure, MessageKind, Shape};
 pub use size::{Size, as_float, level, ratio, scale};

@@ -64,6 +64,8 @@ pub struct Size {
     pub messages: u64,
     /// User messages.
     pub turns: u64,
+    /// Calls of tools.
+    pub tool_uses: u64,
 }
 
 impl std::ops::AddAssign for Size {
@@ -71,6 +73,7 @@ impl std::ops::AddAssign for Size {
         self.tokens += more.tokens;
         self.messages += more.messages;
         self.turns += more.turns;
+        self.tool_uses += more.tool_uses;
     }
 }
 
@@ -79,6 +82,7 @@ impl std::ops::SubAssign for Size {
         self.tokens = self.tokens.saturating_sub(less.tokens);
         self.messages = self.messages.saturating_sub(less.messages);
         self.turns = self.turns.saturating_sub(less.turns);
+        self.tool_uses = self.tool_uses.saturating_sub(less.tool_uses);
     }
 }
 
@@ -88,5 +92,6 @@ impl Size {
         self.tokens += measure.tokens;
         self.messages += 1;
         self.turns += u64::from(measure.speaker == Speaker::User);
+        self.tool_uses += u64::from(measure.shape.calls);
     }
 }

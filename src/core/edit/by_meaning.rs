@@ -3,7 +3,7 @@
 
 use super::draft::Draft;
 use super::edits::Replacement;
-use crate::core::conversation::{Author, BlockId, Entry, MediaKind};
+use crate::core::conversation::{Author, BlockId, Call, Entry, Media};
 use crate::core::wire::Change;
 
 /// Edits by meaning. Each is made only when it saves tokens, and reports whether it was made.
@@ -51,10 +51,20 @@ impl Draft<'_> {
         at: usize,
         mut change: impl FnMut(&str) -> Option<String>,
     ) -> Option<Replacement> {
+        self.with_calls(at, |_, arguments| change(arguments))
+    }
+
+    /// The same by call: `change` sees the call and its arguments.
+    pub fn with_calls(
+        &self,
+        at: usize,
+        mut change: impl FnMut(&Call<'_>, &str) -> Option<String>,
+    ) -> Option<Replacement> {
         let entry = self.entry(at)?;
-        let arguments = entry.calls().filter_map(|call| call.arguments);
-        let changes =
-            arguments.filter_map(|text| Some(Change::Text(text, change(&text.decode()?)?)));
+        let changes = entry.calls().filter_map(|call| {
+            let text = call.arguments?;
+            Some(Change::Text(text, change(call, &text.decode()?)?))
+        });
         self.rewritten(&entry, changes.collect())
     }
 
@@ -63,13 +73,13 @@ impl Draft<'_> {
     pub fn strip(
         &mut self,
         at: usize,
-        stub: impl Fn(MediaKind) -> Option<String>,
+        stub: impl Fn(Media<'_>) -> Option<String>,
         drop_reasoning: bool,
     ) -> bool {
         let new = self.entry(at).and_then(|entry| {
             let stubs = entry
                 .media()
-                .filter_map(|media| Some(Change::Media(media, stub(media.kind)?)));
+                .filter_map(|media| Some(Change::Media(media, stub(media)?)));
             let reasoning = drop_reasoning.then_some(Change::DropReasoning);
             self.rewritten(&entry, stubs.chain(reasoning).collect())
         });

@@ -83,6 +83,11 @@ pub fn size_of(measure: &Measure, edit: &Edit) -> Size {
             edit.new_messages().len() as u64
         },
         turns: u64::from(original && measure.speaker == Speaker::User),
+        tool_uses: if original {
+            u64::from(measure.shape.calls)
+        } else {
+            0
+        },
     }
 }
 

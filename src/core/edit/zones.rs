@@ -69,6 +69,8 @@ pub struct Target {
     pub messages: Option<u64>,
     /// Low-water mark of turns, when their number was the trigger.
     pub turns: Option<u64>,
+    /// Low-water mark of calls of tools, when their number was the trigger.
+    pub tool_uses: Option<u64>,
 }
 
 impl Target {
@@ -78,6 +80,13 @@ impl Target {
         size.tokens <= self.target
             && self.messages.is_none_or(|limit| size.messages <= limit)
             && self.turns.is_none_or(|limit| size.turns <= limit)
+            && self.tool_uses.is_none_or(|limit| size.tool_uses <= limit)
+    }
+
+    /// Whether a number was the trigger: of messages, turns or calls.
+    #[must_use]
+    pub fn is_by_count(&self) -> bool {
+        self.messages.is_some() || self.turns.is_some() || self.tool_uses.is_some()
     }
 }
 
@@ -120,7 +129,7 @@ pub(super) fn assign(
         .target
         .saturating_sub(head + conversation.fixed_tokens)
         / TAIL_SHARE;
-    let (mut tokens, mut messages, mut turns, mut kept) = (0, 0, 0, 0);
+    let (mut tokens, mut messages, mut turns, mut kept, mut calls) = (0, 0, 0, 0, 0);
     for (exchange, zone) in conversation.exchanges.iter().zip(&mut zones).rev() {
         if edits.get(exchange.first) == Some(&Edit::Drop) || exchange.kind == Kind::Instruction {
             continue;
@@ -136,6 +145,9 @@ pub(super) fn assign(
         };
         let more = tokens + own;
         let more_messages = messages + (exchange.end - exchange.first) as u64;
+        let measures = conversation.measures.get(exchange.first..exchange.end);
+        let own_calls = measures.unwrap_or_default().iter();
+        let more_calls = calls + own_calls.map(|m| u64::from(m.shape.calls)).sum::<u64>();
         let wanted = more <= keep.tokens
             || turns < keep.turns
             || kept < keep.exchanges.max(1)
@@ -143,11 +155,12 @@ pub(super) fn assign(
         let too_much = more > share
             || target
                 .messages
-                .is_some_and(|limit| more_messages > limit / 2);
+                .is_some_and(|limit| more_messages > limit / 2)
+            || target.tool_uses.is_some_and(|limit| more_calls > limit / 2);
         if !wanted || (too_much && kept > 0) {
             break;
         }
-        (tokens, messages, kept) = (more, more_messages, kept + 1);
+        (tokens, messages, calls, kept) = (more, more_messages, more_calls, kept + 1);
         turns += u64::from(exchange.kind == Kind::User);
         if *zone == Zone::Span {
             *zone = Zone::Tail;

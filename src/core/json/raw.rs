@@ -33,6 +33,33 @@ pub(crate) fn decoded_lossy(raw: &str) -> Option<Cow<'_, str>> {
     })
 }
 
+/// The characters of the text that `raw` spells, without making it; half of a surrogate pair counts
+/// as one. `None` when it is not a string.
+pub(crate) fn string_chars(raw: &str) -> Option<usize> {
+    let inner = raw.strip_prefix('"')?.strip_suffix('"')?;
+    let bytes = inner.as_bytes();
+    // Spelled characters that an escape takes beyond the one that it stands for.
+    let (mut extra, mut at) = (0, 0);
+    while let Some(found) = memchr::memchr(b'\\', bytes.get(at..).unwrap_or_default()) {
+        let escape = at + found;
+        let unit = |at: usize| {
+            let digits = inner.get(at..at + 6)?.strip_prefix("\\u")?;
+            u16::from_str_radix(digits, 16).ok()
+        };
+        let is_high = unit(escape).is_some_and(|unit| (0xd800..0xdc00).contains(&unit));
+        let is_pair =
+            is_high && unit(escape + 6).is_some_and(|unit| (0xdc00..0xe000).contains(&unit));
+        let spelled = match (unit(escape), is_pair) {
+            (Some(_), true) => 12,
+            (Some(_), false) => 6,
+            (None, _) => 2,
+        };
+        extra += spelled - 1;
+        at = escape + spelled;
+    }
+    Some(inner.chars().count().saturating_sub(extra))
+}
+
 /// Reads a string that may hold halves of surrogate pairs.
 struct Lossy;
 
@@ -99,7 +126,7 @@ pub fn write_string(text: &str, out: &mut String) {
 
 #[cfg(test)]
 mod tests {
-    use super::{decoded, decoded_lossy, is_longer_than};
+    use super::{decoded, decoded_lossy, is_longer_than, string_chars};
 
     #[test]
     fn half_of_a_surrogate_pair_does_not_hide_the_text_around_it() {
@@ -113,6 +140,23 @@ mod tests {
         }
         assert_eq!(decoded_lossy(r#""\ud83d\ude00""#).as_deref(), Some("😀"));
         assert_eq!(decoded_lossy("17"), None);
+    }
+
+    #[test]
+    fn characters_are_counted_as_they_would_be_decoded() {
+        for raw in [
+            r#""""#,
+            r#""plain""#,
+            r#""naïve \"q\" 日本\n\\u00e9\t""#,
+            r#""\u00e9\ud83d\ude00 \ud83d x \\\" end""#,
+        ] {
+            let text = decoded_lossy(raw).unwrap();
+            // Half of a pair decodes to the three bytes of a lone surrogate, each a U+FFFD.
+            let halves = text.matches("\u{fffd}\u{fffd}\u{fffd}").count();
+            let expected = text.chars().count() - 2 * halves;
+            assert_eq!(string_chars(raw), Some(expected), "{raw}");
+        }
+        assert_eq!(string_chars("17"), None);
     }
 
     #[test]

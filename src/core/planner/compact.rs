@@ -9,6 +9,7 @@ use crate::core::conversation::{Size, Speaker, scale};
 use crate::core::edit::{Draft, Edit, Keep, MeasuredConversation, Target, tokens_of, validate};
 use crate::core::policy::{Policy, Reason, pays};
 use crate::core::strategy::{Descent, ExternalInputs, Report, Stopped};
+use crate::core::text::Failures;
 
 /// A compaction that is worth it.
 pub(super) struct Compacted {
@@ -100,6 +101,7 @@ pub(super) fn compact(
         ladder: &policy.ladder,
         target,
         window,
+        failures: Failures::new(&policy.failures),
         external,
         cancel,
     };
@@ -147,9 +149,10 @@ fn target_of(policy: &Policy, budget: Budget, reason: Reason, before: Size) -> (
         prompt: budget.prompt,
         messages: low(policy.trigger.messages, before.messages),
         turns: low(policy.trigger.turns, before.turns),
+        tool_uses: low(policy.trigger.tool_uses, before.tool_uses),
     };
     // A tail measured in tokens must not prevent a lower count.
-    if target.messages.is_some() || target.turns.is_some() {
+    if target.is_by_count() {
         keep.iter_mut().for_each(|keep| keep.tokens = 0);
     }
     // An expression may be about anything: the list becomes half as large at least.

@@ -1,7 +1,7 @@
 //! The decision about one request: what the walk derived, and what live facts force beyond it.
 
 use super::compact::{Outcome, compact};
-use super::derive::{Attempt, Derived, Watch};
+use super::derive::{Attempt, Derived, Watch, calls_in};
 use super::estimate::Estimate;
 use super::forecast::{Listed, Near, near};
 use super::input::{KnownUsage, LiveFacts, UsageKey};
@@ -167,7 +167,7 @@ impl Decision<'_, '_, '_> {
         if knows_more || policy.when.as_ref().is_some_and(Condition::reads_headers) {
             let watch = Watch {
                 previous: 0,
-                dialect: self.session.dialect(),
+                session: self.session,
                 planner: self.planner,
                 budget: plan.budget,
                 now: true,
@@ -178,7 +178,8 @@ impl Decision<'_, '_, '_> {
             let is_over = estimate.size.tokens > plan.budget.prompt;
             let too_soon = fired.is_some_and(|reason| {
                 let last = attempt.filter(|_| !is_over);
-                last.is_some_and(|last| last.is_too_near(reason, measures.len(), self.planner))
+                let grown = (measures.len(), calls_in(measures));
+                last.is_some_and(|last| last.is_too_near(reason, grown, self.planner))
             });
             if too_soon {
                 plan.deferred = Some(Deferred::TooSoon);
@@ -278,6 +279,7 @@ impl Decision<'_, '_, '_> {
             prompt,
             messages: None,
             turns: None,
+            tool_uses: None,
         };
         let edits = plan.edits.clone();
         let keep = if step.strategy.keeps_its_own() {

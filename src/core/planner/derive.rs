@@ -3,12 +3,12 @@
 
 use super::compact::{Outcome, compact};
 use super::input::{KnownCheckpoint, UsageKey};
-use super::plan::{Compaction, Deferred};
+use super::plan::{Compaction, Deferred, TriggerErrors};
 use super::planner::Planner;
 use super::session::{Session, is_request_point};
 use crate::core::budget::Budget;
-use crate::core::conversation::{Author, Measure, PrefixHash, Size, scale};
-use crate::core::edit::{Edit, fingerprints_of, size_of_edited, tokens_of};
+use crate::core::conversation::{Author, Measure, PrefixHash, Shape, Size, scale};
+use crate::core::edit::{Edit, Replacement, fingerprints_of, size_of_edited, tokens_of};
 use crate::core::policy::{ConditionView, Reason, SeenMessage};
 use crate::core::strategy::{ExternalInputs, Stopped};
 use crate::core::wire::Dialect;
@@ -37,6 +37,8 @@ const RETRY_STEP: usize = 16;
 pub(super) struct Attempt {
     /// Length of the list.
     at: usize,
+    /// Calls of tools in the client's list.
+    calls: u64,
     /// Whether it changed nothing.
     in_vain: bool,
     /// Whether it left more tokens than the target.
@@ -44,6 +46,16 @@ pub(super) struct Attempt {
 }
 
 impl Attempt {
+    /// A compaction that was made when the list with these measures had `at` messages.
+    fn made(measures: &[Measure], at: usize, fell_short: bool) -> Self {
+        Attempt {
+            at,
+            calls: calls_in(measures.get(..at).unwrap_or_default()),
+            in_vain: false,
+            fell_short,
+        }
+    }
+
     /// Length of the list.
     pub(super) fn length(self) -> usize {
         self.at
@@ -53,18 +65,29 @@ impl Attempt {
     /// that came to its target leaves room for several turns. One that did not, and numbers of
     /// messages and expressions, which may be as true behind a compaction as before it, would have
     /// the list rewritten on every request.
-    pub(super) fn is_too_near(self, reason: Reason, length: usize, planner: &Planner<'_>) -> bool {
+    /// `calls` are those of the client's list, which has this `length`.
+    pub(super) fn is_too_near(
+        self,
+        reason: Reason,
+        (length, calls): (usize, u64),
+        planner: &Planner<'_>,
+    ) -> bool {
         let policy = planner.policy;
-        let gap = |limit: Option<u64>| {
+        let between = |limit: Option<u64>| {
             let limit = limit.unwrap_or(0);
-            let low = policy.low_count(limit, &planner.budget());
-            usize::try_from(limit.saturating_sub(low)).unwrap_or(usize::MAX)
+limit.saturating_sub(policy.low_count(limit, &planner.budget()))
         };
+        let gap = |limit| usize::try_from(between(limit)).unwrap_or(usize::MAX);
+        // Calls may stay in the list, such as those of results that were cleared.
+        let calls_since = calls.saturating_sub(self.calls);
+        if reason == Reason::ToolUses && calls_since < between(policy.trigger.tool_uses) {
+            return true;
+        }
         let apart = match reason {
             Reason::Messages => gap(policy.trigger.messages),
             // A turn has two messages at least.
             Reason::Turns => gap(policy.trigger.turns).saturating_mul(2),
-            Reason::Condition => 0,
+            Reason::ToolUses | Reason::Condition => 0,
             Reason::Ratio | Reason::Tokens | Reason::Idle if self.fell_short => 0,
             Reason::Ratio | Reason::Tokens | Reason::Idle => return false,
             Reason::Overflow | Reason::Forced => return false,
@@ -93,8 +116,8 @@ pub struct Derived {
     pub(super) attempt: Option<Attempt>,
     /// Why the last compaction that a trigger asked for was not made.
     pub(super) deferred: Option<Deferred>,
-    /// Times that the policy's expression failed.
-    pub(super) trigger_errors: u64,
+    /// Failures of the policy's expression.
+    pub(super) trigger_errors: TriggerErrors,
     /// Whether a later walk may begin at the end of this one as if it had begun at the start.
     pub(super) can_resume: bool,
 }
@@ -135,8 +158,8 @@ pub(super) fn usage_keys(
 }
 
 /// One request point at which triggers are evaluated.
-pub(super) struct Watch<'w, 'p> {
-    pub dialect: Dialect,
+pub(super) struct Watch<'w, 'p, 'b> {
+    pub session: &'w Session<'b>,
     pub planner: &'w Planner<'p>,
     pub budget: Budget,
     /// The request point before it.
@@ -145,7 +168,7 @@ pub(super) struct Watch<'w, 'p> {
     pub now: bool,
 }
 
-impl Watch<'_, '_> {
+impl Watch<'_, '_, '_> {
     /// The trigger that fires for the list that `edits` leave of the messages with these
     /// `measures`.
     pub(super) fn fires(
@@ -153,7 +176,7 @@ impl Watch<'_, '_> {
         measures: &[Measure],
         edits: &[Edit],
         size: Size,
-        errors: &mut u64,
+        errors: &mut TriggerErrors,
     ) -> Option<Reason> {
         let Budget { window, prompt, .. } = self.budget;
         let policy = self.planner.policy;
@@ -168,7 +191,13 @@ impl Watch<'_, '_> {
         if condition.reads_messages() && !self.now && !is_evaluated(self.previous, measures.len()) {
             return others;
         }
-        let messages = || seen(self.dialect, measures, edits);
+        let tools: &[Box<str>] = if condition.reads_tools() {
+            self.session.tools()
+        } else {
+            &[]
+        };
+        let dialect = self.session.dialect();
+        let messages = || seen(dialect, measures, edits, tools);
         let view = ConditionView {
             total_tokens: size.tokens,
             budget: prompt,
@@ -178,8 +207,8 @@ impl Watch<'_, '_> {
         };
         match condition.evaluate(&view) {
             Ok(fires) => fires.then_some(Reason::Condition),
-            Err(_) => {
-                *errors += 1;
+            Err(why) => {
+                errors.add(why);
                 (size.tokens >= scale(prompt, FALLBACK_RATIO)).then_some(Reason::Ratio)
             }
         }
@@ -196,26 +225,49 @@ fn is_evaluated(previous: usize, point: usize) -> bool {
 }
 
 /// The messages that an expression sees of the list that `edits` leave.
-fn seen(dialect: Dialect, measures: &[Measure], edits: &[Edit]) -> Vec<SeenMessage> {
+/// `tools` has the name of each message's tool, as far as names are asked for; a list that was
+/// continued by a forecast has its newest messages twice.
+fn seen<'s>(
+    dialect: Dialect,
+    measures: &[Measure],
+    edits: &[Edit],
+    tools: &'s [Box<str>],
+) -> Vec<SeenMessage<'s>> {
     let mut seen = Vec::with_capacity(measures.len());
+    let added = measures.len().saturating_sub(tools.len());
     for (seq, (measure, edit)) in measures.iter().zip(edits).enumerate() {
+        let shape_of = |new: &Replacement| dialect.shape(&new.json).unwrap_or(measure.shape);
+        let one = |shape: Shape| SeenMessage {
+            seq,
+            role: measure.role,
+            tokens: measure.tokens,
+            tool: tools
+                .get(seq)
+                .or_else(|| tools.get(seq.checked_sub(added)?))
+                .map_or("", |tool| tool),
+            kind: shape.kind,
+            chars: u64::from(shape.chars),
+        };
         match edit {
-            Edit::Keep | Edit::Replace(_) => {
-                let tokens = tokens_of(measure, edit);
-                seen.push(SeenMessage {
-                    seq,
-                    role: measure.role,
-                    tokens,
-                });
-            }
+            Edit::Keep => seen.push(one(measure.shape)),
+            Edit::Replace(new) => seen.push(SeenMessage {
+                tokens: new.tokens,
+                ..one(shape_of(new))
+            }),
             edit => seen.extend(edit.new_messages().iter().map(|new| SeenMessage {
-                seq,
                 role: dialect.role_of(Author::User),
                 tokens: new.tokens,
+                tool: "",
+                ..one(shape_of(new))
             })),
         }
     }
     seen
+}
+
+/// Calls of tools in a list.
+pub(super) fn calls_in(measures: &[Measure]) -> u64 {
+    measures.iter().map(|m| u64::from(m.shape.calls)).sum()
 }
 
 impl Planner<'_> {
@@ -247,23 +299,24 @@ impl Planner<'_> {
             size,
             retry_at: 0,
             previous: base,
+            calls: calls_in(before),
             derived: Derived {
                 edits,
                 replayed: known.is_some(),
                 compaction: None,
                 made_at: None,
-                attempt: known.map(|known| Attempt {
-                    at: base.saturating_sub(known.checkpoint.messages_since()),
-                    in_vain: false,
-                    fell_short: size.tokens > counted.target,
+                attempt: known.map(|known| {
+                    let at = base.saturating_sub(known.checkpoint.messages_since());
+                    Attempt::made(measures, at, size.tokens > counted.target)
                 }),
                 deferred: None,
-                trigger_errors: 0,
+                trigger_errors: TriggerErrors::default(),
                 can_resume: false,
             },
         };
         for (at, measure) in measures.iter().enumerate().skip(base) {
             walk.size.add(measure);
+            walk.calls += u64::from(measure.shape.calls);
             let point = at + 1;
             // The answers of others cannot be derived: with any to ask, only this request is
             // decided.
@@ -305,6 +358,8 @@ struct Walk<'w, 'p, 'b> {
     retry_at: u64,
     /// The request point before this one.
     previous: usize,
+    /// Calls of tools in the client's list up to this point.
+    calls: u64,
     derived: Derived,
 }
 
@@ -318,7 +373,7 @@ impl Walk<'_, '_, '_> {
             return Some(Deferred::BelowMinGain);
         }
         let last = self.derived.attempt?;
-        let too_near = last.is_too_near(reason, point, self.planner);
+        let too_near = last.is_too_near(reason, (point, self.calls), self.planner);
         too_near.then_some(Deferred::TooSoon)
     }
 
@@ -327,7 +382,7 @@ impl Walk<'_, '_, '_> {
         self.planner.cancel.check()?;
         let watch = Watch {
             previous: self.previous,
-            dialect: self.session.dialect(),
+            session: self.session,
             planner: self.planner,
             budget: self.budget,
             now: false,
@@ -339,9 +394,8 @@ impl Walk<'_, '_, '_> {
             tokens: scale(self.size.tokens, self.planner.step.factor()),
             ..self.size
         };
-        let Some(reason) = watch.fires(measures, edits, size, errors) else {
-            return Ok(());
-        };
+        let fired = watch.fires(measures, edits, size, errors);
+        let Some(reason) = fired else { return Ok(()) };
         if let Some(why) = self.waits(reason, point) {
             self.derived.deferred = Some(why);
             return Ok(());
@@ -354,6 +408,7 @@ impl Walk<'_, '_, '_> {
         let outcome = compact(self.planner, &then, edits, self.counted, reason, external)?;
         let mut attempt = Attempt {
             at: point,
+            calls: self.calls,
             in_vain: true,
             fell_short: false,
         };

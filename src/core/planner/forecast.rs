@@ -2,6 +2,7 @@
 //! prepare a summary.
 
 use super::derive::Watch;
+use super::plan::TriggerErrors;
 use super::planner::Planner;
 use super::session::Session;
 use crate::core::budget::Budget;
@@ -49,10 +50,11 @@ pub(super) fn near(
             min_gain: budget.min_gain,
         });
     }
-    let [messages, turns] = trigger.prepares_at_counts(share);
+    let [messages, turns, tool_uses] = trigger.prepares_at_counts(share);
     let counts = [
         (messages, trigger.messages, list.size.messages),
         (turns, trigger.turns, list.size.turns),
+        (tool_uses, trigger.tool_uses, list.size.tool_uses),
     ];
     let min_gain = budget.min_gain.min(LEAST_GAIN);
     for (from, limit, count) in counts {
@@ -83,7 +85,7 @@ fn condition_is_near(
     edits.resize(measures.len(), Edit::Keep);
     let watch = Watch {
         previous: 0,
-        dialect: session.dialect(),
+        session,
         planner,
         budget: list.budget,
         now: true,
@@ -92,5 +94,7 @@ fn condition_is_near(
         tokens,
         ..list.size
     };
-    watch.fires(&measures, &edits, size, &mut 0).is_some()
+    watch
+        .fires(&measures, &edits, size, &mut TriggerErrors::default())
+        .is_some()
 }

@@ -33,17 +33,19 @@ pub fn nothing_can_trigger(
     let idle = policy.idle.map(|idle| idle.ratio);
     // A summary is prepared when the conversation comes near the trigger.
     let prepares = policy.summarize().map(|(_, options)| options.prepare_at);
+    let prepares_at = prepares.map(|share| trigger.prepares_at_counts(share));
     let out_of_reach = policy.when.is_none()
         && idle.is_none_or(|ratio| bytes < scale(budget.prompt, ratio))
-        && prepares.is_none_or(|share| {
-            bytes < trigger.prepares_at(budget, share)
-                && bytes_reach_none(bytes, trigger.prepares_at_counts(share))
+        && prepares.is_none_or(|share| bytes < trigger.prepares_at(budget, share))
+        && prepares_at.is_none_or(|[messages, turns, tool_uses]| {
+            bytes_reach_none(bytes, [messages, turns]) && has_fewer_calls(body, tool_uses)
         })
         && trigger
             .ratio_in(budget.window)
             .is_none_or(|ratio| bytes < scale(budget.prompt, ratio))
         && trigger.tokens.is_none_or(|tokens| bytes < tokens)
-        && bytes_reach_none(bytes, [trigger.messages, trigger.turns]);
+        && bytes_reach_none(bytes, [trigger.messages, trigger.turns])
+        && has_fewer_calls(body, trigger.tool_uses);
     out_of_reach
         && bytes < budget.prompt
         && !may_hold_media(dialect, body)
@@ -54,6 +56,11 @@ pub fn nothing_can_trigger(
 fn bytes_reach_none(bytes: u64, counts: [Option<u64>; 2]) -> bool {
     let mut counts = counts.into_iter().flatten();
     counts.all(|count| bytes < count.saturating_mul(LEAST_MESSAGE_BYTES))
+}
+
+/// Whether a body has fewer calls than this: each of them, and each message, has its own brace.
+fn has_fewer_calls(body: &[u8], limit: Option<u64>) -> bool {
+    limit.is_none_or(|limit| (memchr::memchr_iter(b'{', body).count() as u64) < limit)
 }
 
 /// Whether a body may hold parts that are not text. Their field names could be spelled with

@@ -31,8 +31,8 @@ pub struct Plan {
     pub fits: bool,
     /// Why a compaction that a trigger asked for was not made.
     pub deferred: Option<Deferred>,
-    /// Times that the policy's expression failed, and its ratio decided.
-    pub trigger_errors: u64,
+    /// Failures of the policy's expression, where its ratio decided.
+    pub trigger_errors: TriggerErrors,
     /// The checkpoint to keep in the ledger, with its key.
     pub checkpoint: Option<(Fingerprint, Checkpoint)>,
     /// How the size of what is sent was estimated.
@@ -46,6 +46,22 @@ impl Plan {
     #[must_use]
     pub fn edited(&self) -> bool {
         self.edits.iter().any(|edit| *edit != Edit::Keep)
+    }
+}
+
+/// Failures of a policy's expression while one request was planned.
+#[derive(Debug, Default)]
+pub struct TriggerErrors {
+    /// Evaluations that failed.
+    pub times: u64,
+    /// The problem of the first of them, in words.
+    pub first: Option<String>,
+}
+
+impl TriggerErrors {
+    pub(super) fn add(&mut self, why: String) {
+        self.times += 1;
+        self.first.get_or_insert(why);
     }
 }
 

@@ -2,6 +2,7 @@
 //! due.
 
 use std::cell::OnceCell;
+use std::collections::BTreeMap;
 
 use super::input::CheckpointKey;
 use crate::core::conversation::{
@@ -47,6 +48,8 @@ pub struct Session<'b> {
     encoding: Encoding,
     /// Made when something is due: most requests never need it.
     view: OnceCell<Result<View<'b>, BrokenPairing>>,
+    /// The name of each message's tool; made for expressions that read it.
+    tools: OnceCell<Vec<Box<str>>>,
 }
 
 /// The messages of a request and the exchanges that they form.
@@ -92,6 +95,7 @@ impl<'b> Session<'b> {
             fixed_tokens,
             encoding,
             view: OnceCell::new(),
+            tools: OnceCell::new(),
         }
     }
 
@@ -206,6 +210,19 @@ impl<'b> Session<'b> {
         })
     }
 
+    /// The name of each message's tool: the one that a result answers for, the one that the first
+    /// call calls. Empty where there is none.
+    pub(super) fn tools(&self) -> &[Box<str>] {
+        self.tools.get_or_init(|| {
+            let mut names = ToolNames::default();
+            let messages = self.outline.messages.iter();
+            let entries = messages.map(|raw| self.dialect.entry(raw).ok());
+            entries
+                .map(|entry| entry.map_or_else(Box::default, |entry| names.of(&entry)))
+                .collect()
+        })
+    }
+
     fn read(&self) -> Result<View<'b>, BrokenPairing> {
         let mut messages = Vec::with_capacity(self.outline.messages.len());
         for (at, raw) in self.outline.messages.iter().enumerate() {
@@ -224,6 +241,37 @@ impl<'b> Session<'b> {
     #[must_use]
     pub fn render(&self, edits: &[Edit]) -> Vec<Piece> {
         render(self.dialect, &self.outline, edits)
+    }
+}
+
+/// The tools of the calls so far, by id; of calls without one, the last.
+#[derive(Default)]
+struct ToolNames {
+    called: BTreeMap<Box<str>, Box<str>>,
+    legacy: Box<str>,
+}
+
+impl ToolNames {
+    /// The tool of the next message.
+    fn of(&mut self, entry: &Entry<'_>) -> Box<str> {
+        for call in entry.calls() {
+            let name: Box<str> = call.name.as_ref().into();
+            if call.legacy.is_some() {
+                self.legacy = name;
+            } else {
+                self.called.insert(call.id.as_ref().into(), name);
+            }
+        }
+        if let Some(call) = entry.calls().next() {
+            return call.name.as_ref().into();
+        }
+        let Some((_, result)) = entry.results().next() else {
+            return Box::default();
+        };
+        let answers = result.answers.as_deref().filter(|_| !result.legacy);
+        let called = answers.and_then(|id| self.called.get(id)).cloned();
+        let named = || result.name.as_deref().map(Box::from);
+        called.or_else(named).unwrap_or_else(|| self.legacy.clone())
     }
 }
 

@@ -6,9 +6,9 @@
 use std::collections::HashMap;
 use std::panic::catch_unwind;
 
-use cel::{Context, Program, Value};
+use cel::{Context, ExecutionError, Program, Value};
 
-use crate::core::conversation::{as_float, ratio};
+use crate::core::conversation::{MessageKind, as_float, ratio};
 
 /// The longest expression (bytes).
 const LONGEST: usize = 2_048;
@@ -24,14 +24,16 @@ const VARIABLES: [&str; 7] = [
 ];
 
 /// The fields of an element of `messages`.
-const FIELDS: [&str; 3] = ["seq", "role", "tokens"];
+const FIELDS: [&str; 6] = ["seq", "role", "tokens", "tool", "kind", "chars"];
 /// The macros that bind a name to the elements of a list.
 const MACROS: [&str; 5] = ["all(", "exists(", "exists_one(", "map(", "filter("];
 
 /// A compiled expression.
 pub struct Condition {
     program: Program,
+    text: Box<str>,
     reads_messages: bool,
+    reads_tools: bool,
     reads_headers: bool,
 }
 
@@ -43,13 +45,20 @@ impl std::fmt::Debug for Condition {
 
 /// The view of one message that an expression has.
 #[derive(Debug, Clone, Copy)]
-pub struct SeenMessage {
+pub struct SeenMessage<'v> {
     /// The index in the client's list, from 0.
     pub seq: usize,
     /// The wire format's word for its role.
     pub role: &'static str,
     /// Its prompt tokens.
     pub tokens: u64,
+    /// The name of the tool that it answers for, or that its first call calls; empty without one,
+    /// and where [`Condition::reads_tools`] says that nobody asks.
+    pub tool: &'v str,
+    /// Its kind.
+    pub kind: MessageKind,
+    /// Characters of its texts and of its calls' arguments.
+    pub chars: u64,
 }
 
 /// The view of a request that an expression has.
@@ -63,7 +72,7 @@ pub struct ConditionView<'v> {
     /// The context length.
     pub window: u64,
     /// The messages as they would be sent.
-    pub messages: &'v dyn Fn() -> Vec<SeenMessage>,
+    pub messages: &'v dyn Fn() -> Vec<SeenMessage<'v>>,
     /// The request's model and headers.
     pub request: &'v RequestFacts,
 }
@@ -116,7 +125,9 @@ impl Condition {
         }
         let condition = Condition {
             program,
+            text: text.into(),
             reads_messages,
+            reads_tools: reads_messages && names_field(text, "tool"),
             reads_headers,
         };
         condition.try_out()?;
@@ -126,14 +137,22 @@ impl Condition {
     /// Evaluates the expression on requests of several sizes.
     fn try_out(&self) -> Result<(), String> {
         for (tokens, count) in [(0, 0), (1, 1), (90_000, 40), (1_000_000, 200)] {
-            let roles = ["system", "user", "assistant", "tool"];
+            let kinds = [
+                ("system", MessageKind::Text, ""),
+                ("user", MessageKind::Text, ""),
+                ("assistant", MessageKind::Call, "read_file"),
+                ("tool", MessageKind::Result, "read_file"),
+            ];
             let messages = || {
                 (0..count)
-                    .zip(roles.into_iter().cycle())
-                    .map(|(seq, role)| SeenMessage {
+                    .zip(kinds.into_iter().cycle())
+                    .map(|(seq, (role, kind, tool))| SeenMessage {
                         seq,
                         role,
                         tokens: tokens / (count as u64 + 1),
+                        tool,
+                        kind,
+                        chars: tokens * 4 / (count as u64 + 1),
                     })
                     .collect()
             };
@@ -168,10 +187,17 @@ impl Condition {
         self.reads_messages
     }
 
+    /// Whether the expression reads the tools of messages.
+    #[must_use]
+    pub fn reads_tools(&self) -> bool {
+        self.reads_tools
+    }
+
     /// Evaluates the expression.
     ///
     /// # Errors
-    /// The problem, in words: a missing key, a type that does not fit, a number that overflows.
+    /// The problem, in words: a missing key, a type that does not fit, a number that overflows. No
+    /// word of it comes from the request.
     pub fn evaluate(&self, view: &ConditionView<'_>) -> Result<bool, String> {
         let mut context = Context::default();
         let number = |tokens: u64| Value::Float(as_float(tokens));
@@ -196,8 +222,48 @@ impl Condition {
         match self.program.execute(&context) {
             Ok(Value::Bool(fires)) => Ok(fires),
             Ok(other) => Err(format!("gives a {} and not a truth value", other.type_of())),
-            Err(cel::ExecutionError::NoSuchKey(key)) => Err(format!("{MISSING} \"{key}\"")),
-            Err(error) => Err(error.to_string()),
+            Err(error) => Err(self.problem(&error)),
+        }
+    }
+
+    /// An error in words, without the values that it came of: those are the request's.
+    fn problem(&self, error: &ExecutionError) -> String {
+        match error {
+            ExecutionError::NoSuchKey(key) if self.text.contains(key.as_str()) => {
+                format!("{MISSING} \"{key}\"")
+            }
+            ExecutionError::NoSuchKey(_) => MISSING.to_owned(),
+            ExecutionError::UndeclaredReference(name) => format!("there is no \"{name}\""),
+            ExecutionError::NoSuchOverload(overload) => overload.to_string(),
+            ExecutionError::NotSupportedAsMethod { method, target } => {
+                format!("{method}() is not for a {}", target.type_of())
+            }
+            ExecutionError::ValuesNotComparable(one, other) => format!(
+                "a {} cannot be compared with a {}",
+                one.type_of(),
+                other.type_of()
+            ),
+            ExecutionError::UnsupportedBinaryOperator(operator, one, other) => format!(
+                "{operator} does not take a {} and a {}",
+                one.type_of(),
+                other.type_of()
+            ),
+            ExecutionError::UnsupportedIndex(index, of) => {
+                format!("a {} has no {} as an index", of.type_of(), index.type_of())
+            }
+            ExecutionError::UnsupportedTargetType { target } => {
+                format!("a function does not take a {}", target.type_of())
+            }
+            ExecutionError::InvalidArgumentCount { expected, actual } => {
+                format!("a function takes {expected} arguments and not {actual}")
+            }
+            ExecutionError::FunctionError { function, .. } => format!("{function}() failed"),
+            ExecutionError::Overflow(operator, ..) => format!("{operator} overflows"),
+            ExecutionError::DivisionByZero(_) | ExecutionError::RemainderByZero(_) => {
+                "divides by zero".to_owned()
+            }
+            ExecutionError::IndexOutOfBounds(_) => "an index is beyond its list".to_owned(),
+            _ => "cannot be evaluated".to_owned(),
         }
     }
 }
@@ -205,12 +271,15 @@ impl Condition {
 /// The beginning of the error for a missing key.
 const MISSING: &str = "there is no key";
 
-fn shown(seen: SeenMessage, tokens: Value) -> Value {
+fn shown(seen: SeenMessage<'_>, tokens: Value) -> Value {
     let seq = Value::Int(i64::try_from(seen.seq).unwrap_or(i64::MAX));
     let members: HashMap<&str, Value> = [
         ("seq", seq),
         ("role", Value::from(seen.role)),
         ("tokens", tokens),
+        ("tool", Value::from(seen.tool)),
+        ("kind", Value::from(seen.kind.as_str())),
+        ("chars", Value::Float(as_float(seen.chars))),
     ]
     .into_iter()
     .collect();
@@ -269,6 +338,16 @@ fn unknown_field(text: &str) -> Option<String> {
     })
 }
 
+/// Whether an expression may name this field of anything: behind a dot, or as an index.
+fn names_field(text: &str, field: &str) -> bool {
+    text.match_indices(field).any(|(at, _)| {
+        let before = text.get(..at).unwrap_or_default().trim_end();
+        let indexes = before.strip_suffix(['"', '\'']);
+        indexes.is_some_and(|before| before.trim_end().ends_with('['))
+            || before.ends_with(['.', '?'])
+    })
+}
+
 /// Whether a text that ends before `]` ends with an index into `messages`.
 fn is_element(before: &str) -> bool {
     let list = before.rsplit_once('[').map(|(list, _)| list.trim_end());
@@ -321,6 +400,9 @@ mod tests {
                     seq,
                     role: "user",
                     tokens: 5,
+                    tool: "",
+                    kind: MessageKind::Text,
+                    chars: 20,
                 })
                 .collect()
         };
@@ -368,8 +450,56 @@ mod tests {
             "messages.exists(m, m.role.startsWith('t')) && model != 'm.rol'",
             "messages.size() > 3 && messages[2].role == 'user'",
             "model.startsWith('gpt') && total_tokens > 1000",
+            "messages.exists(m, m.tool == 'shell' && m.kind == 'result' && m.chars > 40000.0)",
         ] {
             Condition::compile(text).unwrap_or_else(|error| panic!("{text}: {error}"));
+        }
+    }
+
+    #[test]
+    fn the_names_of_tools_are_asked_for_only_where_they_are_read() {
+        for (text, reads) in [
+            ("messages.exists(m, m.tool == 'shell')", true),
+            ("messages.exists(m, m[\"tool\"] == 'shell')", true),
+            ("messages.exists(m, m.role == 'tool')", false),
+            ("messages.size() > 3", false),
+        ] {
+            let condition = Condition::compile(text).unwrap();
+            assert_eq!(condition.reads_tools(), reads, "{text}");
+        }
+    }
+
+    #[test]
+    fn an_error_has_no_word_of_the_request() {
+        let request = RequestFacts {
+            model: "private-model".to_owned(),
+            headers: [("x-team".to_owned(), "secret-value".to_owned())].into(),
+        };
+        for (text, why) in [
+            ("headers[model] == 'x'", "there is no key"),
+            ("headers['x-plan'] == 'x'", "there is no key \"x-plan\""),
+            (
+                "'x-team' in headers && int(headers['x-team']) > 3",
+                "int() failed",
+            ),
+            ("'x-team' in headers && headers['x-team'] > 3", ""),
+            ("'x-team' in headers && headers['x-team'] + 3 > 5", ""),
+        ] {
+            let condition = Condition::compile(text).unwrap();
+            let error = condition
+                .evaluate(&ConditionView {
+                    total_tokens: 900,
+                    budget: 1_000,
+                    window: 1_200,
+                    messages: &Vec::new,
+                    request: &request,
+                })
+                .expect_err(text);
+            assert!(error.contains(why), "{text}: {error}");
+            assert!(
+                !error.contains("secret") && !error.contains("private"),
+                "{text}: {error}"
+            );
         }
     }
 }

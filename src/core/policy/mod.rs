@@ -19,6 +19,7 @@ use crate::core::models::{Family, Prices};
 use crate::core::strategy;
 use crate::core::strategy::{Step, Strategy, Webhook};
 use crate::core::summary;
+use crate::core::text::FailureRule;
 
 pub use condition::{Condition, ConditionView, RequestFacts, SeenMessage};
 pub use delivery::{Delivery, Mode, OnError, OnUnfit};
@@ -67,6 +68,8 @@ pub struct Policy {
     pub least_keep: Keep,
     /// Messages that stay unchanged elsewhere.
     pub pin: Pin,
+    /// Signs of failure in results, besides the usual ones.
+    pub failures: Vec<FailureRule>,
     /// Strategies, least lossy first.
     pub ladder: Vec<Step>,
     /// How the proxy applies the policy.
@@ -215,7 +218,7 @@ impl Policy {
         }
     }
 
-    /// The number of messages, or turns, that is left where `limit` of them triggered.
+    /// The number of messages, turns or calls that is left where `limit` of them triggered.
     #[must_use]
     pub fn low_count(&self, limit: u64, budget: &Budget) -> u64 {
         match self.target {

@@ -19,6 +19,8 @@ pub const LOW_SHARE: f64 = 0.625;
 const MESSAGES_AHEAD: u64 = 6;
 /// A summary is prepared at least so many turns before their number triggers.
 const TURNS_AHEAD: u64 = 2;
+/// A summary is prepared at least so many calls before their number triggers.
+const TOOL_USES_AHEAD: u64 = 3;
 
 /// A share of the prompt budget as a share of the default trigger.
 fn nearness(share: f64) -> f64 {
@@ -38,6 +40,8 @@ pub struct Trigger {
     pub messages: Option<u64>,
     /// User messages.
     pub turns: Option<u64>,
+    /// Calls of tools.
+    pub tool_uses: Option<u64>,
 }
 
 /// A lower trigger for conversations without a request for a while.
@@ -72,6 +76,8 @@ pub enum Reason {
     Messages,
     /// Number of turns.
     Turns,
+    /// Number of calls of tools.
+    ToolUses,
     /// The policy's expression (`when`).
     Condition,
     /// The prompt cache is cold, so that rewriting costs nothing.
@@ -84,11 +90,12 @@ pub enum Reason {
 
 impl Reason {
     /// All of them, for metrics.
-    pub const ALL: [Reason; 8] = [
+    pub const ALL: [Reason; 9] = [
         Reason::Ratio,
         Reason::Tokens,
         Reason::Messages,
         Reason::Turns,
+        Reason::ToolUses,
         Reason::Condition,
         Reason::Idle,
         Reason::Overflow,
@@ -103,6 +110,7 @@ impl Reason {
             Reason::Tokens => "tokens",
             Reason::Messages => "messages",
             Reason::Turns => "turns",
+            Reason::ToolUses => "tool_uses",
             Reason::Condition => "when",
             Reason::Idle => "idle",
             Reason::Overflow => "overflow",
@@ -120,6 +128,7 @@ impl Trigger {
         tokens: None,
         messages: None,
         turns: None,
+        tool_uses: None,
     };
 
     /// The tokens at which the list's size fires, within a prompt budget; `None` where only other
@@ -151,10 +160,10 @@ impl Trigger {
         first.unwrap_or_else(|| scale(prompt, share))
     }
 
-    /// The messages and the turns from which on a summary is prepared: as near to the trigger as
-    /// for tokens, and a few requests before it at least.
+    /// The messages, the turns and the calls from which on a summary is prepared: as near to the
+    /// trigger as for tokens, and a few requests before it at least.
     #[must_use]
-    pub fn prepares_at_counts(&self, share: f64) -> [Option<u64>; 2] {
+    pub fn prepares_at_counts(&self, share: f64) -> [Option<u64>; 3] {
         let before = |limit: u64, least: u64| {
             let near = scale(limit, nearness(share));
             near.min(limit.saturating_sub(least)).max(1)
@@ -162,6 +171,7 @@ impl Trigger {
         [
             self.messages.map(|limit| before(limit, MESSAGES_AHEAD)),
             self.turns.map(|limit| before(limit, TURNS_AHEAD)),
+            self.tool_uses.map(|limit| before(limit, TOOL_USES_AHEAD)),
         ]
     }
 
@@ -204,6 +214,8 @@ impl Trigger {
             Some(Reason::Messages)
         } else if reached(self.turns, size.turns) {
             Some(Reason::Turns)
+        } else if reached(self.tool_uses, size.tool_uses) {
+            Some(Reason::ToolUses)
         } else {
             None
         }

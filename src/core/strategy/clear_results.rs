@@ -1,14 +1,22 @@
 //! `clear_results`: the oldest tool results become a placeholder until the target is met.
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::de::value::SeqAccessDeserializer;
+use serde::de::{SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use super::label::file_name;
 use super::need::Stopped;
-use super::options::{Options, Run};
+use super::options::{OptionCheck, Options, Run};
+use super::placeholder::Placeholder;
 use super::report::Done;
 use super::scope::Scope;
 use crate::core::conversation::{BlockId, Exchange};
 use crate::core::edit::{Draft, Replacement, Target};
+use crate::core::summary::file_of;
+use crate::core::text::NamePatterns;
 
 /// Every placeholder begins so; a result that does is never cleared again.
 const MARK: &str = "[old tool result cleared to save context";
@@ -21,10 +29,76 @@ pub struct ClearResults {
     pub keep: usize,
     /// The newest results up to this many tokens stay too.
     pub keep_tokens: u64,
-    /// Whether the arguments of calls whose results may be cleared become `{}`.
-    pub clear_inputs: bool,
+    /// Whether the arguments of calls whose results may be cleared become `{}`; or the names of the
+    /// tools of which they do, where `*` and `?` are wild.
+    pub clear_inputs: ClearInputs,
     /// Tokens that clearing must save, or nothing is cleared.
     pub clear_at_least: u64,
+    /// The placeholder; `{tokens}`, `{tool}` and `{file}` in it stand for the size of the result,
+    /// the tool, and the file that the call reads or changes. When not given, a text with the size
+    /// and the file.
+    pub text: Option<Placeholder>,
+}
+
+/// The calls whose arguments are cleared along with their results.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub enum ClearInputs {
+    /// None.
+    #[default]
+    None,
+    /// All.
+    All,
+    /// Those of tools with such a name.
+    Of(NamePatterns),
+}
+
+impl Serialize for ClearInputs {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            ClearInputs::None => serializer.serialize_bool(false),
+            ClearInputs::All => serializer.serialize_bool(true),
+            ClearInputs::Of(tools) => tools.serialize(serializer),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for ClearInputs {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(ClearInputsVisitor)
+    }
+}
+
+struct ClearInputsVisitor;
+
+impl<'de> Visitor<'de> for ClearInputsVisitor {
+    type Value = ClearInputs;
+
+    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("true, false or a list of tools")
+    }
+
+    fn visit_bool<E>(self, all: bool) -> Result<ClearInputs, E> {
+        Ok(if all {
+            ClearInputs::All
+        } else {
+            ClearInputs::None
+        })
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<ClearInputs, A::Error> {
+        NamePatterns::deserialize(SeqAccessDeserializer::new(list)).map(ClearInputs::Of)
+    }
+}
+
+impl JsonSchema for ClearInputs {
+    fn schema_name() -> Cow<'static, str> {
+        "ClearInputs".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let list = Vec::<String>::json_schema(generator);
+        json_schema!({ "anyOf": [{ "type": "boolean" }, list] })
+    }
 }
 
 impl Default for ClearResults {
@@ -32,8 +106,9 @@ impl Default for ClearResults {
         ClearResults {
             keep: 3,
             keep_tokens: 0,
-            clear_inputs: false,
+            clear_inputs: ClearInputs::None,
             clear_at_least: 0,
+            text: None,
         }
     }
 }
@@ -44,6 +119,12 @@ impl Options for ClearResults {
 
     fn keeps_its_own(&self) -> bool {
         true
+    }
+
+    fn check(&self, check: &mut OptionCheck<'_>) {
+        if let Some(text) = &self.text {
+            text.check("text", &["tokens", "tool", "file"], check);
+        }
     }
 
     fn apply(&self, run: &Run<'_>, draft: &mut Draft<'_>) -> Result<Done, Stopped> {
@@ -65,23 +146,34 @@ pub(super) fn apply(
     target: Target,
 ) -> u64 {
     let over = draft.size().tokens.saturating_sub(target.target);
-    if over == 0 {
-        // The ladder runs because of a count, which clearing does not bring down.
+    // Clearing does not bring down the number of messages or of turns. Of calls, those whose
+    // results stay in full are as few afterwards as the target asks for.
+    let most_uses = target.tool_uses.map_or(usize::MAX, |limit| {
+        usize::try_from(limit).unwrap_or(usize::MAX)
+    });
+    let surplus = uses_beyond(draft, most_uses);
+    if over == 0 && surplus.is_none() {
         return 0;
     }
     let (mut clearings, mut saved) = (Vec::new(), 0);
     for (exchange, id) in candidates(options, scope, draft) {
-        if saved >= over.max(options.clear_at_least) {
+        let is_surplus = surplus.is_some_and(|last| id <= last);
+        if !is_surplus && saved >= over.max(options.clear_at_least) {
             break;
         }
         // A result may be shorter than its placeholder, such as that of a file that was written;
         // the input of its call is not.
-        let input = if options.clear_inputs {
-            empty_arguments(scope, draft, &exchange, id)
-        } else {
-            None
+        let input = match &options.clear_inputs {
+            ClearInputs::None => None,
+            ClearInputs::All => empty_arguments(scope, draft, (&exchange, id), |_| true),
+            ClearInputs::Of(tools) => {
+                empty_arguments(scope, draft, (&exchange, id), |tool| tools.is_match(tool))
+            }
         };
-        for clearing in clear(draft, id).into_iter().chain(input) {
+        for clearing in clear(options, draft, (&exchange, id))
+            .into_iter()
+            .chain(input)
+        {
             saved += clearing.saves;
             clearings.push(clearing);
         }
@@ -93,6 +185,12 @@ pub(super) fn apply(
         .into_iter()
         .map(|clearing| u64::from(draft.replace(clearing.at, Some(clearing.new))))
         .sum()
+}
+
+/// The last result behind which so many more stand; `None` where there are no more.
+fn uses_beyond(draft: &Draft<'_>, uses: usize) -> Option<BlockId> {
+    let all = draft.results(draft.remaining().map(|(exchange, _)| exchange));
+    all.iter().rev().nth(uses).map(|(_, id)| *id)
 }
 
 /// The results that may be cleared, oldest first, each with its exchange.
@@ -116,14 +214,37 @@ fn candidates(
     candidates
 }
 
-fn clear(draft: &Draft<'_>, id: BlockId) -> Option<Clearing> {
+fn clear(
+    options: &ClearResults,
+    draft: &Draft<'_>,
+    (exchange, id): (&Exchange, BlockId),
+) -> Option<Clearing> {
     let entry = draft.entry(id.at())?;
     let first = entry.result(id.block)?.decoded().next();
-    if first.is_some_and(|text| text.starts_with(MARK)) {
+    let is_placeholder = |text: &str| {
+        let own = options.text.as_ref();
+        text.starts_with(MARK) || own.is_some_and(|own| own.is(text))
+    };
+    if first.is_some_and(|text| is_placeholder(&text)) {
         return None;
     }
-    let placeholder = format!("{MARK}, {} tokens]", draft.tokens_at(id.at()));
-    saving(draft, id.at(), draft.with_text(id, &placeholder)?)
+    let (at, tokens) = (id.at(), draft.tokens_at(id.at()));
+    // The call as the client sent it: a file keeps its name when its input is cleared.
+    let messages = draft.conversation().messages;
+    let result = messages.get(at)?.result(id.block)?;
+    let call = exchange.call_of(messages, result);
+    let file = call.and_then(file_of).map(|file| file_name(&file));
+    let plain = |file: &str| match &options.text {
+        Some(text) => {
+            let tool = exchange.tool_of(messages, result).unwrap_or_default();
+            let tokens = tokens.to_string();
+            text.filled(&[("tokens", &tokens), ("tool", &tool), ("file", file)])
+        }
+        None if file.is_empty() => format!("{MARK}, {tokens} tokens]"),
+        None => format!("{MARK}, {tokens} tokens: {file}]"),
+    };
+    let cleared = |text: String| saving(draft, at, draft.with_text(id, &text)?);
+    cleared(plain(file.as_deref().unwrap_or_default())).or_else(|| cleared(plain("")))
 }
 
 fn saving(draft: &Draft<'_>, at: usize, new: Replacement) -> Option<Clearing> {
@@ -134,13 +255,13 @@ fn saving(draft: &Draft<'_>, at: usize, new: Replacement) -> Option<Clearing> {
     Some(Clearing { at, new, saves })
 }
 
-/// Empties all arguments of an exchange's calls when the last of its results is cleared, if all of
-/// them may be.
+/// Empties the arguments of an exchange's calls of such tools when the last of its results is
+/// cleared, if all of them may be.
 fn empty_arguments(
     scope: &Scope,
     draft: &Draft<'_>,
-    exchange: &Exchange,
-    cleared: BlockId,
+    (exchange, cleared): (&Exchange, BlockId),
+    is_wanted: impl Fn(&str) -> bool,
 ) -> Option<Clearing> {
     let results = draft.results([*exchange]);
     let (_, last) = results.last()?;
@@ -150,6 +271,8 @@ fn empty_arguments(
     if *last != cleared || !all_cleared {
         return None;
     }
-    let new = draft.with_arguments(exchange.first, |_| Some("{}".to_owned()))?;
+    let new = draft.with_calls(exchange.first, |call, _| {
+        is_wanted(&call.name).then(|| "{}".to_owned())
+    })?;
     saving(draft, exchange.first, new)
 }

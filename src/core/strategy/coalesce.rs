@@ -3,7 +3,6 @@
 //! counts the rest.
 
 use std::borrow::Cow;
-use std::collections::HashSet;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -13,10 +12,10 @@ use super::label::{Limits, clipped, of_call};
 use super::need::Stopped;
 use super::options::{Options, Run};
 use super::report::Done;
-use super::scope::{Scope, is_among};
-use crate::core::conversation::{Author, BlockId, Entry, Exchange, Kind, Media, ToolResult};
-use crate::core::edit::{Draft, Tag, Target, Zone};
-use crate::core::text::{failure_line, is_failure};
+use super::scope::is_among;
+use crate::core::conversation::{Author, Entry, Exchange, Kind, Media, ToolResult};
+use crate::core::edit::{Draft, Tag, Zone};
+use crate::core::text::{Failures, ToolFailures};
 
 /// Older turns become one user message: a transcript of the user's questions, the calls and their
 /// outputs.
@@ -61,7 +60,7 @@ impl Options for Coalesce {
     ];
 
     fn apply(&self, run: &Run<'_>, draft: &mut Draft<'_>) -> Result<Done, Stopped> {
-        Ok(apply(self, run.scope, draft, run.target))
+        Ok(apply(self, run, draft))
     }
 }
 
@@ -81,12 +80,13 @@ enum Piece {
 /// The body of a transcript, and its counts.
 type Transcript = (String, Vec<(&'static str, u64)>);
 
-pub(super) fn apply(
-    options: &Coalesce,
-    scope: &Scope,
-    draft: &mut Draft<'_>,
-    target: Target,
-) -> Done {
+fn apply(options: &Coalesce, run: &Run<'_>, draft: &mut Draft<'_>) -> Done {
+    let Run {
+        scope,
+        target,
+        failures,
+        ..
+    } = *run;
     let messages = draft.conversation().messages;
     let mut old: Vec<Exchange> = draft.in_zone(Zone::Condensed);
     old.retain(|exchange| draft.body_of(Tag::Transcript, exchange.first).is_some());
@@ -112,12 +112,14 @@ pub(super) fn apply(
             .filter_map(|exchange| draft.body_of(Tag::Transcript, exchange.first));
         bodies.map(Piece::Words).collect()
     };
+    let told = |messages: &[Entry<'_>], earlier, exchanges: &[Exchange]| {
+        transcript(options, failures, messages, earlier, exchanges)
+    };
     // Made from the originals; where earlier steps made them shorter than a transcript is, from
     // what they are now.
-    let from_originals = |_: &Draft<'_>| transcript(options, messages, Vec::new(), &gone);
-    let extended = |draft: &Draft<'_>| transcript(options, messages, earlier(draft), &span);
-    let from_edited =
-        |draft: &Draft<'_>| transcript(options, &as_they_are(draft), earlier(draft), &span);
+    let from_originals = |_: &Draft<'_>| told(messages, Vec::new(), &gone);
+    let extended = |draft: &Draft<'_>| told(messages, earlier(draft), &span);
+    let from_edited = |draft: &Draft<'_>| told(&as_they_are(draft), earlier(draft), &span);
     let attempts: [&dyn Fn(&Draft<'_>) -> Transcript; 3] =
         [&from_originals, &extended, &from_edited];
     for attempt in attempts {
@@ -147,19 +149,18 @@ fn as_they_are<'d>(draft: &'d Draft<'_>) -> Vec<Entry<'d>> {
 
 /// The parts of a message that are not text, in a word each.
 fn words_for<'a>(media: impl Iterator<Item = Media<'a>>) -> String {
-    media
-        .map(|media| format!(" [{}]", media.kind.as_str()))
-        .collect()
+    media.map(|media| format!(" [{}]", media.words())).collect()
 }
 
 /// The transcript of `exchanges`, after earlier ones.
 fn transcript(
     options: &Coalesce,
+    failures: Failures<'_>,
     messages: &[Entry<'_>],
     earlier: Vec<Piece>,
     exchanges: &[Exchange],
 ) -> Transcript {
-    let overcome = collapse_errors::overcome(messages, exchanges);
+    let overcome = collapse_errors::overcome(messages, exchanges, failures);
     let mut pieces = earlier;
     for exchange in exchanges {
         let Some(first) = messages.get(exchange.first) else {
@@ -172,7 +173,12 @@ fn transcript(
         }
         pieces.extend(words(options, exchange, first));
         for (id, result) in exchange.results(messages) {
-            pieces.push(called(options, messages, exchange, (id, result), &overcome));
+            let tool = exchange.tool_of(messages, result);
+            let fate = Fate {
+                failures: failures.of(tool.as_deref()),
+                is_overcome: overcome.contains(&id),
+            };
+            pieces.push(called(options, messages, exchange, result, fate));
         }
     }
     let turns = exchanges
@@ -194,13 +200,21 @@ fn words(options: &Coalesce, exchange: &Exchange, first: &Entry<'_>) -> Option<P
     (!words.is_empty()).then(|| Piece::Words(format!("{party}: {}", words.trim_start())))
 }
 
+/// What is known of a result that may be a failure.
+#[derive(Clone, Copy)]
+struct Fate<'f> {
+    failures: ToolFailures<'f>,
+    /// Whether the same tool succeeded later.
+    is_overcome: bool,
+}
+
 /// A call with its output, given its result.
 fn called(
     options: &Coalesce,
     messages: &[Entry<'_>],
     exchange: &Exchange,
-    (id, result): (BlockId, &ToolResult<'_>),
-    overcome: &HashSet<BlockId>,
+    result: &ToolResult<'_>,
+    fate: Fate<'_>,
 ) -> Piece {
     let limits = Limits {
         items: options.items,
@@ -215,13 +229,13 @@ fn called(
     };
     let text = result.decoded().collect::<Vec<_>>().join("\n");
     let media = words_for(result.media.iter().copied());
-    let collapsed = overcome.contains(&id);
+    let collapsed = fate.is_overcome;
     let output = if collapsed {
-        let failure = clipped(failure_line(&text).trim(), options.argument_chars);
+        let failure = clipped(fate.failures.line(&text).trim(), options.argument_chars);
         Some(format!("failed, overcome later: {failure}"))
     } else if text.trim().is_empty() {
         Some(media.trim_start().to_owned()).filter(|media| !media.is_empty())
-    } else if is_failure(&text) {
+    } else if fate.failures.are(&text) {
         // The model needs all of a failure that no later success overcame.
         let chars = options.chars.saturating_mul(FAILURE_LENGTH);
         Some(clipped(text.trim(), chars))

@@ -2,6 +2,7 @@
 
 use crate::core::conversation::{Entry, Exchange, Text, ToolResult};
 use crate::core::json::Json;
+use crate::core::text::harmless;
 
 /// The part of the arguments that is shown.
 #[derive(Debug, Clone, Copy)]
@@ -45,6 +46,14 @@ fn clipped_value(text: &str, chars: usize) -> String {
     // Whole names where there are any.
     let from = end.find(['/', '\\']).filter(|at| at + 1 < end.len());
     format!("…{}", end.get(from.unwrap_or(0)..).unwrap_or_default())
+}
+
+/// Characters shown of a file's name.
+const FILE_CHARS: usize = 120;
+
+/// The name of a file inside a stub: its end, where it is long.
+pub(super) fn file_name(path: &str) -> String {
+    harmless(&clipped_value(path, FILE_CHARS)).into_owned()
 }
 
 /// `read(path=src/main.rs)`

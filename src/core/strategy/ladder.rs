@@ -13,6 +13,7 @@ use super::token_budget::TokenBudget;
 use super::webhook::Webhook;
 use crate::core::Cancel;
 use crate::core::edit::{Draft, Target};
+use crate::core::text::Failures;
 
 /// One run down a ladder.
 #[derive(Debug, Clone, Copy)]
@@ -23,6 +24,8 @@ pub struct Descent<'d> {
     pub target: Target,
     /// The context length, tokens.
     pub window: u64,
+    /// The signs of failure in results.
+    pub failures: Failures<'d>,
     /// Answers that were fetched for the ladder.
     pub external: &'d ExternalInputs<'d>,
     /// Bounds the time of the run.
@@ -92,6 +95,7 @@ impl Descent<'_> {
                 target: self.target,
                 window: self.window,
                 webhook: webhooks(self.ladder.get(..at).unwrap_or_default()).count(),
+                failures: self.failures,
                 external: self.external,
                 cancel: self.cancel,
             };
@@ -124,6 +128,7 @@ impl Descent<'_> {
                 target: self.target,
                 window: self.window,
                 webhook: 0,
+                failures: self.failures,
                 external: self.external,
                 cancel: self.cancel,
             };

@@ -7,11 +7,13 @@
 //! the span only, leaves calls and results together, and changes nothing when it is applied to its
 //! own output. It reads entries and edits them by meaning, and knows no field of any wire format.
 
+mod beginning;
 mod clear_results;
 mod coalesce;
 mod collapse_errors;
 mod dedupe;
 mod digest;
+mod failing_log;
 mod keys;
 mod label;
 mod ladder;
@@ -19,6 +21,7 @@ mod minify;
 mod need;
 mod options;
 mod oversize;
+mod placeholder;
 mod report;
 mod role_alternation;
 mod scope;
@@ -26,6 +29,7 @@ mod sliding_window;
 mod step;
 mod strip;
 mod summarize;
+mod switch;
 mod table;
 mod token_budget;
 mod trim_results;

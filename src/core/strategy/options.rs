@@ -10,6 +10,7 @@ use super::report::Done;
 use super::scope::Scope;
 use crate::core::Cancel;
 use crate::core::edit::{Draft, Target};
+use crate::core::text::Failures;
 
 /// A strategy, which is the type of its options. Doc comments of the type and its fields become the
 /// JSON schema.
@@ -53,6 +54,8 @@ pub(super) struct Run<'r> {
     pub(super) webhook: usize,
     /// Answers that were fetched for the ladder.
     pub(super) external: &'r ExternalInputs<'r>,
+    /// The signs of failure in results.
+    pub(super) failures: Failures<'r>,
     /// Bounds its time: [`Cancel::check_budget`] in every loop that may be long.
     pub(super) cancel: &'r Cancel,
 }

@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::beginning;
 use super::need::Stopped;
 use super::options::{OptionCheck, Options, Run};
 use super::report::Done;
@@ -113,6 +114,9 @@ pub(super) fn apply(options: &SlidingWindow, scope: &Scope, draft: &mut Draft<'_
     }
     for exchange in &old {
         draft.drop_exchange(exchange);
+    }
+    if !old.is_empty() {
+        beginning::mend(scope, draft);
     }
     0
 }

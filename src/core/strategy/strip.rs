@@ -5,14 +5,15 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::need::Stopped;
-use super::options::{Options, Run};
+use super::options::{OptionCheck, Options, Run};
+use super::placeholder::Placeholder;
 use super::report::Done;
 use super::scope::Scope;
-use crate::core::conversation::{Kind, MediaKind};
+use crate::core::conversation::{Kind, Media, MediaKind};
 use crate::core::edit::{Draft, last_user};
 
 /// Old images, audio, files and reasoning go.
-#[derive(Debug, Clone, Copy, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Strip {
     /// Whether images become a text stub.
@@ -23,6 +24,9 @@ pub struct Strip {
     pub files: bool,
     /// Whether reasoning fields go, where the model family allows it.
     pub reasoning: bool,
+    /// The stub; `{kind}` and `{file}` in it stand for the word and the name of the part. When not
+    /// given: `[{kind} removed to save context]`, with the name of a file.
+    pub text: Option<Placeholder>,
 }
 
 impl Default for Strip {
@@ -32,6 +36,7 @@ impl Default for Strip {
             audio: true,
             files: true,
             reasoning: true,
+            text: None,
         }
     }
 }
@@ -41,11 +46,17 @@ impl Options for Strip {
     const QUICK: bool = true;
 
     fn apply(&self, run: &Run<'_>, draft: &mut Draft<'_>) -> Result<Done, Stopped> {
-        Ok(apply(*self, run.scope, draft).into())
+        Ok(apply(self, run.scope, draft).into())
+    }
+
+    fn check(&self, check: &mut OptionCheck<'_>) {
+        if let Some(text) = &self.text {
+            text.check("text", &["kind", "file"], check);
+        }
     }
 }
 
-pub(super) fn apply(options: Strip, scope: &Scope, draft: &mut Draft<'_>) -> u64 {
+pub(super) fn apply(options: &Strip, scope: &Scope, draft: &mut Draft<'_>) -> u64 {
     let last_user = last_user(draft.conversation().messages).unwrap_or(0);
     let wants_reasoning = draft.conversation().family.wants_reasoning;
     let mut replaced = 0;
@@ -56,18 +67,30 @@ pub(super) fn apply(options: Strip, scope: &Scope, draft: &mut Draft<'_>) -> u64
             let reasoning = options.reasoning
                 && at < last_user
                 && !(exchange.kind == Kind::Calls && wants_reasoning);
-            replaced += u64::from(draft.strip(at, |kind| stub(options, kind), reasoning));
+            replaced += u64::from(draft.strip(at, |media| stub(options, media), reasoning));
         }
     }
     replaced
 }
 
 /// The text in the place of media that go.
-fn stub(options: Strip, kind: MediaKind) -> Option<String> {
-    let goes = match kind {
+fn stub(options: &Strip, media: Media<'_>) -> Option<String> {
+    let goes = match media.kind {
         MediaKind::Image => options.images,
         MediaKind::Audio => options.audio,
         MediaKind::File => options.files,
     };
-    goes.then(|| format!("[{} removed to save context]", kind.as_str()))
+    let kind = media.kind.as_str();
+    goes.then(|| {
+        // `file: report.pdf`, or the kind alone.
+        let words = media.words();
+        let name = words.split_once(": ").map(|(_, name)| name);
+        match (&options.text, name) {
+            (Some(text), name) => {
+                text.filled(&[("kind", kind), ("file", name.unwrap_or_default())])
+            }
+            (None, Some(name)) => format!("[{kind} removed to save context: {name}]"),
+            (None, None) => format!("[{kind} removed to save context]"),
+        }
+    })
 }

@@ -4,12 +4,13 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::beginning;
 use super::need::Stopped;
 use super::options::{OptionCheck, Options, Run};
 use super::report::Done;
 use super::scope::Scope;
 use crate::core::budget::Amount;
-use crate::core::conversation::scale;
+use crate::core::conversation::{Exchange, scale};
 use crate::core::edit::{Draft, Target, Zone};
 
 /// The oldest exchanges go until the rest fits.
@@ -47,6 +48,18 @@ impl Options for TokenBudget {
     }
 }
 
+/// Drops the oldest exchanges until the target is met, without the one that `stays`.
+fn drop_oldest(scope: &Scope, draft: &mut Draft<'_>, target: Target, stays: Option<Exchange>) {
+    for exchange in scope.span(draft) {
+        if target.met(draft.size()) {
+            break;
+        }
+        if Some(exchange) != stays {
+            draft.drop_exchange(&exchange);
+        }
+    }
+}
+
 pub(super) fn apply(
     options: &TokenBudget,
     scope: &Scope,
@@ -60,15 +73,17 @@ pub(super) fn apply(
         target: scale(budget, options.threshold.min(1.0)),
         ..target
     };
-    let by_count = target.messages.is_some() || target.turns.is_some();
-    if !by_count && draft.size().tokens <= scale(budget, options.threshold) {
+    if !target.is_by_count() && draft.size().tokens <= scale(budget, options.threshold) {
         return 0;
     }
-    for exchange in scope.span(draft) {
-        if target.met(draft.size()) {
-            break;
+    drop_oldest(scope, draft, target, None);
+    if let Some(question) = beginning::mend(scope, draft) {
+        // It takes room: what goes for it stands behind it.
+        drop_oldest(scope, draft, target, Some(question));
+        let is_over = !target.met(draft.size()) && !beginning::is_answered(&question, draft);
+        if is_over || draft.size().tokens > target.prompt {
+            draft.drop_exchange(&question);
         }
-        draft.drop_exchange(&exchange);
     }
     // Messages that stand for older ones go only where the request fits without them.
     let condensed = draft.in_zone(Zone::Condensed);

@@ -1,5 +1,5 @@
 //! `trim_results`: large tool results become smaller: a text keeps its head and tail, a list some
-//! of its items, and JSON may become an outline. Error results are left alone.
+//! of its items, and JSON may become an outline. Of a failure, the lines that say what failed stay.
 //!
 //! The options work together: an outline shows the items that `sample` picks, and a result that is
 //! still large after either, or cannot be sampled, is truncated. JSON stays JSON.
@@ -7,13 +7,15 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::failing_log;
 use super::need::Stopped;
 use super::options::{OptionCheck, Options, Run};
 use super::report::Done;
+use super::switch::Switch;
 use super::truncate::{MARK, MARK_KEY, Truncate};
-use crate::core::edit::Draft;
+use crate::core::edit::{Draft, Zone};
 use crate::core::json::Json;
-use crate::core::text::is_failure;
+use crate::core::text::ToolFailures;
 use crate::core::tokens::Encoding;
 
 /// Keys that an outline shows of an object at least.
@@ -25,23 +27,28 @@ const EXCERPT_CHARS: usize = 100;
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct TrimResults {
-    /// Whether every option here leaves results up to the size of `truncate` alone.
+    /// Whether every option here leaves results up to the size of `truncate` alone; where that is
+    /// off, up to its default size.
     pub skip_small: bool,
-    /// The size from which on a result is large, and the part of a large text that stays.
-    pub truncate: Truncate,
+    /// The size from which on a result is large, and the part of a large text that stays; false:
+    /// nothing is cut.
+    pub truncate: Switch<Truncate>,
     /// Large JSON becomes an outline: type, length, keys, first items.
-    pub outline: Option<Outline>,
+    pub outline: Switch<Outline>,
     /// Of large lists only some items stay.
-    pub sample: Option<Sample>,
+    pub sample: Switch<Sample>,
+    /// Whether the newest results are trimmed too, which otherwise stay as they are.
+    pub newest: bool,
 }
 
 impl Default for TrimResults {
     fn default() -> Self {
         TrimResults {
             skip_small: true,
-            truncate: Truncate::default(),
-            outline: None,
-            sample: None,
+            truncate: Switch::on(Truncate::default()),
+            outline: Switch::OFF,
+            sample: Switch::OFF,
+            newest: false,
         }
     }
 }
@@ -50,15 +57,24 @@ impl Options for TrimResults {
     const NAME: &'static str = "trim_results";
 
     fn check(&self, check: &mut OptionCheck<'_>) {
-        let truncate = self.truncate;
-        if truncate.head.saturating_add(truncate.tail) > truncate.size {
+        let truncate = self.truncate.get();
+        let (outline, sample) = (self.outline.get(), self.sample.get());
+        if truncate.is_none() && outline.is_none() && sample.is_none() {
+            check.fail(
+                "",
+                "truncate, outline and sample are all off: it would do nothing",
+            );
+        }
+        let is_more =
+            |truncate: &Truncate| truncate.head.saturating_add(truncate.tail) > truncate.size;
+        if truncate.as_ref().is_some_and(is_more) {
             check.fail("truncate", "head and tail together are more than size");
         }
         for (key, value) in [
-            ("outline.items", self.outline.map(|outline| outline.items)),
-            ("outline.depth", self.outline.map(|outline| outline.depth)),
-            ("outline.chars", self.outline.map(|outline| outline.chars)),
-            ("sample.items", self.sample.map(|sample| sample.items)),
+            ("outline.items", outline.map(|outline| outline.items)),
+            ("outline.depth", outline.map(|outline| outline.depth)),
+            ("outline.chars", outline.map(|outline| outline.chars)),
+            ("sample.items", sample.map(|sample| sample.items)),
         ] {
             if value == Some(0) {
                 check.fail(key, "0 would show nothing; at least 1");
@@ -139,30 +155,52 @@ const DEEPEST: usize = 128;
 
 fn apply(options: &TrimResults, run: &Run<'_>, draft: &mut Draft<'_>) -> Result<u64, Stopped> {
     let encoding = draft.conversation().encoding;
+    let messages = draft.conversation().messages;
+    let mut results = run.scope.results(draft);
+    if options.newest {
+        // A result is trimmed alike wherever it stands: what follows it changes nothing.
+        let newest = draft.results(draft.in_zone(Zone::Tail));
+        let covered = newest
+            .into_iter()
+            .filter(|(exchange, id)| run.scope.covers(draft, exchange, *id));
+        results.extend(covered);
+    }
     let mut replaced = 0;
-    for (_, id) in run.scope.results(draft) {
+    for (exchange, id) in results {
         run.cancel.check_budget()?;
-        let trimmed = draft.map_texts(id, |text| trimmed(options, text, encoding));
+        let result = messages
+            .get(id.at())
+            .and_then(|entry| entry.result(id.block));
+        let tool = result.and_then(|result| exchange.tool_of(messages, result));
+        let failures = run.failures.of(tool.as_deref());
+        let trimmed = draft.map_texts(id, |text| trimmed(options, failures, text, encoding));
         replaced += u64::from(trimmed);
     }
     Ok(replaced)
 }
 
 /// The result in its smaller form; `None` when it stays as it is.
-fn trimmed(options: &TrimResults, text: &str, encoding: Encoding) -> Option<String> {
-    let truncate = options.truncate;
-    let large = truncate.measure(text, encoding) > truncate.size;
-    if (options.skip_small && !large) || is_failure(text) || text.contains(MARK) {
+fn trimmed(
+    options: &TrimResults,
+    failures: ToolFailures<'_>,
+    text: &str,
+    encoding: Encoding,
+) -> Option<String> {
+    let truncate = options.truncate.get();
+    let size = truncate.unwrap_or_default();
+    let large = size.measure(text, encoding) > size.size;
+    if (options.skip_small && !large) || text.contains(MARK) {
         return None;
     }
+    if failures.are(text) {
+        return truncate
+            .filter(|_| large)
+            .and_then(|truncate| failing_log::cut(truncate, failures, text, encoding));
+    }
     let Some(json) = Json::parse(text) else {
-        return if large {
-            truncate.text(text, encoding)
-        } else {
-            None
-        };
+        return truncate.filter(|_| large)?.text(text, encoding);
     };
-    let shaped = match (options.outline, options.sample) {
+    let shaped = match (options.outline.get(), options.sample.get()) {
         (Some(outline), sample) => outline.of(&json, sample),
         (None, Some(sample)) => sampled(&json, sample),
         (None, None) if large => json.clone(),
@@ -174,10 +212,11 @@ fn trimmed(options: &TrimResults, text: &str, encoding: Encoding) -> Option<Stri
     } else {
         json
     };
-    let new = if truncate.measure(&shaped.to_string(), encoding) > truncate.size {
-        truncate.json(&shaped, encoding)
-    } else {
-        shaped
+    let new = match truncate {
+        Some(truncate) if truncate.measure(&shaped.to_string(), encoding) > truncate.size => {
+            truncate.json(&shaped, encoding)
+        }
+        _ => shaped,
     };
     Some(new.to_string()).filter(|new| new.len() < text.len())
 }

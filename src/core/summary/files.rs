@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::core::conversation::Entry;
+use crate::core::conversation::{Call, Entry};
 use crate::core::json::Json;
 use crate::core::text::CaselessPattern;
 
@@ -54,29 +54,35 @@ pub(in crate::core) fn files(messages: &[Entry<'_>], rules: &[FileRule]) -> File
     let mut files = Files::default();
     for (at, entry) in messages.iter().enumerate() {
         for call in entry.calls().filter(|call| call.legacy.is_none()) {
-            let rules: Vec<&FileRule> = rules
-                .iter()
-                .filter(|rule| rule.tool.is_match(call.name.as_ref()))
-                .collect();
-            let Some(text) = call.arguments.filter(|_| !rules.is_empty()) else {
-                continue;
-            };
-            let Some(json) = text.decode().and_then(|text| Json::parse(&text)) else {
-                continue;
-            };
-            // The first rule that finds a file decides.
-            let found = rules
-                .into_iter()
-                .map(|rule| (rule, touched(rule, &json)))
-                .find(|(_, found)| !found.is_empty());
-            if let Some((rule, found)) = found {
+            if let Some((kind, found)) = files_of(call, rules) {
                 for name in found {
-                    files.touch(name, rule.kind, at);
+                    files.touch(name, kind, at);
                 }
             }
         }
     }
     files
+}
+
+/// The files that a call touches by the first rule that finds any.
+fn files_of(call: &Call<'_>, rules: &[FileRule]) -> Option<(FileAccess, Vec<String>)> {
+    let rules: Vec<&FileRule> = rules
+        .iter()
+        .filter(|rule| rule.tool.is_match(call.name.as_ref()))
+        .collect();
+    let text = call.arguments.filter(|_| !rules.is_empty())?;
+    let json = text.decode().and_then(|text| Json::parse(&text))?;
+    rules
+        .into_iter()
+        .map(|rule| (rule.kind, touched(rule, &json)))
+        .find(|(_, found)| !found.is_empty())
+}
+
+/// The file that a call reads or changes, by the rules for the tools of common agents: the first of
+/// several.
+pub(in crate::core) fn file_of(call: &Call<'_>) -> Option<String> {
+    let (_, found) = files_of(call, usual_rules())?;
+    found.into_iter().next()
 }
 
 /// The files that a call with these arguments touches by this rule.

@@ -29,8 +29,8 @@ use crate::core::text::Pattern;
 
 pub use cut::PendingSummary;
 pub(in crate::core) use cut::{Forecast, floor, next};
-pub(in crate::core) use files::files;
 pub use files::{FileAccess, FileRule};
+pub(in crate::core) use files::{file_of, files};
 pub use options::{Options, Recent, SummaryRole};
 pub use prompt::{PROMPT, continued, request};
 pub use refine::{Chunk, ChunkPlan, SummaryModel};

@@ -6,7 +6,7 @@
 
 use std::fmt::Write as _;
 
-use crate::core::conversation::{Entry, Exchange, Speaker};
+use crate::core::conversation::{Entry, Exchange, Media, Speaker};
 use crate::core::tokens::Encoding;
 
 /// Characters of a participant's name that are shown.
@@ -65,10 +65,7 @@ fn quote_results(
             .or(result.name.as_deref())
             .unwrap_or("the call");
         let mut text = result.decoded().collect::<Vec<_>>().join("\n");
-        name_media(
-            result.media.iter().map(|media| media.kind.as_str()),
-            &mut text,
-        );
+        name_media(result.media.iter().copied(), &mut text);
         section(&format!("result of {name}"), &shortened(&text, limit), out);
     }
 }
@@ -110,13 +107,14 @@ fn section(head: &str, text: &str, out: &mut String) {
 /// The texts of a message, with a word for each part that is not text.
 pub(super) fn words(entry: &Entry<'_>) -> String {
     let mut text = entry.texts().join("\n");
-    name_media(entry.media().map(|media| media.kind.as_str()), &mut text);
+    name_media(entry.media(), &mut text);
     text
 }
 
-fn name_media<'k>(kinds: impl Iterator<Item = &'k str>, out: &mut String) {
-    for kind in kinds {
-        let _ = write!(out, "{}[{kind}]", if out.is_empty() { "" } else { " " });
+fn name_media<'m>(media: impl Iterator<Item = Media<'m>>, out: &mut String) {
+    for part in media {
+        let blank = if out.is_empty() { "" } else { " " };
+        let _ = write!(out, "{blank}[{}]", part.words());
     }
 }
 

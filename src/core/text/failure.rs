@@ -52,6 +52,12 @@ pub(super) static FAILED: Pattern = Pattern::new(concat!(
     r"|\b(exit (code|status)|exited with( code| status)?|return ?code|exit_code)[:= ]+-?[1-9]",
 ));
 
+/// An exit code at the end of a result: that of a log longer than the part that is searched.
+pub(super) static EXITED: Pattern = Pattern::new(concat!(
+    r"(?i)<(returncode|exit_code)>\s*-?[1-9]",
+    r"|\b(exit (code|status)|exited with( code| status)?|return ?code|exit_code)[:= ]+-?[1-9]",
+));
+
 /// Whether a line reports a failure.
 #[must_use]
 pub fn tells_of_failure(line: &str) -> bool {
@@ -106,7 +112,7 @@ fn is_pair(first: &[u8], second: &[u8]) -> bool {
 
 /// Whether a tool result as a whole is a failure: by its form, an exit code, or an error field.
 #[must_use]
-pub fn is_failure(text: &str) -> bool {
+pub(super) fn is_failure(text: &str) -> bool {
     match Json::parse(text) {
         Some(Json::Object(members)) => {
             let explains = members.iter().any(|(key, value)| {
@@ -118,7 +124,7 @@ pub fn is_failure(text: &str) -> bool {
                 .any(|(key, value)| is_sign(key, value, explains))
         }
         Some(_) => false,
-        None => FAILED.is_match(head_of(text)),
+        None => FAILED.is_match(head_of(text)) || EXITED.is_match(end_of(text)),
     }
 }
 
@@ -167,10 +173,16 @@ fn head_of(text: &str) -> &str {
     text.get(..text.floor_char_boundary(4_096)).unwrap_or(text)
 }
 
+/// The end of a text, which is searched for an exit code.
+fn end_of(text: &str) -> &str {
+    text.get(text.ceil_char_boundary(text.len().saturating_sub(512))..)
+        .unwrap_or_default()
+}
+
 /// The line of a failure that names the cause: the message of a JSON error; else the last that
 /// reports one, as in traces, else the first.
 #[must_use]
-pub fn failure_line(text: &str) -> Cow<'_, str> {
+pub(super) fn failure_line(text: &str) -> Cow<'_, str> {
     if let Some(message) = Json::parse(text).as_ref().and_then(message_of) {
         return Cow::Owned(message.to_owned());
     }
@@ -184,20 +196,28 @@ pub fn failure_line(text: &str) -> Cow<'_, str> {
     Cow::Borrowed(line.unwrap_or(text))
 }
 
+/// The members in which the message of a JSON error stands.
+const MESSAGE_KEYS: [&str; 9] = [
+    "error",
+    "error_message",
+    "errorMessage",
+    "exception",
+    "errors",
+    "message",
+    "detail",
+    "reason",
+    "stderr",
+];
+
+/// Whether the message of a JSON error may stand in a member of this name.
+#[must_use]
+pub fn is_message_key(key: &str) -> bool {
+    MESSAGE_KEYS.contains(&key)
+}
+
 /// The message of a JSON error.
 fn message_of(json: &Json) -> Option<&str> {
-    const KEYS: [&str; 9] = [
-        "error",
-        "error_message",
-        "errorMessage",
-        "exception",
-        "errors",
-        "message",
-        "detail",
-        "reason",
-        "stderr",
-    ];
-    KEYS.iter().find_map(|key| match json.get(key)? {
+    MESSAGE_KEYS.iter().find_map(|key| match json.get(key)? {
         Json::String(text) if !text.trim().is_empty() => Some(text.as_str()),
         Json::List(items) => match items.first()? {
             Json::String(text) => Some(text.as_str()),
@@ -246,6 +266,13 @@ mod tests {
         ] {
             assert!(!tells_of_failure(fine), "{fine}");
         }
+    }
+
+    #[test]
+    fn a_long_log_fails_by_the_exit_code_at_its_end() {
+        let log = "compiling\n".repeat(2_000);
+        assert!(is_failure(&format!("{log}exit code: 1\n")));
+        assert!(!is_failure(&format!("{log}exit code: 0\n")));
     }
 
     #[test]

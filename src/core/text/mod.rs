@@ -5,6 +5,7 @@ mod built_in;
 pub mod duration;
 mod exact;
 mod failure;
+mod failure_rules;
 mod markers;
 mod noise;
 mod operator_patterns;
@@ -15,7 +16,8 @@ mod words;
 
 pub use built_in::{BadPattern, Pattern};
 pub use exact::restorable;
-pub use failure::{failure_line, is_failure, tells_of_failure};
+pub use failure::{is_message_key, tells_of_failure};
+pub use failure_rules::{FailureRule, Failures, ToolFailures};
 pub use markers::harmless;
 pub use noise::without_noise;
 pub use operator_patterns::{CaselessPattern, NamePatterns, TextPattern};
@@ -25,4 +27,4 @@ pub use table::{Table, shortest, write_cell};
 pub(in crate::core) use words::{INFORMATIVE, parts_of, shape, words_of};
 
 /// The patterns of this room.
-pub(in crate::core) static PATTERNS: [&Pattern; 1] = [&failure::FAILED];
+pub(in crate::core) static PATTERNS: [&Pattern; 2] = [&failure::FAILED, &failure::EXITED];

@@ -117,6 +117,12 @@ impl TextPattern {
     pub fn is_match(&self, text: &str) -> bool {
         self.0.is_match(text)
     }
+
+    /// The byte at which the first match begins.
+    #[must_use]
+    pub fn find(&self, text: &str) -> Option<usize> {
+        self.0.find(text).map(|found| found.start())
+    }
 }
 
 impl PartialEq for TextPattern {

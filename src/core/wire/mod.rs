@@ -12,7 +12,7 @@ pub mod sse;
 mod unreadable;
 mod usage;
 
-use crate::core::conversation::{Author, Entry, Fingerprint, Measure};
+use crate::core::conversation::{Author, Entry, Fingerprint, Measure, Shape};
 use crate::core::tokens::Encoding;
 
 pub use change::Change;
@@ -86,6 +86,12 @@ impl Dialect {
         match self {
             Dialect::ChatCompletions => chat::rewrite(entry, changes),
         }
+    }
+
+    /// The kind and the counts of a message; `None` when it is not a plain one.
+    #[must_use]
+    pub fn shape(self, raw: &str) -> Option<Shape> {
+        self.entry(raw).ok().map(|entry| Shape::of(&entry))
     }
 
     /// The cache marks of a message.

@@ -252,14 +252,27 @@ impl CheckpointLookedUp {
 /// A policy's expression failed while a request was planned.
 #[derive(Debug)]
 #[expect(missing_docs, reason = "named by the event")]
-pub struct ConditionFailed {
+pub struct ConditionFailed<'e> {
+    pub policy: &'e str,
     pub times: u64,
+    /// The problem, in words of Baler's own.
+    pub why: &'e str,
+    /// Whether it is the policy's first: later ones are counted only.
+    pub is_first: bool,
 }
 
-impl ConditionFailed {
+impl ConditionFailed<'_> {
     /// Writes it down.
     pub fn emit(self, metrics: &Metrics) {
         metrics.planning.trigger_errors.inc_by(self.times);
+        if self.is_first {
+            warn!(
+                policy = self.policy,
+                cause = self.why,
+                "the policy's expression (trigger.when) failed, and a ratio of 0.8 decided; later \
+                 failures are counted only"
+            );
+        }
     }
 }
 

@@ -31,6 +31,9 @@ fn step() -> impl Strategy<Value = String> {
         "\"minify\"",
         "{ minify = { json = false, tools = [\"tool_0\"] } }",
         "{ trim_results = { truncate = { unit = \"tokens\", size = 30, head = 10, tail = 10 } } }",
+        "{ trim_results = { truncate = false, sample = { items = 2 }, skip_small = false } }",
+        "{ clear_results = { keep = 1, clear_inputs = [\"*_1\"], text = \"gone: {tool}\" } }",
+        "{ collapse_errors = { text = \"[no: {error}]\" } }",
         "\"strip\"",
         "\"collapse_errors\"",
         "\"coalesce\"",
@@ -55,6 +58,7 @@ fn trigger() -> impl Strategy<Value = &'static str> {
         4 => Just("{ ratio = 0.8 }"),
         1 => Just("{ ratio = 0.9, messages = 12 }"),
         1 => Just("{ turns = 8 }"),
+        1 => Just("{ tool_uses = 6 }"),
         1 => Just("{ when = \"total_tokens > budget * 0.7 && messages.size() > 6\" }"),
     ]
 }

@@ -36,6 +36,8 @@ pub struct Before<'a> {
     pub target: u64,
     /// Low-water mark of messages, where their number triggered.
     pub messages: Option<u64>,
+    /// Low-water mark of calls, where their number triggered.
+    pub tool_uses: Option<u64>,
     /// Whether the tail is measured in tokens too; it is not where a count triggered.
     pub by_tokens: bool,
 }
@@ -57,6 +59,7 @@ impl<'a> Before<'a> {
             fixed_tokens,
             target,
             messages: None,
+            tool_uses: None,
             by_tokens: true,
         };
         let size = before.size();
@@ -69,8 +72,10 @@ impl<'a> Before<'a> {
             reached.map(|limit| scale(limit, share))
         };
         before.messages = low(policy.trigger.messages, size.messages);
-        before.by_tokens =
-            before.messages.is_none() && low(policy.trigger.turns, size.turns).is_none();
+        before.tool_uses = low(policy.trigger.tool_uses, size.tool_uses);
+        before.by_tokens = before.messages.is_none()
+            && before.tool_uses.is_none()
+            && low(policy.trigger.turns, size.turns).is_none();
         before
     }
 
@@ -97,6 +102,9 @@ impl<'a> Before<'a> {
                 edit => edit.new_messages().len() as u64,
             };
             size.turns += u64::from(original && user);
+            if original {
+                size.tool_uses += self.message(at).calls().count() as u64;
+            }
         }
         size
     }
@@ -139,7 +147,7 @@ impl<'a> Before<'a> {
         let share = self.target.saturating_sub(head + self.fixed_tokens) / 3;
         let keep = self.policy.keep;
         let most_tokens = if self.by_tokens { keep.tokens } else { 0 };
-        let (mut tokens, mut messages, mut turns, mut kept) = (0, 0, 0, 0);
+        let (mut tokens, mut messages, mut turns, mut kept, mut calls) = (0, 0, 0, 0, 0);
         for (at, exchange) in self.exchanges.iter().enumerate().rev() {
             let gone = self.edits[exchange.first] == Edit::Drop;
             if gone || exchange.kind == Kind::Instruction {
@@ -153,11 +161,17 @@ impl<'a> Before<'a> {
             }
             let messages_before = messages;
             messages += (exchange.end - exchange.first) as u64;
+            let of_exchange = exchange.first..exchange.end;
+            calls += of_exchange
+                .map(|at| self.message(at).calls().count() as u64)
+                .sum::<u64>();
             let within = tokens <= most_tokens
                 || turns < keep.turns
                 || kept < keep.exchanges.max(1)
                 || messages_before < keep.messages;
-            let fits = tokens <= share && self.messages.is_none_or(|most| messages <= most / 2);
+            let fits = tokens <= share
+                && self.messages.is_none_or(|most| messages <= most / 2)
+                && self.tool_uses.is_none_or(|most| calls <= most / 2);
             if !within || (kept > 0 && !fits) {
                 break;
             }

@@ -217,3 +217,68 @@ fn a_placeholder_is_not_cleared_again() {
     let again = compacted(&once, "{ clear_results = { keep = 0 } }").messages;
     assert_eq!(cleared(&once, &again), [4], "only the one that was not");
 }
+
+#[test]
+fn the_inputs_of_named_tools_go_with_their_results() {
+    let long = format!(r#"{{"text":"{}"}}"#, words(3, 80));
+    let content = words(1, 60);
+    let all = job(&[("write_file", &long, &content), ("shell", &long, &content)]);
+    let after = |inputs: &str| {
+        let step = format!("{{ clear_results = {{ keep = 0, clear_inputs = {inputs} }} }}");
+        arguments(&compacted(&all, &step).messages)
+    };
+    assert_eq!(after("false"), [long.as_str(), &long]);
+    assert_eq!(after("true"), ["{}", "{}"]);
+    assert_eq!(after(r#"["write_*"]"#), ["{}", &long]);
+    assert_eq!(after("[]"), [long.as_str(), &long]);
+}
+
+#[test]
+fn a_placeholder_keeps_the_name_of_the_file() {
+    let content = words(1, 120);
+    let all = job(&[
+        ("read_file", r#"{"path":"src/<|im_end|>main.rs"}"#, &content),
+        ("shell", r#"{"command":"ls"}"#, &content),
+    ]);
+    let step = "{ clear_results = { keep = 0, clear_inputs = true } }";
+    let left = results(&compacted(&all, step).messages);
+    assert!(
+        left[0].ends_with("tokens: src/<\\|im_end|>main.rs]"),
+        "{left:?}"
+    );
+    assert!(left[1].ends_with(" tokens]"), "{left:?}");
+}
+
+#[test]
+fn a_placeholder_of_the_operators_is_recognised_when_it_comes_back() {
+    let content = words(1, 120);
+    let all = job(&[
+        ("read_file", r#"{"path":"src/main.rs"}"#, &content),
+        ("shell", "{}", &content),
+    ]);
+    let step = "{ clear_results = { keep = 0, text = \"[gone: {tool} {file}, {tokens}]\" } }";
+    let once = compacted(&all, step).messages;
+    let left = results(&once);
+    assert!(
+        left[0].starts_with("[gone: read_file src/main.rs, 1"),
+        "{left:?}"
+    );
+    assert!(left[1].starts_with("[gone: shell , 1"), "{left:?}");
+    assert_eq!(compacted(&once, step).messages, once);
+    for (text, why) in [
+        ("", "begin"),
+        ("{tool} is gone", "begin"),
+        ("gone {what}", "{what}"),
+    ] {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let toml =
+            format!("[[policy]]\nladder = [{{ clear_results = {{ text = \"{text}\" }} }}]\n");
+        std::fs::write(file.path(), toml).unwrap();
+        let sources = baler::config::Sources {
+            file: Some(file.path().to_owned()),
+            ..Default::default()
+        };
+        let problems = baler::config::load(&sources).expect_err(text).to_string();
+        assert!(problems.contains(why), "{text}: {problems}");
+    }
+}

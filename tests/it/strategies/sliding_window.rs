@@ -128,3 +128,49 @@ fn a_window_that_is_not_full_changes_nothing() {
         "a smaller one does"
     );
 }
+
+/// The roles of a list, by their first letters.
+fn roles(messages: &[String]) -> String {
+    let roles = messages.iter().map(|raw| {
+        let message: serde_json::Value = serde_json::from_str(raw).unwrap();
+        message["role"].as_str().unwrap().chars().next().unwrap()
+    });
+    roles.collect()
+}
+
+#[test]
+fn what_is_left_begins_with_an_answer_only_where_the_clients_list_does() {
+    let chat: Vec<String> = std::iter::once(message("system", "You help."))
+        .chain((0..12).map(|at| {
+            let speaker = if at % 2 == 0 { "user" } else { "assistant" };
+            message(speaker, &words(at, 40))
+        }))
+        .chain([message("user", "Well?")])
+        .collect();
+    let unpinned = "pin = { first_user = false }";
+    let after =
+        |all: &[String], step: &str| roles(&forced(all, &policy_with(unpinned, step)).messages);
+    for (step, expected) in [
+        ("{ sliding_window = { messages = 5 } }", "suauau"),
+        ("{ sliding_window = { messages = 4 } }", "suau"),
+        ("{ sliding_window = { exchanges = 2 } }", "suau"),
+    ] {
+        assert_eq!(after(&chat, step), expected, "{step}");
+    }
+    // For whatever budget.
+    for budget in (100..600).step_by(20) {
+        let step = format!("{{ token_budget = {{ budget = {{ tokens = {budget} }} }} }}");
+        let left = after(&chat, &step);
+        assert!(left.starts_with("su"), "{budget}: {left}");
+    }
+    // In a long turn the question stays, and not only the end of the turn.
+    let mut turn = vec![message("system", "You help."), message("user", "Before.")];
+    turn.extend(agent(8, 30).split_off(1));
+    turn.push(message("user", "Well?"));
+    let left = after(&turn, "{ sliding_window = { messages = 7 } }");
+    assert_eq!(left, "suatatatu");
+    // A client may do otherwise.
+    let begins = [&chat[..1], &chat[2..]].concat();
+    let left = after(&begins, "{ sliding_window = { messages = 4 } }");
+    assert_eq!(left, "sauau");
+}

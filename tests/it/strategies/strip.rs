@@ -70,6 +70,34 @@ fn old_images_audio_and_files_become_text() {
     );
 }
 
+#[test]
+fn a_stub_names_its_file_and_can_be_worded() {
+    let data = words(5, 200);
+    let file = format!(
+        r#"{{"type":"file","file":{{"filename":"a<|im_end|>.pdf","file_data":"data:application/pdf;base64,{data}"}}}}"#
+    );
+    let all = vec![
+        message("user", "Hello."),
+        format!(r#"{{"role":"user","content":[{file}]}}"#),
+        message("assistant", "Nice."),
+        message("user", "And?"),
+    ];
+    for (options, stub) in [
+        ("", "[file removed to save context: a<\\\\|im_end|>.pdf]"),
+        (
+            "text = \"[{kind} {file} went]\"",
+            "[file a<\\\\|im_end|>.pdf went]",
+        ),
+    ] {
+        let after = compacted(&all, &format!("{{ strip = {{ {options} }} }}"));
+        let expected =
+            format!(r#"{{"role":"user","content":[{{"type":"text","text":"{stub}"}}]}}"#);
+        assert_eq!(after.messages[1], expected, "{options}");
+    }
+    let digest = compacted(&all, "\"coalesce\"").messages.concat();
+    assert!(digest.contains("[file: a<\\\\|im_end|>.pdf]"), "{digest}");
+}
+
 /// Two turns, a call in each, every assistant message with what was thought.
 fn thoughtful() -> Vec<String> {
     let thought = words(4, 40);

@@ -564,18 +564,96 @@ fn texts_that_are_small_stay_whole_with_skip_small_off() {
 }
 
 #[test]
-fn results_that_are_errors_are_not_trimmed() {
-    let trace = format!(
-        "Traceback (most recent call last):\n{}\nValueError: bad value",
-        numbered(300)
+fn results_that_are_errors_are_cut_around_what_failed() {
+    let log = format!(
+        "{}\nsrc/a.rs:7: error[E0308]: mismatched types\n{}\nFAILED tests/b.py::test_c\n{}\n\
+         exit code: 1\n{}",
+        numbered(150),
+        numbered(150),
+        numbered(150),
+        numbered(5)
     );
+    let rows: Vec<usize> = (0..2_000).collect();
+    let cause = format!("no such order: {}", words(3, 150));
     let object =
-        json!({"error": "no such order", "seen": (0..2_000).collect::<Vec<_>>()}).to_string();
-    let fine = numbered(300);
-    for options in ["", "outline = {}", "sample = {}"] {
-        let after = trimmed(options, &[&trace, &object, &fine]);
-        assert_eq!(after[..2], [trace.clone(), object.clone()], "{options}");
-        assert_ne!(after[2], fine, "{options}: what is no error is");
+        json!({"request": "r", "rows": rows, "error": {"message": cause}, "n": 1}).to_string();
+    let small = format!("Error: it broke\n{}", numbered(100));
+    for options in ["", "outline = {}", "sample = {}", "skip_small = false"] {
+        let after = trimmed(options, &[&log, &object, &small]);
+        assert!(after[0].len() < 2_400, "{options}: {}", after[0].len());
+        for line in [
+            "mismatched types",
+            "FAILED tests/b.py::test_c",
+            "line 0 says 0\n",
+        ] {
+            assert!(after[0].contains(line), "{options}: {line} in {}", after[0]);
+        }
+        assert!(after[0].contains("characters removed by trim_results …]"));
+        assert!(
+            after[0].ends_with("line 4 says 31676"),
+            "{options}: {}",
+            after[0]
+        );
+        let left: Value = serde_json::from_str(&after[1]).unwrap();
+        assert_eq!(left["error"]["message"], cause, "{options}");
+        assert!(after[1].chars().count() <= 4_000, "{options}");
+        assert_eq!(after[2], small, "{options}: what is not large stays");
+        // A cut is not cut again.
+        let again = trimmed(options, &[&after[0], &after[1], &small]);
+        assert_eq!(again, after, "{options}");
+    }
+}
+
+#[test]
+fn every_part_can_be_off() {
+    let large = numbered(400);
+    let list = json!({"rows": (0..3_000).collect::<Vec<_>>()}).to_string();
+    for options in [
+        "truncate = false, sample = {}",
+        "truncate = false, sample = true",
+    ] {
+        let after = trimmed(options, &[&large, &list]);
+        assert_eq!(after[0], large, "{options}: texts are not cut");
+        assert!(
+            after[1].contains("\"total_count\":3000"),
+            "{options}: {}",
+            after[1]
+        );
+    }
+    let plain = trimmed("outline = false, sample = false", &[&large, &list]);
+    assert_eq!(plain, trimmed("", &[&large, &list]));
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(
+        file.path(),
+        "[[policy]]\nladder = [{ trim_results = { truncate = false } }]\n",
+    )
+    .unwrap();
+    let sources = baler::config::Sources {
+        file: Some(file.path().to_owned()),
+        ..Default::default()
+    };
+    let problems = baler::config::load(&sources).expect_err("it does nothing");
+    assert!(problems.to_string().contains("all off"), "{problems}");
+}
+
+#[test]
+fn the_newest_results_are_trimmed_only_if_asked() {
+    let large = numbered(400);
+    let mut all = job(&[
+        ("read", r#"{"n":1}"#, &large),
+        ("read", r#"{"n":2}"#, &large),
+    ]);
+    // The newest exchange is a result.
+    all.pop();
+    for (options, cut) in [("", [true, false]), ("newest = true", [true, true])] {
+        let after = compacted(&all, &format!("{{ trim_results = {{ {options} }} }}"));
+        let left = results(&after.messages);
+        for (text, cut) in left.iter().zip(cut) {
+            assert_eq!(text.contains("removed by trim_results"), cut, "{options}");
+        }
+        if cut[1] {
+            assert_eq!(left[0], left[1], "alike wherever it stands");
+        }
     }
 }
 

@@ -139,6 +139,41 @@ async fn one_line_a_request_at_debug_and_one_a_compaction_at_info() {
 }
 
 #[tokio::test]
+async fn the_first_failure_of_a_policys_expression_is_told_with_its_cause() {
+    let (address, _) = Upstream::agreeable().await;
+    let policy = |name: &str| {
+        format!(
+            "[[policy]]\nname = \"{name}\"\nmodels = [\"{name}-*\"]\n\
+             trigger = {{ when = \"headers['x-plan'] == 'small'\" }}\n"
+        )
+    };
+    let toml = policy("one") + &policy("other");
+    let mut baler = Logging::start(&toml, &format!("http://{address}/v1")).await;
+    let mut told = Vec::new();
+    for model in ["one-a", "one-b", "other-a", "one-a", "other-a"] {
+        let body = request(&agent(3, 20)).replace("test-model", model);
+        baler.chat(&body).await;
+        let lines = baler.until(REQUEST).await;
+        let failed = lines.iter().filter(|line| {
+            let said = line["message"].as_str().unwrap_or_default();
+            said.starts_with("the policy's expression (trigger.when) failed")
+        });
+        told.extend(failed.cloned());
+    }
+    let account: Vec<_> = told
+        .iter()
+        .map(|line| {
+            (
+                line["level"].as_str().unwrap(),
+                line["policy"].as_str().unwrap(),
+            )
+        })
+        .collect();
+    assert_eq!(account, [("WARN", "one"), ("WARN", "other")], "{told:?}");
+    assert_eq!(told[0]["cause"], "there is no key \"x-plan\"");
+}
+
+#[tokio::test]
 async fn a_compaction_tells_the_account_of_its_summary_and_a_failed_one_status_and_address() {
     let broken = std::sync::atomic::AtomicBool::new(true);
     let (address, _) = Upstream::automatic(move |body| {

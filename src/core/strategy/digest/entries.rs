@@ -134,7 +134,7 @@ impl<'m, 'a> Reader<'m, 'a> {
         }
         for block in &entry.blocks {
             let word = match block {
-                Block::Media(media) => format!("[{}]", media.kind.as_str()),
+                Block::Media(media) => format!("[{}]", media.words()),
                 Block::Other(Some(kind)) => format!("[{kind}]"),
                 _ => continue,
             };

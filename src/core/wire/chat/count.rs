@@ -6,12 +6,12 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::canonical::canonical;
-use super::entry::speaker;
+use super::entry::{entry_of, speaker};
 use super::message::Message;
 use super::outline::Outline;
 use super::schemas::HARMONY_TOKENS;
 use super::{media, reasoning, schemas};
-use crate::core::conversation::Measure;
+use crate::core::conversation::{Measure, Shape};
 use crate::core::json::string;
 use crate::core::tokens::Encoding;
 use crate::core::wire::unreadable::Unreadable;
@@ -40,6 +40,7 @@ pub(in crate::core) fn measure(raw: &str, encoding: Encoding) -> Result<Measure,
         fingerprint: canonical(raw),
         tokens,
         is_plain,
+        shape: Shape::of(&entry_of(raw, message)),
     })
 }
 

@@ -17,7 +17,11 @@ use crate::core::wire::unreadable::Unreadable;
 /// # Errors
 /// [`Unreadable::Unusual`] when it is not a plain message.
 pub(in crate::core) fn entry(raw: &str) -> Result<Entry<'_>, Unreadable> {
-    let message = Message::parse(raw)?;
+    Message::parse(raw).map(|message| entry_of(raw, message))
+}
+
+/// The view of a message that was read.
+pub(super) fn entry_of<'a>(raw: &'a str, message: Message<'a>) -> Entry<'a> {
     let (speaker, role) = speaker(message.role.as_deref());
     let mut parts = Parts::default();
     if let Some(content) = message.content {
@@ -41,7 +45,7 @@ pub(in crate::core) fn entry(raw: &str) -> Result<Entry<'_>, Unreadable> {
     blocks.extend(message.reasoning.into_iter().map(Block::Reasoning));
     blocks.extend(message.calls.into_iter().map(Block::Call));
     blocks.extend(message.function_call.map(legacy_call).map(Block::Call));
-    Ok(Entry {
+    Entry {
         raw,
         speaker,
         role,
@@ -52,7 +56,7 @@ pub(in crate::core) fn entry(raw: &str) -> Result<Entry<'_>, Unreadable> {
             Some(_) => Content::Present,
         },
         blocks,
-    })
+    }
 }
 
 /// The role of a message that answers a legacy call.
@@ -96,6 +100,28 @@ struct Part<'a> {
     kind: Option<&'a RawValue>,
     #[serde(borrow)]
     text: Option<&'a RawValue>,
+    #[serde(borrow)]
+    file: Option<&'a RawValue>,
+    #[serde(borrow)]
+    filename: Option<&'a RawValue>,
+}
+
+/// `file` of a part, as far as its name.
+#[derive(Deserialize)]
+struct File<'a> {
+    #[serde(borrow)]
+    filename: Option<&'a RawValue>,
+}
+
+/// The name of a part's file: the part's own, or that of its `file`.
+fn name_of<'a>(part: &Part<'a>) -> Option<Text<'a>> {
+    let inner = || {
+        serde_json::from_str::<File<'a>>(part.file?.get())
+            .ok()?
+            .filename
+    };
+    let name = part.filename.or_else(inner)?.get();
+    name.starts_with('"').then(|| Text::new(name))
 }
 
 impl<'a> Parts<'a> {
@@ -130,9 +156,11 @@ impl<'a> Parts<'a> {
             self.add_text(text.get());
         }
         match part.kind.and_then(string).as_deref() {
-            Some("image_url" | "input_image" | "image") => self.add_media(raw, MediaKind::Image),
-            Some("input_audio" | "audio") => self.add_media(raw, MediaKind::Audio),
-            Some("file" | "input_file") => self.add_media(raw, MediaKind::File),
+            Some("image_url" | "input_image" | "image") => {
+                self.add_media(raw, MediaKind::Image, None);
+            }
+            Some("input_audio" | "audio") => self.add_media(raw, MediaKind::Audio, None),
+            Some("file" | "input_file") => self.add_media(raw, MediaKind::File, name_of(part)),
             Some("text") => {}
             Some(kind) => {
                 let kind = kind
@@ -151,9 +179,10 @@ impl<'a> Parts<'a> {
         self.texts.push(Text::new(raw));
     }
 
-    fn add_media(&mut self, raw: &'a str, kind: MediaKind) {
-        self.blocks.push(Block::Media(Media { kind, raw }));
-        self.media.push(Media { kind, raw });
+    fn add_media(&mut self, raw: &'a str, kind: MediaKind, name: Option<Text<'a>>) {
+        let media = Media { kind, name, raw };
+        self.blocks.push(Block::Media(media));
+        self.media.push(media);
     }
 }
 

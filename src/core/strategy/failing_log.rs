@@ -1,0 +1,167 @@
+//! The cut of a long failure: the lines that say what failed stay, with those around them, then its
+//! beginning and its end. Of JSON the message of the error stays.
+
+use super::truncate::{MARK, Truncate};
+use crate::core::json::Json;
+use crate::core::text::{ToolFailures, is_message_key};
+use crate::core::tokens::Encoding;
+
+/// The share of the room for lines that report a failure, and for those with their neighbours
+/// (percent).
+const SHARES: [usize; 2] = [50, 75];
+/// Lines before and after one that reports a failure, which belong to it.
+const AROUND: usize = 2;
+/// The message of a failure is shown in at least so many bytes, however little is to stay.
+const LEAST_BYTES: usize = 200;
+
+/// The failure in its smaller form; `None` when it stays as it is.
+pub(super) fn cut(
+    truncate: Truncate,
+    failures: ToolFailures<'_>,
+    text: &str,
+    encoding: Encoding,
+) -> Option<String> {
+    if let Some(Json::Object(members)) = Json::parse(text) {
+        let new = object(truncate, &members, encoding).to_string();
+        return Some(new).filter(|new| new.len() < text.len());
+    }
+    let total = truncate.measure(text, encoding).max(1);
+    let stays = truncate.head.saturating_add(truncate.tail);
+    let room = u128::from(stays) * text.len() as u128 / u128::from(total);
+    let room = usize::try_from(room).unwrap_or(usize::MAX).max(LEAST_BYTES);
+    let lines: Vec<&str> = text.split('\n').collect();
+    let mut kept = Kept {
+        stays: vec![false; lines.len()],
+        lines,
+        used: 0,
+    };
+    kept.choose(room, |line| failures.tell(line));
+    if kept.used == 0 {
+        return truncate.text(text, encoding);
+    }
+    Some(kept.text()).filter(|new| new.len() < text.len())
+}
+
+/// The members of an error: its message whole, the others cut as in any JSON.
+fn object(truncate: Truncate, members: &[(String, Json)], encoding: Encoding) -> Json {
+    let is_short =
+        |value: &Json| truncate.measure(&value.to_string(), encoding) <= truncate.size / 2;
+    let stays = |(key, value): &&(String, Json)| is_message_key(key) && is_short(value);
+    let messages: Vec<(String, Json)> = members.iter().filter(stays).cloned().collect();
+    let others = members.iter().filter(|member| !stays(member));
+    let others = Json::Object(others.cloned().collect());
+    let taken = truncate.measure(&Json::Object(messages.clone()).to_string(), encoding);
+    let left = Truncate {
+        size: truncate.size.saturating_sub(taken),
+        ..truncate
+    };
+    let Json::Object(mut cut) = left.json(&others, encoding) else {
+        return Json::Object(members.to_vec());
+    };
+    // Each message in its place among the members that are left.
+    for (key, value) in messages {
+        let before = members.iter().take_while(|(other, _)| *other != key);
+        let behind = before.filter_map(|(other, _)| cut.iter().position(|(left, _)| left == other));
+        let at = behind.max().map_or(0, |last| last + 1);
+        cut.insert(at, (key, value));
+    }
+    Json::Object(cut)
+}
+
+/// The lines of a text, and which of them stay.
+struct Kept<'t> {
+    lines: Vec<&'t str>,
+    stays: Vec<bool>,
+    /// Bytes of those that stay.
+    used: usize,
+}
+
+impl Kept<'_> {
+    fn choose(&mut self, room: usize, tells: impl Fn(&str) -> bool) {
+        let numbered = self.lines.iter().enumerate();
+        let reports: Vec<usize> = numbered
+            .filter(|(_, line)| tells(line))
+            .map(|(at, _)| at)
+            .collect();
+        // The last names the cause in traces, the first in the output of compilers.
+        let ordered = from_both_ends(&reports);
+        for at in &ordered {
+            self.take(*at, room * SHARES[0] / 100);
+        }
+        let told: Vec<usize> = ordered.into_iter().filter(|at| self.is_kept(*at)).collect();
+        for distance in 1..=AROUND {
+            for at in &told {
+                for near in [at.checked_sub(distance), at.checked_add(distance)] {
+                    self.take(near.unwrap_or(usize::MAX), room * SHARES[1] / 100);
+                }
+            }
+        }
+        let all = self.lines.len();
+        let (mut head, mut tail) = (true, true);
+        for at in 0..all {
+            head = head && self.take(at, room);
+            tail = tail && self.take(all - 1 - at, room);
+            if !head && !tail {
+                break;
+            }
+        }
+    }
+
+    fn is_kept(&self, at: usize) -> bool {
+        self.stays.get(at).copied().unwrap_or_default()
+    }
+
+    /// Keeps a line where there is room for it. Reports whether it stays.
+    fn take(&mut self, at: usize, room: usize) -> bool {
+        let (Some(line), Some(stays)) = (self.lines.get(at), self.stays.get_mut(at)) else {
+            return false;
+        };
+        let more = line.len() + 1;
+        if !*stays && self.used + more <= room {
+            *stays = true;
+            self.used += more;
+        }
+        *stays
+    }
+
+    /// The lines that stay, with a mark where others stood.
+    fn text(&self) -> String {
+        let mut text = String::with_capacity(self.used * 2);
+        let mut removed = 0;
+        for (line, stays) in self.lines.iter().zip(&self.stays) {
+            if *stays {
+                push_mark(&mut removed, &mut text);
+                push_line(line, &mut text);
+            } else {
+                removed += line.chars().count() + 1;
+            }
+        }
+        push_mark(&mut removed, &mut text);
+        text
+    }
+}
+
+fn push_mark(removed: &mut usize, text: &mut String) {
+    if *removed > 0 {
+        push_line(&format!("[… {removed} characters {MARK} …]"), text);
+        *removed = 0;
+    }
+}
+
+fn push_line(line: &str, text: &mut String) {
+    if !text.is_empty() {
+        text.push('\n');
+    }
+    text.push_str(line);
+}
+
+/// The last, the first, the last but one, and so on.
+fn from_both_ends(all: &[usize]) -> Vec<usize> {
+    let mut all = all.iter().copied();
+    let mut ordered = Vec::with_capacity(all.len());
+    while let Some(last) = all.next_back() {
+        ordered.push(last);
+        ordered.extend(all.next());
+    }
+    ordered
+}
