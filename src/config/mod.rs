@@ -17,6 +17,6 @@ pub use load::{Sources, from_raw, load};
 pub use problem::{Problem, Problems};
 pub use raw::{DEFAULT_RESERVE, Limits, LogFormat, OnOverload, ServerTiming};
 pub use snapshot::{
-    AuthTokens, Config, Hidden, Key, Ledger, RedisServers, StoreUrl, Summarizer, Tenant, Topology,
-    Upstream,
+    AuthTokens, Config, Hidden, Key, Ledger, RedisServers, SentinelLogin, StoreUrl, Summarizer,
+    Tenant, Topology, Upstream,
 };
