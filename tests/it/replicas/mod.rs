@@ -3,6 +3,7 @@
 
 mod replica;
 mod sockets;
+mod upgrades;
 
 use baler::core::policy::Policy;
 use baler::core::tokens::FactorStep;
