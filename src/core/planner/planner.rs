@@ -17,6 +17,9 @@ pub struct Planner<'p> {
     pub window: u64,
     /// How many of the upstream's tokens derived decisions take a counted token for.
     pub step: FactorStep,
+    /// Whether only the request itself is decided, and no former one: the list goes on from what
+    /// was sent by another step.
+    pub goes_on: bool,
     /// Prices of cached tokens, when known.
     pub prices: Option<Prices>,
     /// What the model's family wants on the wire.
@@ -44,6 +47,7 @@ impl<'p> Planner<'p> {
             policy,
             window,
             step: FactorStep::default(),
+            goes_on: false,
             prices,
             family,
             request,

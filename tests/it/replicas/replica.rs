@@ -11,8 +11,8 @@ use baler::core::Cancel;
 use baler::core::conversation::{Fingerprint, Measure, ratio, scale};
 use baler::core::edit::assemble;
 use baler::core::planner::{
-    Counting, Lesson, LiveFacts, ModelCalibration, Plan, Planner, PriorUsage, RefusedList, Seeds,
-    Session,
+    Basis, Counting, Lesson, LiveFacts, ModelCalibration, Plan, Planner, PriorUsage, RefusedList,
+    Seeds, Session,
 };
 use baler::core::policy::{Policy, RequestFacts};
 use baler::core::strategy::ExternalInputs;
@@ -214,16 +214,21 @@ impl Replica {
         let elsewhere = Lesson::elsewhere(learned.factor, prior, &prefixes, body.len());
         let mut lesson = Lesson::of(&prefixes, self.memory.evidence(&prefixes), elsewhere).unwrap();
         let mut plan = lesson
-            .plan(|step| {
+            .plan(|step, basis| {
                 let seeds = Seeds {
                     checkpoint: checkpoint_seed(self.version, window, step),
                     usage: Fingerprint::of(b"usage"),
                 };
                 let planner = Planner {
                     step,
+                    goes_on: basis != Basis::Derived,
                     ..Planner::new(policy, (None, window), &request, seeds, &cancel)
                 };
-                let keys = session.checkpoint_keys(&seeds.checkpoint);
+                let known_by = match basis {
+                    Basis::Derived => seeds.checkpoint,
+                    Basis::Sent(before) => checkpoint_seed(self.version, window, before),
+                };
+                let keys = session.checkpoint_keys(&known_by);
                 let known = self.memory.longest_checkpoint(&keys);
                 let derived = planner.derive(&session, known.as_ref(), &external)?;
                 let keys = derived.usage_keys(&planner, &session);
