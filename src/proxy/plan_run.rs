@@ -257,7 +257,7 @@ impl Planning<'_, '_> {
         })
     }
 
-    /// The plan by a window and a step, from a basis, and the key of the checkpoint that it replays.
+    /// The plan by a window and a step, from a basis; and the key of the checkpoint it replays.
     fn plan_by(
         &self,
         external: &ExternalInputs<'_>,
