@@ -142,7 +142,9 @@ def live(program):
     with tempfile.TemporaryDirectory() as folder:
         config = os.path.join(folder, "baler.toml")
         with open(config, "w", encoding="utf-8") as file:
-            file.write(CONFIG.replace('level = "warn"', 'level = "info"'))
+            # With a store, so that its panels have figures, too.
+            store = f'[ledger]\nurl = "redb://{folder}/ledger.redb"\n'
+            file.write(store + CONFIG.replace('level = "warn"', 'level = "info"'))
         prometheus = None
         try:
             address = upstream.stdout.readline().split()[0]

@@ -20,7 +20,7 @@ pub use load::{from_raw, load};
 pub use problem::{Problem, Problems};
 pub use raw::{DEFAULT_RESERVE, DEFAULT_SUMMARIZER, Limits, LogFormat, OnOverload, ServerTiming};
 pub use snapshot::{
-    AuthTokens, Config, Hidden, Key, Ledger, RedisServers, StoreUrl, Summarizer, Summarizers,
-    Tenant, Topology, Upstream,
+    AuthTokens, Config, Hidden, Key, Ledger, RedisServers, SentinelLogin, StoreUrl, Summarizer,
+    Summarizers, Tenant, Topology, Upstream,
 };
 pub use sources::Sources;

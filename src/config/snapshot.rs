@@ -142,6 +142,17 @@ pub struct RedisServers {
     pub password: Option<Hidden>,
     /// The number of the database.
     pub database: u16,
+    /// The credentials of the sentinels themselves.
+    pub sentinel: SentinelLogin,
+}
+
+/// The credentials of sentinels, which need not be those of the servers that they watch.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SentinelLogin {
+    /// The user.
+    pub username: Option<String>,
+    /// The password.
+    pub password: Option<Hidden>,
 }
 
 /// How servers belong together.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::core::Cancel;
 use crate::core::conversation::Fingerprint;
 use crate::core::planner::{
-    Assessment, CheckpointKey, Deferred, KnownUsage, Lesson, LiveFacts, ModelCalibration,
+    Assessment, Basis, CheckpointKey, Deferred, KnownUsage, Lesson, LiveFacts, ModelCalibration,
     NotPlanned, Plan, Planner, Seeds, Session, UsageEstimate, UsageKey,
 };
 use crate::core::policy::OnUnfit;
@@ -228,8 +228,8 @@ impl Planning<'_, '_> {
         };
         // The key of the replayed checkpoint, by the step that was tried.
         let mut replayed: Vec<(FactorStep, Option<Fingerprint>)> = Vec::new();
-        let mut plan_by = |window: u64, step: FactorStep| {
-            let (plan, key) = self.plan_by(&external, window, step)?;
+        let mut plan_by = |window: u64, step: FactorStep, basis: Basis| {
+            let (plan, key) = self.plan_by(&external, window, (step, basis))?;
             replayed.push((step, key));
             Ok(plan)
         };
@@ -239,10 +239,14 @@ impl Planning<'_, '_> {
         let plan = match &mut lesson {
             Some(lesson) => {
                 let window = self.derived_window();
-                lesson.plan(|step| plan_by(window, step))?
+                lesson.plan(|step, basis| plan_by(window, step, basis))?
             }
-            None if external.is_silent() => plan_by(self.derived_window(), FactorStep::default())?,
-            None => plan_by(self.request.window.tokens, FactorStep::default())?,
+            None => {
+                let is_derived = external.is_silent();
+                let derived = is_derived.then(|| self.derived_window());
+                let window = derived.unwrap_or(self.request.window.tokens);
+                plan_by(window, FactorStep::default(), Basis::Derived)?
+            }
         };
         let step = lesson.map(|lesson| lesson.step()).unwrap_or_default();
         let used = replayed.iter().rev().find(|(tried, _)| *tried == step);
@@ -253,24 +257,29 @@ impl Planning<'_, '_> {
         })
     }
 
-    /// The plan by a window and a step, and the key of the checkpoint that it replays.
+    /// The plan by a window and a step, from a basis; and the key of the checkpoint it replays.
     fn plan_by(
         &self,
         external: &ExternalInputs<'_>,
         window: u64,
-        step: FactorStep,
+        (step, basis): (FactorStep, Basis),
     ) -> Result<(Plan, Option<Fingerprint>), Stopped> {
         let (session, ledger) = (self.session, &self.shared.ledger);
         let checkpoint = self.request.checkpoint_seed_by(window, step);
         let usage = self.keys.usage_seed;
         let planner = Planner {
             step,
+            goes_on: basis != Basis::Derived,
             ..self.planner(window, Seeds { checkpoint, usage })
         };
-        let points = if checkpoint == self.request.checkpoint_seed {
+        let known_by = match basis {
+            Basis::Derived => checkpoint,
+            Basis::Sent(before) => self.request.checkpoint_seed_by(window, before),
+        };
+        let points = if known_by == self.request.checkpoint_seed {
             Cow::Borrowed(&self.keys.points)
         } else {
-            Cow::Owned(session.checkpoint_keys(&checkpoint))
+            Cow::Owned(session.checkpoint_keys(&known_by))
         };
         let known = ledger.longest_checkpoint(&points);
         let replayed = known.as_ref().and_then(|known| {

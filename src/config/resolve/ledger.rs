@@ -7,7 +7,7 @@ use hyper::header::HeaderName;
 use percent_encoding::percent_decode_str;
 
 use crate::config::resolve::check::Check;
-use crate::config::{Hidden, Ledger, RedisServers, StoreUrl, Topology, raw};
+use crate::config::{Hidden, Ledger, RedisServers, SentinelLogin, StoreUrl, Topology, raw};
 
 /// The variable with the ledger's secret. It is no key of the file: a secret does not belong there.
 pub(in crate::config) const SECRET_VARIABLE: &str = "BALER_LEDGER__SECRET";
@@ -141,11 +141,46 @@ fn store_url(url: &str) -> Result<StoreUrl, &'static str> {
         "rediss" | "valkeys" => true,
         _ => return Err(KNOWN),
     };
-    if rest.contains(['?', '#']) {
-        return Err("the URL of a store takes no query");
+    let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
+    if rest.contains('#') || query.contains('#') || (kind != "sentinel" && !query.is_empty()) {
+        return Err("the URL of a store takes no query, but for that of redis+sentinel");
     }
     let servers = redis_servers(kind, tls, rest)?;
-    Ok(StoreUrl::Redis(servers))
+    Ok(StoreUrl::Redis(RedisServers {
+        sentinel: sentinel_login(query)?,
+        ..servers
+    }))
+}
+
+/// A part of a URL with its escapes taken out; nothing if it is empty.
+fn plain(text: &str) -> Option<String> {
+    let text = percent_decode_str(text).decode_utf8_lossy().into_owned();
+    Some(text).filter(|text| !text.is_empty())
+}
+
+/// The credentials of the sentinels, in the query of the URL.
+fn sentinel_login(query: &str) -> Result<SentinelLogin, &'static str> {
+    let mut login = SentinelLogin::default();
+    for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+        match pair.split_once('=') {
+            Some(("sentinel_username", user)) if login.username.is_none() => {
+                login.username = plain(user);
+            }
+            Some(("sentinel_password", password)) if login.password.is_none() => {
+                login.password = plain(password).map(Hidden);
+            }
+            _ => {
+                return Err(
+                    "the query of redis+sentinel takes sentinel_username and sentinel_password, \
+                     each once",
+                );
+            }
+        }
+    }
+    if login.username.is_some() && login.password.is_none() {
+        return Err("sentinel_username needs a sentinel_password");
+    }
+    Ok(login)
 }
 
 /// The servers of a URL after its scheme, which says how they belong together.
@@ -153,10 +188,6 @@ fn redis_servers(kind: &str, tls: bool, rest: &str) -> Result<RedisServers, &'st
     let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
     let (credentials, hosts) = authority.rsplit_once('@').unwrap_or(("", authority));
     let (username, password) = credentials.split_once(':').unwrap_or((credentials, ""));
-    let plain = |text: &str| {
-        let text = percent_decode_str(text).decode_utf8_lossy().into_owned();
-        Some(text).filter(|text| !text.is_empty())
-    };
     let mut parts = path.split('/');
     let (topology, port) = match kind {
         "" => (Topology::Single, REDIS_PORT),
@@ -194,6 +225,7 @@ fn redis_servers(kind: &str, tls: bool, rest: &str) -> Result<RedisServers, &'st
         username: plain(username),
         password: plain(password).map(Hidden),
         database,
+        sentinel: SentinelLogin::default(),
     })
 }
 
@@ -247,6 +279,20 @@ mod tests {
             Topology::Sentinel("mymaster".to_owned())
         );
         assert_eq!(sentinels.username, None);
+        assert_eq!(sentinels.sentinel, SentinelLogin::default());
+
+        let guarded = redis(
+            "rediss+sentinel://user:pw@a/mymaster/1?sentinel_username=w%26tch&\
+             sentinel_password=w%3Ford",
+        );
+        assert_eq!(guarded.password.as_ref().unwrap().0, "pw");
+        assert_eq!(guarded.sentinel.username.as_deref(), Some("w&tch"));
+        assert_eq!(guarded.sentinel.password.as_ref().unwrap().0, "w?ord");
+        assert_eq!(guarded.database, 1);
+        assert!(!format!("{guarded:?}").contains("w?ord"));
+        let shown = StoreUrl::Redis(guarded).to_string();
+        assert_eq!(shown, "rediss+sentinel://a:26379");
+
         assert_eq!(redis("redis+cluster://a:1,b:2").topology, Topology::Cluster);
     }
 
@@ -265,6 +311,11 @@ mod tests {
             "redis://a,b",
             "redis://hunter2@host?x=1",
             "redis+sentinel://host",
+            "redis+sentinel://host/mymaster?password=hunter2",
+            "redis+sentinel://host/mymaster?sentinel_password",
+            "redis+sentinel://host/mymaster?sentinel_password=hunter2&sentinel_password=hunter2",
+            "redis+sentinel://host/mymaster?sentinel_username=hunter2",
+            "redis://host?sentinel_password=hunter2",
             "redis+other://host",
             "redis+cluster://host/1",
         ] {

@@ -75,7 +75,7 @@ impl Attempt {
         let policy = planner.policy;
         let between = |limit: Option<u64>| {
             let limit = limit.unwrap_or(0);
-limit.saturating_sub(policy.low_count(limit, &planner.budget()))
+            limit.saturating_sub(policy.low_count(limit, &planner.budget()))
         };
         let gap = |limit| usize::try_from(between(limit)).unwrap_or(usize::MAX);
         // Calls may stay in the list, such as those of results that were cleared.
@@ -320,7 +320,7 @@ impl Planner<'_> {
             let point = at + 1;
             // The answers of others cannot be derived: with any to ask, only this request is
             // decided.
-            let can_derive = point == measures.len() || external.is_silent();
+            let can_derive = point == measures.len() || (external.is_silent() && !self.goes_on);
             if can_derive && is_request_point(measures, point) {
                 walk.visit(point, external)?;
                 walk.previous = point;
@@ -330,8 +330,12 @@ impl Planner<'_> {
         let costly = reads_messages.is_some_and(|condition| condition.reads_messages());
         let far = measures.len().saturating_sub(base) >= WORTH_REMEMBERING;
         let in_vain = walk.derived.attempt.is_some_and(|attempt| attempt.in_vain);
-        walk.derived.can_resume =
-            costly && far && walk.retry_at == 0 && !in_vain && external.is_silent();
+        walk.derived.can_resume = costly
+            && far
+            && walk.retry_at == 0
+            && !in_vain
+            && external.is_silent()
+            && !self.goes_on;
         Ok(walk.derived)
     }
 

@@ -18,6 +18,17 @@ use crate::core::tokens::FactorStep;
 /// they would make the factor jump.
 const LONG_ENOUGH: f64 = 0.8;
 
+/// What a plan by a step goes on from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Basis {
+    /// The checkpoints of that step. All requests since are decided by it: every replica comes to
+    /// the same.
+    Derived,
+    /// The list as it was sent by another step. Only the request itself is decided: no other
+    /// replica comes to it.
+    Sent(FactorStep),
+}
+
 /// What the upstream reported for a conversation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Evidence {
@@ -105,15 +116,15 @@ impl Lesson {
     }
 
     /// Plans by the step that the conversation has, and by another one where that is due. `plan`
-    /// plans by a step. Returns the plan to be used and takes note of its step.
+    /// plans by a step, from a basis. Returns the plan to be used and takes note of its step.
     ///
     /// # Errors
     /// [`Stopped`], as `plan` does.
     pub fn plan(
         &mut self,
-        mut plan: impl FnMut(FactorStep) -> Result<Plan, Stopped>,
+        mut plan: impl FnMut(FactorStep, Basis) -> Result<Plan, Stopped>,
     ) -> Result<Plan, Stopped> {
-        let mut planned = plan(self.step)?;
+        let mut planned = plan(self.step, Basis::Derived)?;
         // A replica that serves the conversation alone builds on what it sent, whatever another one
         // would derive: to begin anew costs more.
         let is_alone = self.known.is_some_and(|(_, is_next)| is_next);
@@ -129,18 +140,37 @@ impl Lesson {
             self.step
         };
         if step != self.step {
+            if is_alone && planned.replayed && planned.edited() {
+                return self.move_to(step, plan);
+            }
             self.step = step;
-            planned = plan(step)?;
+            planned = plan(step, Basis::Derived)?;
         }
         // A higher step that makes it fit is derived by other replicas, too; a forced compaction is
         // not.
         let above = self.step.above();
         if planned.forced_by_size && above != self.step {
-            let higher = plan(above)?;
+            let higher = plan(above, Basis::Derived)?;
             if !higher.forced_by_size && higher.fits {
                 self.step = above;
                 planned = higher;
             }
+        }
+        Ok(planned)
+    }
+
+    /// Moves a compacted list to another step where nobody else serves the conversation. Derived
+    /// from its start, the list could be left nearly as long as the trigger allows: it goes on from
+    /// what was sent, so that this compaction lasts as long as any. Where the other step has no
+    /// reason for one yet, nothing changes, the step included.
+    fn move_to(
+        &mut self,
+        step: FactorStep,
+        mut plan: impl FnMut(FactorStep, Basis) -> Result<Plan, Stopped>,
+    ) -> Result<Plan, Stopped> {
+        let planned = plan(step, Basis::Sent(self.step))?;
+        if planned.compaction.is_some() {
+            self.step = step;
         }
         Ok(planned)
     }

@@ -57,7 +57,7 @@ pub use input::{
     CheckpointKey, KnownCheckpoint, KnownUsage, LiveFacts, ModelCalibration, PriorUsage,
     RefusedList, Seeds, UsageKey,
 };
-pub use learned::{Evidence, Lesson};
+pub use learned::{Basis, Evidence, Lesson};
 pub use plan::{Assessment, Compaction, Deferred, Plan};
 pub use planner::Planner;
 pub use session::{Counting, NotPlanned, Session};

@@ -20,6 +20,9 @@ pub struct Planner<'p> {
     pub input_limit: Option<u64>,
     /// How many of the upstream's tokens derived decisions take a counted token for.
     pub step: FactorStep,
+    /// Whether only the request itself is decided, and no former one: the list goes on from what
+    /// was sent by another step.
+    pub goes_on: bool,
     /// Prices of cached tokens, when known.
     pub prices: Option<Prices>,
     /// What the model's family wants on the wire.
@@ -48,6 +51,7 @@ impl<'p> Planner<'p> {
             window,
             input_limit: Policy::input_limit(model, window),
             step: FactorStep::default(),
+            goes_on: false,
             prices,
             family,
             request,

@@ -84,6 +84,13 @@ impl Servers {
         if let Some(password) = &self.servers.password {
             builder = builder.set_client_to_redis_password(&password.0);
         }
+        let login = &self.servers.sentinel;
+        if let Some(user) = &login.username {
+            builder = builder.set_client_to_sentinel_username(user);
+        }
+        if let Some(password) = &login.password {
+            builder = builder.set_client_to_sentinel_password(&password.0);
+        }
         if self.servers.tls {
             builder = builder
                 .set_client_to_redis_tls_mode(TlsMode::Secure)

@@ -137,7 +137,8 @@ impl Drop for Sentinel {
     }
 }
 
-fn sentinel(master: &Server) -> Sentinel {
+/// `more` lines of its configuration.
+fn sentinel(master: &Server, more: &str) -> Sentinel {
     let folder = tempfile::tempdir().unwrap();
     let port = free_port();
     let file = folder.path().join("sentinel.conf");
@@ -145,7 +146,7 @@ fn sentinel(master: &Server) -> Sentinel {
     writeln!(
         config,
         "port {port}\nbind 127.0.0.1\nsentinel monitor mymaster 127.0.0.1 {} 1\n\
-        sentinel down-after-milliseconds mymaster 500\nsentinel failover-timeout mymaster 2000",
+        sentinel down-after-milliseconds mymaster 500\nsentinel failover-timeout mymaster 2000\n{more}",
         master.address.port()
     )
     .unwrap();
@@ -165,6 +166,37 @@ fn sentinel(master: &Server) -> Sentinel {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn sentinels_may_have_a_password_other_than_the_servers() {
+    let Some(master) = Server::start_with(&["--requirepass", "of the servers"]) else {
+        return;
+    };
+    let watcher = sentinel(
+        &master,
+        "sentinel auth-pass mymaster \"of the servers\"\nrequirepass \"of & sentinels\"\n",
+    );
+    until(async || {
+        tokio::net::TcpStream::connect(watcher.address)
+            .await
+            .is_ok()
+    })
+    .await;
+    // It is the sentinel that refuses: the server's password is right in both URLs.
+    let refused = command(watcher.address, &["SENTINEL", "MASTERS"]);
+    assert!(refused.starts_with("NOAUTH"), "{refused}");
+    let url = format!(
+        "redis+sentinel://:of%20the%20servers@{}/mymaster",
+        watcher.address
+    );
+    let secret = secret_file();
+    let config = toml(&url, Some(secret.path()), "");
+    let (upstream, _log) = Upstream::agreeable().await;
+    let without = Baler::start(&config, upstream).await;
+    assert!(without.metric("baler_ledger_breaker_open").await > 0.0);
+    stop(without).await;
+    is_shared(&format!("{url}?sentinel_password=of%20%26%20sentinels"), "").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn sentinels_name_the_master_also_after_a_failover() {
     let Some(mut master) = Server::start() else {
         return;
@@ -178,7 +210,7 @@ async fn sentinels_name_the_master_also_after_a_failover() {
             .contains("master_link_status:up")
     })
     .await;
-    let watcher = sentinel(&master);
+    let watcher = sentinel(&master, "");
     let url = format!("redis+sentinel://{}/mymaster", watcher.address);
     until(async || {
         tokio::net::TcpStream::connect(watcher.address)

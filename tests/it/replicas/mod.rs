@@ -3,6 +3,7 @@
 
 mod replica;
 mod sockets;
+mod upgrades;
 
 use baler::core::policy::Policy;
 use baler::core::tokens::FactorStep;
@@ -212,6 +213,49 @@ fn replicas_without_a_store_rewrite_no_more_than_one_process() {
             });
         }
     });
+}
+
+#[test]
+fn a_compaction_by_a_newly_learned_step_leaves_as_much_room_as_any() {
+    let policy = policy_of(&format!("[[policy]]\n{SMALL}"));
+    let measures = Measures::default();
+    let messages = agent(220, 30);
+    let points = request_points(&messages);
+    // Upstreams that begin to count otherwise, as one does that changes its tokenizer.
+    for (then, now) in [
+        (1.0, 1.075),
+        (1.1, 1.185),
+        (1.2, 1.1),
+        (1.33, 1.0),
+        (1.46, 1.21),
+    ] {
+        let replica = Replica::fresh();
+        let mut before: Option<Served> = None;
+        let mut rewrites = 0;
+        for (turn, length) in points.iter().enumerate() {
+            let upstream = Upstream {
+                window: WINDOW,
+                factor: if turn < points.len() / 2 { then } else { now },
+                uneven: 0.0,
+                hidden: 0,
+            };
+            let body = body(&messages[..*length]);
+            let served = replica.serve(&body, &policy, None, (&upstream, &measures));
+            let follows = |before: &Served| served.list.starts_with(&before.list);
+            if !before.as_ref().is_none_or(follows) {
+                rewrites += 1;
+                let left = upstream.count(&served.list, &measures);
+                // The target, and the half of a step's width.
+                let most = TRIGGER * 5 / 8 * 108 / 100;
+                assert!(
+                    left <= most,
+                    "{then} to {now}, request {turn}: {left} of {most}"
+                );
+            }
+            before = Some(served);
+        }
+        assert!(rewrites > 5, "{then} to {now}: {rewrites}");
+    }
 }
 
 #[test]

@@ -11,8 +11,8 @@ use baler::core::Cancel;
 use baler::core::conversation::{Fingerprint, Measure, ratio, scale};
 use baler::core::edit::assemble;
 use baler::core::planner::{
-    Counting, Lesson, LiveFacts, ModelCalibration, Plan, Planner, PriorUsage, RefusedList, Seeds,
-    Session,
+    Basis, Counting, Lesson, LiveFacts, ModelCalibration, Plan, Planner, PriorUsage, RefusedList,
+    Seeds, Session,
 };
 use baler::core::policy::{Policy, RequestFacts};
 use baler::core::strategy::ExternalInputs;
@@ -79,15 +79,21 @@ pub struct Served {
     pub told: PriorUsage,
 }
 
-pub struct Replica(Memory);
+pub struct Replica {
+    memory: Memory,
+    /// Of the text that it writes.
+    version: u32,
+}
 
 /// The key of the one model.
 fn model() -> Fingerprint {
     Fingerprint::of(b"model")
 }
 
-fn checkpoint_seed(window: u64, step: FactorStep) -> Fingerprint {
-    Fingerprint::of_parts(&[b"checkpoint", &window.to_le_bytes(), &[step.number()]])
+fn checkpoint_seed(version: u32, window: u64, step: FactorStep) -> Fingerprint {
+    let version = version.to_le_bytes();
+    let window = window.to_le_bytes();
+    Fingerprint::of_parts(&[b"checkpoint", &version, &window, &[step.number()]])
 }
 
 /// A list that was planned, and what it takes to learn from its usage.
@@ -100,6 +106,11 @@ struct Planned {
 impl Replica {
     /// One that knows nothing.
     pub fn fresh() -> Self {
+        Self::of_version(0)
+    }
+
+    /// The same, that writes the text of this version.
+    pub fn of_version(version: u32) -> Self {
         let hour = Duration::from_secs(3_600);
         let bounds = Bounds {
             bytes: 64 << 20,
@@ -107,7 +118,10 @@ impl Replica {
             lifetime: hour,
             window_lifetime: hour,
         };
-        Replica(Memory::new(bounds, Arc::new(Metrics::new().unwrap())))
+        Replica {
+            memory: Memory::new(bounds, Arc::new(Metrics::new().unwrap())),
+            version,
+        }
     }
 
     /// Serves a request: plans it, sends it, plans it again where it is refused, and learns.
@@ -124,7 +138,7 @@ impl Replica {
         while tokens > upstream.window && refused < 2 {
             refused += 1;
             if upstream.window < policy.window_for(None) {
-                self.0.keep_window(model(), upstream.window);
+                self.memory.keep_window(model(), upstream.window);
             }
             self.learn(&planned, tokens);
             if refused == 2 {
@@ -149,7 +163,7 @@ impl Replica {
         let lost = refused == 2;
         if !lost {
             self.learn(&planned, tokens);
-            self.0.served(&model(), tokens);
+            self.memory.served(&model(), tokens);
         }
         Served {
             refused,
@@ -163,9 +177,9 @@ impl Replica {
     fn learn(&self, planned: &Planned, tokens: u64) {
         let estimate = planned.plan.estimate;
         let (prefix, evidence) = planned.lesson.learn(tokens, estimate.counted);
-        self.0.keep_evidence(prefix, evidence);
-        self.0.keep_usage(estimate.key, tokens);
-        self.0.calibrate(model(), tokens, estimate.counted);
+        self.memory.keep_evidence(prefix, evidence);
+        self.memory.keep_usage(estimate.key, tokens);
+        self.memory.calibrate(model(), tokens, estimate.counted);
     }
 
     /// As a run of planning in the proxy does it, for policies that ask nobody else.
@@ -184,7 +198,7 @@ impl Replica {
         let (cancel, request) = (Cancel::default(), RequestFacts::default());
         let outline = DIALECT.outline(body.as_bytes()).unwrap();
         let session = Session::open(DIALECT, outline, &counting, &cancel).unwrap();
-        let learned: ModelCalibration = self.0.learned(&model());
+        let learned: ModelCalibration = self.memory.learned(&model());
         let window = learned.narrowed(policy.window_for(None));
         let external = ExternalInputs {
             answers: &[],
@@ -198,27 +212,32 @@ impl Replica {
         };
         let prefixes = session.checkpoint_keys(&Fingerprint::of(b"conversation"));
         let elsewhere = Lesson::elsewhere(learned.factor, prior, &prefixes, body.len());
-        let mut lesson = Lesson::of(&prefixes, self.0.evidence(&prefixes), elsewhere).unwrap();
+        let mut lesson = Lesson::of(&prefixes, self.memory.evidence(&prefixes), elsewhere).unwrap();
         let mut plan = lesson
-            .plan(|step| {
+            .plan(|step, basis| {
                 let seeds = Seeds {
-                    checkpoint: checkpoint_seed(window, step),
+                    checkpoint: checkpoint_seed(self.version, window, step),
                     usage: Fingerprint::of(b"usage"),
                 };
                 let planner = Planner {
                     step,
+                    goes_on: basis != Basis::Derived,
                     ..Planner::new(policy, (None, window), &request, seeds, &cancel)
                 };
-                let keys = session.checkpoint_keys(&seeds.checkpoint);
-                let known = self.0.longest_checkpoint(&keys);
+                let known_by = match basis {
+                    Basis::Derived => seeds.checkpoint,
+                    Basis::Sent(before) => checkpoint_seed(self.version, window, before),
+                };
+                let keys = session.checkpoint_keys(&known_by);
+                let known = self.memory.longest_checkpoint(&keys);
                 let derived = planner.derive(&session, known.as_ref(), &external)?;
                 let keys = derived.usage_keys(&planner, &session);
-                let known = self.0.known_usage(&keys, false);
+                let known = self.memory.known_usage(&keys, false);
                 planner.decide(&session, derived, (&keys, &known), &external, live)
             })
             .unwrap();
         if let Some((key, checkpoint)) = plan.checkpoint.take() {
-            self.0.keep_checkpoint(key, Arc::new(checkpoint), true);
+            self.memory.keep_checkpoint(key, Arc::new(checkpoint), true);
         }
         let sent = assemble(body, &session.render(&plan.edits));
         Planned {
