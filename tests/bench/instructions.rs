@@ -1,5 +1,6 @@
-//! What the core's work costs in instructions, over fixed inputs. Runs each piece of work once, in `counted`: a simulator of
-//! a processor (`tests/bench/count`) counts what happens in there. Alone it only shows that the work is done.
+//! What the core's work costs in instructions, over fixed inputs. Runs each piece of work once, in
+//! `counted`: a simulator of a processor (`tests/bench/count`) counts what happens in there. Alone
+//! it only shows that the work is done.
 
 #![allow(
     missing_docs,
@@ -63,7 +64,7 @@ fn main() {
     });
 }
 
-/// What is counted is what happens in here, a case after the other; the name is found by the script.
+/// What is counted is what happens in here, a case after the other; the script looks for this name.
 #[inline(never)]
 fn counted(case: &str, work: &mut dyn FnMut()) {
     work();

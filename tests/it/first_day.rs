@@ -251,13 +251,21 @@ fn clearing_answers_a_trigger_by_calls_although_the_calls_stay() {
 fn with_tools_and_an_image() -> Vec<String> {
     let call = |id: &str, tool: &str| {
         format!(
-            r#"{{"role":"assistant","content":null,"tool_calls":[{{"id":"{id}","type":"function","function":{{"name":"{tool}","arguments":"{{}}"}}}}]}}"#
+            concat!(
+                r#"{{"role":"assistant","content":null,"tool_calls":[{{"id":"{id}","#,
+                r#""type":"function","function":{{"name":"{tool}","arguments":"{{}}"}}}}]}}"#
+            ),
+            id = id,
+            tool = tool
         )
     };
     let result = |id: &str, text: &str| {
         format!(r#"{{"role":"tool","tool_call_id":"{id}","content":"{text}"}}"#)
     };
-    let image = r#"{"role":"user","content":[{"type":"text","text":"see"},{"type":"image_url","image_url":{"url":"http://x/a.png"}}]}"#;
+    let image = concat!(
+        r#"{"role":"user","content":[{"type":"text","text":"see"},"#,
+        r#"{"type":"image_url","image_url":{"url":"http://x/a.png"}}]}"#
+    );
     vec![
         message("system", "You help."),
         message("user", "Look."),

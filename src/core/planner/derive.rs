@@ -314,14 +314,13 @@ impl Planner<'_> {
                 can_resume: false,
             },
         };
+        // The answers of others cannot be derived: with any to ask, only this request is decided.
+        let walks = external.is_silent() && !self.goes_on;
         for (at, measure) in measures.iter().enumerate().skip(base) {
             walk.size.add(measure);
             walk.calls += u64::from(measure.shape.calls);
             let point = at + 1;
-            // The answers of others cannot be derived: with any to ask, only this request is
-            // decided.
-            let can_derive = point == measures.len() || (external.is_silent() && !self.goes_on);
-            if can_derive && is_request_point(measures, point) {
+            if (point == measures.len() || walks) && is_request_point(measures, point) {
                 walk.visit(point, external)?;
                 walk.previous = point;
             }
@@ -330,12 +329,7 @@ impl Planner<'_> {
         let costly = reads_messages.is_some_and(|condition| condition.reads_messages());
         let far = measures.len().saturating_sub(base) >= WORTH_REMEMBERING;
         let in_vain = walk.derived.attempt.is_some_and(|attempt| attempt.in_vain);
-        walk.derived.can_resume = costly
-            && far
-            && walk.retry_at == 0
-            && !in_vain
-            && external.is_silent()
-            && !self.goes_on;
+        walk.derived.can_resume = costly && far && walk.retry_at == 0 && !in_vain && walks;
         Ok(walk.derived)
     }
 

@@ -37,6 +37,7 @@ pub struct ClearResults {
     /// The placeholder; `{tokens}`, `{tool}` and `{file}` in it stand for the size of the result,
     /// the tool, and the file that the call reads or changes. When not given, a text with the size
     /// and the file.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub text: Option<Placeholder>,
 }
 

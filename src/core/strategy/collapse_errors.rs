@@ -1,5 +1,6 @@
 //! `collapse_errors`: a failed call shrinks to a line once the same tool has succeeded, or has
-//! failed in the same way again. The last failure of a tool that did not succeed since stays in full.
+//! failed in the same way again. The last failure of a tool that did not succeed since stays in
+//! full.
 
 use std::collections::{HashMap, HashSet};
 
@@ -22,6 +23,7 @@ use crate::core::text::Failures;
 pub struct CollapseErrors {
     /// The line; `{error}` and `{tool}` in it stand for the line that names the cause, and the
     /// tool. When not given, a text that says what came of it too.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub text: Option<Placeholder>,
 }
 

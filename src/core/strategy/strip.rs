@@ -26,6 +26,7 @@ pub struct Strip {
     pub reasoning: bool,
     /// The stub; `{kind}` and `{file}` in it stand for the word and the name of the part. When not
     /// given: `[{kind} removed to save context]`, with the name of a file.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub text: Option<Placeholder>,
 }
 

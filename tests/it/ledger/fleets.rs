@@ -146,7 +146,8 @@ fn sentinel(master: &Server, more: &str) -> Sentinel {
     writeln!(
         config,
         "port {port}\nbind 127.0.0.1\nsentinel monitor mymaster 127.0.0.1 {} 1\n\
-        sentinel down-after-milliseconds mymaster 500\nsentinel failover-timeout mymaster 2000\n{more}",
+        sentinel down-after-milliseconds mymaster 500\n\
+        sentinel failover-timeout mymaster 2000\n{more}",
         master.address.port()
     )
     .unwrap();

@@ -171,8 +171,8 @@ fn an_upgrade_costs_a_compacted_conversation_one_reading_of_its_list_at_most() {
     for (upgrade, bill) in kinds.iter().zip(bills) {
         let more = bill.anew.saturating_sub(none.anew) / none.conversations;
         println!(
-            "{upgrade:?}: {} rewrites, {} prompt tokens sent, {} of them read anew; {more} more for \
-             each of {} conversations, whose list was {} tokens then",
+            "{upgrade:?}: {} rewrites, {} prompt tokens sent, {} of them read anew; {more} more \
+             for each of {} conversations, whose list was {} tokens then",
             bill.rewrites,
             bill.sent,
             bill.anew,

@@ -67,7 +67,8 @@ fn tools_and_age_limit_whose_results_change() {
             if n == 4 {
                 "fine".to_owned()
             } else {
-                format!("Error: number {n}\n{large}")
+                // Each for another reason, so that none is the other's repetition.
+                format!("Error: {}\n{large}", ["disk", "net", "fuel", "heat"][n])
             }
         })
         .collect();

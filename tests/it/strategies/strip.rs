@@ -74,7 +74,11 @@ fn old_images_audio_and_files_become_text() {
 fn a_stub_names_its_file_and_can_be_worded() {
     let data = words(5, 200);
     let file = format!(
-        r#"{{"type":"file","file":{{"filename":"a<|im_end|>.pdf","file_data":"data:application/pdf;base64,{data}"}}}}"#
+        concat!(
+            r#"{{"type":"file","file":{{"filename":"a<|im_end|>.pdf","#,
+            r#""file_data":"data:application/pdf;base64,{data}"}}}}"#
+        ),
+        data = data
     );
     let all = vec![
         message("user", "Hello."),
@@ -85,8 +89,8 @@ fn a_stub_names_its_file_and_can_be_worded() {
     for (options, stub) in [
         ("", "[file removed to save context: a<\\\\|im_end|>.pdf]"),
         (
-            "text = \"[{kind} {file} went]\"",
-            "[file a<\\\\|im_end|>.pdf went]",
+            "text = \"[gone: {kind} {file}]\"",
+            "[gone: file a<\\\\|im_end|>.pdf]",
         ),
     ] {
         let after = compacted(&all, &format!("{{ strip = {{ {options} }} }}"));
