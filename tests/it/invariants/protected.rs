@@ -197,7 +197,10 @@ impl<'a> Before<'a> {
         if stands_in || synthetic {
             Place::Condensed
         } else if last_user
-            || matches!(exchange.kind, Kind::Instruction | Kind::Other)
+            || matches!(
+                exchange.kind,
+                Kind::Instruction | Kind::Unanswered | Kind::Other
+            )
             || self.policy.pin.first_user && first_user == Some(at)
             || pinned(self.chat, exchange, self.policy)
         {
