@@ -1,10 +1,9 @@
 //! The cut of a long failure: the lines that say what failed stay, with those around them, then its
 //! beginning and its end. Of JSON the message of the error stays.
 
-use super::truncate::{MARK, Truncate};
+use super::truncate::{Cutter, Truncate};
 use crate::core::json::Json;
 use crate::core::text::{ToolFailures, is_message_key};
-use crate::core::tokens::Encoding;
 
 /// The share of the room for lines that report a failure, and for those with their neighbours
 /// (percent).
@@ -15,18 +14,13 @@ const AROUND: usize = 2;
 const LEAST_BYTES: usize = 200;
 
 /// The failure in its smaller form; `None` when it stays as it is.
-pub(super) fn cut(
-    truncate: Truncate,
-    failures: ToolFailures<'_>,
-    text: &str,
-    encoding: Encoding,
-) -> Option<String> {
+pub(super) fn cut(cutter: Cutter<'_>, failures: ToolFailures<'_>, text: &str) -> Option<String> {
     if let Some(Json::Object(members)) = Json::parse(text) {
-        let new = object(truncate, &members, encoding).to_string();
+        let new = object(cutter, &members).to_string();
         return Some(new).filter(|new| new.len() < text.len());
     }
-    let total = truncate.measure(text, encoding).max(1);
-    let stays = truncate.head.saturating_add(truncate.tail);
+    let total = cutter.measure(text).max(1);
+    let stays = cutter.to.head.saturating_add(cutter.to.tail);
     let room = u128::from(stays) * text.len() as u128 / u128::from(total);
     let room = usize::try_from(room).unwrap_or(usize::MAX).max(LEAST_BYTES);
     let lines: Vec<&str> = text.split('\n').collect();
@@ -37,25 +31,24 @@ pub(super) fn cut(
     };
     kept.choose(room, |line| failures.tell(line));
     if kept.used == 0 {
-        return truncate.text(text, encoding);
+        return cutter.text(text);
     }
-    Some(kept.text()).filter(|new| new.len() < text.len())
+    Some(kept.text(cutter)).filter(|new| new.len() < text.len())
 }
 
 /// The members of an error: its message whole, the others cut as in any JSON.
-fn object(truncate: Truncate, members: &[(String, Json)], encoding: Encoding) -> Json {
-    let is_short =
-        |value: &Json| truncate.measure(&value.to_string(), encoding) <= truncate.size / 2;
+fn object(cutter: Cutter<'_>, members: &[(String, Json)]) -> Json {
+    let is_short = |value: &Json| cutter.measure(&value.to_string()) <= cutter.to.size / 2;
     let stays = |(key, value): &&(String, Json)| is_message_key(key) && is_short(value);
     let messages: Vec<(String, Json)> = members.iter().filter(stays).cloned().collect();
     let others = members.iter().filter(|member| !stays(member));
     let others = Json::Object(others.cloned().collect());
-    let taken = truncate.measure(&Json::Object(messages.clone()).to_string(), encoding);
-    let left = Truncate {
-        size: truncate.size.saturating_sub(taken),
-        ..truncate
+    let taken = cutter.measure(&Json::Object(messages.clone()).to_string());
+    let to = Truncate {
+        size: cutter.to.size.saturating_sub(taken),
+        ..cutter.to
     };
-    let Json::Object(mut cut) = left.json(&others, encoding) else {
+    let Json::Object(mut cut) = cutter.with(to).json(&others) else {
         return Json::Object(members.to_vec());
     };
     // Each message in its place among the members that are left.
@@ -125,25 +118,26 @@ impl Kept<'_> {
     }
 
     /// The lines that stay, with a mark where others stood.
-    fn text(&self) -> String {
+    fn text(&self, cutter: Cutter<'_>) -> String {
         let mut text = String::with_capacity(self.used * 2);
         let mut removed = 0;
         for (line, stays) in self.lines.iter().zip(&self.stays) {
             if *stays {
-                push_mark(&mut removed, &mut text);
+                push_mark(cutter, &mut removed, &mut text);
                 push_line(line, &mut text);
             } else {
                 removed += line.chars().count() + 1;
             }
         }
-        push_mark(&mut removed, &mut text);
+        push_mark(cutter, &mut removed, &mut text);
         text
     }
 }
 
-fn push_mark(removed: &mut usize, text: &mut String) {
+fn push_mark(cutter: Cutter<'_>, removed: &mut usize, text: &mut String) {
     if *removed > 0 {
-        push_line(&format!("[… {removed} characters {MARK} …]"), text);
+        let mark = cutter.mark(&format!("{removed} characters"));
+        push_line(&format!("[… {mark} …]"), text);
         *removed = 0;
     }
 }

@@ -36,10 +36,12 @@ impl Placeholder {
         }
         for (name, _) in self.names().filter(|(name, _)| !names.contains(name)) {
             let known: Vec<String> = names.iter().map(|name| format!("{{{name}}}")).collect();
-            check.fail(
-                key,
-                format!("has {{{name}}}; known here: {}", known.join(", ")),
-            );
+            let hint = if known.is_empty() {
+                "nothing is filled in here".to_owned()
+            } else {
+                format!("known here: {}", known.join(", "))
+            };
+            check.fail(key, format!("has {{{name}}}; {hint}"));
         }
     }
 
@@ -63,7 +65,7 @@ impl Placeholder {
     }
 
     /// The text before the first name.
-    fn fixed(&self) -> &str {
+    pub(super) fn fixed(&self) -> &str {
         let first = self.names().next();
         first.map_or(&self.0, |(_, at)| self.0.get(..at).unwrap_or_default())
     }

@@ -233,7 +233,7 @@ fn message(
         .saturating_sub(new.tokens);
     let source = summarized(found, draft);
     let known = [text, &lists];
-    let extract = digest::extract_besides(draft, &source, covered, &known, room, run.cancel);
+    let extract = digest::extract_besides(run, draft, &source, covered, &known, room);
     // A summary goes without an extract when there is no time for one.
     let extract = match extract {
         Err(Cancelled) if run.cancel.check().is_ok() => String::new(),

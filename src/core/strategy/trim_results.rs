@@ -10,13 +10,13 @@ use serde::{Deserialize, Serialize};
 use super::failing_log;
 use super::need::Stopped;
 use super::options::{OptionCheck, Options, Run};
+use super::placeholder::Placeholder;
 use super::report::Done;
 use super::switch::Switch;
-use super::truncate::{MARK, MARK_KEY, Truncate};
+use super::truncate::{Cutter, MARK_KEY, Truncate};
 use crate::core::edit::{Draft, Zone};
 use crate::core::json::Json;
 use crate::core::text::ToolFailures;
-use crate::core::tokens::Encoding;
 
 /// Keys that an outline shows of an object at least.
 const LEAST_KEYS: usize = 20;
@@ -39,6 +39,10 @@ pub struct TrimResults {
     pub sample: Switch<Sample>,
     /// Whether the newest results are trimmed too, which otherwise stay as they are.
     pub newest: bool,
+    /// The words that mark every cut, in the place of `removed by trim_results`: a text is cut with
+    /// `[… 9000 characters removed by trim_results …]`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub text: Option<Placeholder>,
 }
 
 impl Default for TrimResults {
@@ -49,6 +53,7 @@ impl Default for TrimResults {
             outline: Switch::OFF,
             sample: Switch::OFF,
             newest: false,
+            text: None,
         }
     }
 }
@@ -57,6 +62,9 @@ impl Options for TrimResults {
     const NAME: &'static str = "trim_results";
 
     fn check(&self, check: &mut OptionCheck<'_>) {
+        if let Some(text) = &self.text {
+            text.check("text", &[], check);
+        }
         let truncate = self.truncate.get();
         let (outline, sample) = (self.outline.get(), self.sample.get());
         if truncate.is_none() && outline.is_none() && sample.is_none() {
@@ -165,6 +173,8 @@ fn apply(options: &TrimResults, run: &Run<'_>, draft: &mut Draft<'_>) -> Result<
             .filter(|(exchange, id)| run.scope.covers(draft, exchange, *id));
         results.extend(covered);
     }
+    let to = options.truncate.get().unwrap_or_default();
+    let cutter = Cutter::new(to, options.text.as_ref(), encoding);
     let mut replaced = 0;
     for (exchange, id) in results {
         run.cancel.check_budget()?;
@@ -173,7 +183,7 @@ fn apply(options: &TrimResults, run: &Run<'_>, draft: &mut Draft<'_>) -> Result<
             .and_then(|entry| entry.result(id.block));
         let tool = result.and_then(|result| exchange.tool_of(messages, result));
         let failures = run.failures.of(tool.as_deref());
-        let trimmed = draft.map_texts(id, |text| trimmed(options, failures, text, encoding));
+        let trimmed = draft.map_texts(id, |text| trimmed(options, failures, cutter, text));
         replaced += u64::from(trimmed);
     }
     Ok(replaced)
@@ -183,26 +193,23 @@ fn apply(options: &TrimResults, run: &Run<'_>, draft: &mut Draft<'_>) -> Result<
 fn trimmed(
     options: &TrimResults,
     failures: ToolFailures<'_>,
+    cutter: Cutter<'_>,
     text: &str,
-    encoding: Encoding,
 ) -> Option<String> {
-    let truncate = options.truncate.get();
-    let size = truncate.unwrap_or_default();
-    let large = size.measure(text, encoding) > size.size;
-    if (options.skip_small && !large) || text.contains(MARK) {
+    let large = cutter.measure(text) > cutter.to.size;
+    if (options.skip_small && !large) || cutter.has_cut(text) {
         return None;
     }
+    let may_cut = options.truncate.get().is_some();
     if failures.are(text) {
-        return truncate
-            .filter(|_| large)
-            .and_then(|truncate| failing_log::cut(truncate, failures, text, encoding));
+        return (may_cut && large).then(|| failing_log::cut(cutter, failures, text))?;
     }
     let Some(json) = Json::parse(text) else {
-        return truncate.filter(|_| large)?.text(text, encoding);
+        return (may_cut && large).then(|| cutter.text(text))?;
     };
     let shaped = match (options.outline.get(), options.sample.get()) {
-        (Some(outline), sample) => outline.of(&json, sample),
-        (None, Some(sample)) => sampled(&json, sample),
+        (Some(outline), sample) => outline.of(&json, sample, cutter),
+        (None, Some(sample)) => sampled(&json, sample, cutter),
         (None, None) if large => json.clone(),
         (None, None) => return None,
     };
@@ -212,11 +219,10 @@ fn trimmed(
     } else {
         json
     };
-    let new = match truncate {
-        Some(truncate) if truncate.measure(&shaped.to_string(), encoding) > truncate.size => {
-            truncate.json(&shaped, encoding)
-        }
-        _ => shaped,
+    let new = if may_cut && cutter.measure(&shaped.to_string()) > cutter.to.size {
+        cutter.json(&shaped)
+    } else {
+        shaped
     };
     Some(new.to_string()).filter(|new| new.len() < text.len())
 }
@@ -243,7 +249,7 @@ fn picked(items: &[Json], sample: Sample) -> Vec<Json> {
 }
 
 /// The value with its large lists sampled: the list itself, and lists right below an object.
-fn sampled(value: &Json, sample: Sample) -> Json {
+fn sampled(value: &Json, sample: Sample, cutter: Cutter<'_>) -> Json {
     match value {
         Json::List(items) if items.len() > sample.items => Json::Object(vec![
             ("items".to_owned(), Json::List(picked(items, sample))),
@@ -251,13 +257,13 @@ fn sampled(value: &Json, sample: Sample) -> Json {
             ("sampled".to_owned(), word(sample.pick.as_str())),
             (
                 MARK_KEY.to_owned(),
-                word(&format!("{} items {MARK}", items.len() - sample.items)),
+                word(&cutter.mark(&format!("{} items", items.len() - sample.items))),
             ),
         ]),
         Json::Object(members) => Json::Object(
             members
                 .iter()
-                .map(|(key, value)| (key.clone(), sampled(value, sample)))
+                .map(|(key, value)| (key.clone(), sampled(value, sample, cutter)))
                 .collect(),
         ),
         other => other.clone(),
@@ -265,7 +271,7 @@ fn sampled(value: &Json, sample: Sample) -> Json {
 }
 
 impl Outline {
-    fn of(self, value: &Json, sample: Option<Sample>) -> Json {
+    fn of(self, value: &Json, sample: Option<Sample>, cutter: Cutter<'_>) -> Json {
         let mut outline = self.level(value, sample, self.depth.min(DEEPEST));
         if outline.to_string().chars().count() > self.chars
             && let Json::Object(members) = &mut outline
@@ -274,7 +280,7 @@ impl Outline {
             members.push(("sample_removed".to_owned(), Json::Bool(true)));
         }
         if let Json::Object(members) = &mut outline {
-            members.push((MARK_KEY.to_owned(), word(&format!("details {MARK}"))));
+            members.push((MARK_KEY.to_owned(), word(&cutter.mark("details"))));
         }
         outline
     }

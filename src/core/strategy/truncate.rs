@@ -3,19 +3,21 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::placeholder::Placeholder;
 use super::weighed::{Weighed, width, written};
 use crate::core::conversation::level;
 use crate::core::json::Json;
 use crate::core::tokens::Encoding;
 
-/// The words in every cut; a text that contains them is not cut again.
-pub(super) const MARK: &str = "removed by trim_results";
+/// The words in every cut, unless the operator has other ones; a text that contains them is not cut
+/// again.
+const MARK: &str = "removed by trim_results";
 /// The member that marks a cut in an object.
 pub(super) const MARK_KEY: &str = "__truncated__";
 
-/// The most characters that a mark takes inside JSON, with those that separate it from its
-/// neighbours.
-const MARK_CHARS: u64 = 72;
+/// The most characters that a mark takes inside JSON besides its words, with those that separate it
+/// from its neighbours.
+const MARK_CHARS: u64 = 49;
 /// A member of JSON is not cut below this many characters: a mark, and enough to see what it was.
 const LEAST_CHARS: u64 = 120;
 /// Items of a list stay whole up to this share of it: a few whole ones tell more than the
@@ -61,36 +63,71 @@ pub enum Unit {
     Tokens,
 }
 
-fn marked(head: &str, tail: &str, removed: usize) -> String {
-    let mark = format!("[… {removed} characters {MARK} …]");
-    if head.is_empty() && tail.is_empty() {
-        mark
-    } else {
-        format!("{head}\n{mark}\n{tail}")
-    }
+/// What cuts: to which size, how the cut is marked, and how tokens are counted.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Cutter<'m> {
+    pub(super) to: Truncate,
+    /// The words in every mark.
+    mark: &'m str,
+    encoding: Encoding,
 }
 
-impl Truncate {
-    pub(super) fn measure(self, text: &str, encoding: Encoding) -> u64 {
-        if self.unit == Unit::Tokens {
-            encoding.count(text)
+impl<'m> Cutter<'m> {
+    /// Marks cuts with the operator's words, if there are any.
+    pub(super) fn new(to: Truncate, words: Option<&'m Placeholder>, encoding: Encoding) -> Self {
+        let mark = words.map_or(MARK, Placeholder::fixed);
+        Cutter { to, mark, encoding }
+    }
+
+    /// The same with other sizes.
+    pub(super) fn with(self, to: Truncate) -> Self {
+        Cutter { to, ..self }
+    }
+
+    /// The mark for so many of these.
+    pub(super) fn mark(&self, removed: &str) -> String {
+        format!("{removed} {}", self.mark)
+    }
+
+    /// Whether a text was cut before.
+    pub(super) fn has_cut(&self, text: &str) -> bool {
+        text.contains(self.mark)
+    }
+
+    fn marked(&self, head: &str, tail: &str, removed: usize) -> String {
+        let mark = format!("[… {} …]", self.mark(&format!("{removed} characters")));
+        if head.is_empty() && tail.is_empty() {
+            mark
+        } else {
+            format!("{head}\n{mark}\n{tail}")
+        }
+    }
+
+    /// Characters that a mark takes inside JSON at most, with its separators.
+    fn mark_chars(&self) -> u64 {
+        MARK_CHARS + self.mark.chars().count() as u64
+    }
+
+    pub(super) fn measure(&self, text: &str) -> u64 {
+        if self.to.unit == Unit::Tokens {
+            self.encoding.count(text)
         } else {
             text.chars().count() as u64
         }
     }
 
     /// Head and tail of a text, cut between characters, with a mark in between.
-    pub(super) fn text(self, text: &str, encoding: Encoding) -> Option<String> {
-        let total = self.measure(text, encoding);
+    pub(super) fn text(&self, text: &str) -> Option<String> {
+        let total = self.measure(text);
         let (head, tail) = (
-            self.bytes(text, self.head, total, false),
-            self.bytes(text, self.tail, total, true),
+            self.bytes(text, self.to.head, total, false),
+            self.bytes(text, self.to.tail, total, true),
         );
         if head + tail >= text.len() {
             return None;
         }
         let (head, tail) = (text.get(..head)?, text.get(text.len() - tail..)?);
-        Some(marked(
+        Some(self.marked(
             head,
             tail,
             text.chars().count() - head.chars().count() - tail.chars().count(),
@@ -98,9 +135,9 @@ impl Truncate {
     }
 
     /// Bytes that `amount` of a text's beginning (or end) takes; for tokens, by the text's average.
-    fn bytes(self, text: &str, amount: u64, total: u64, from_end: bool) -> usize {
+    fn bytes(&self, text: &str, amount: u64, total: u64, from_end: bool) -> usize {
         let amount = usize::try_from(amount).unwrap_or(usize::MAX);
-        if self.unit == Unit::Tokens {
+        if self.to.unit == Unit::Tokens {
             let bytes =
                 usize::try_from(text.len() as u128 * amount as u128 / u128::from(total.max(1)))
                     .unwrap_or(text.len())
@@ -127,20 +164,19 @@ impl Truncate {
 
     /// JSON of about head and tail together, with its marks no more than the size: small members
     /// stay, large ones share the rest, and where there are too many, the first and the last stay.
-    pub(super) fn json(self, value: &Json, encoding: Encoding) -> Json {
+    pub(super) fn json(&self, value: &Json) -> Json {
         let value = Weighed::of(value);
-        let total = self.measure(&value.value.to_string(), encoding).max(1);
+        let total = self.measure(&value.value.to_string()).max(1);
         let chars = |amount: u64| {
             u64::try_from(u128::from(amount) * u128::from(value.chars) / u128::from(total))
                 .unwrap_or(u64::MAX)
         };
-        let mut room = chars(self.size)
-            .min(chars(self.head.saturating_add(self.tail)).saturating_add(MARK_CHARS));
+        let mut room = chars(self.to.size).min(
+            chars(self.to.head.saturating_add(self.to.tail)).saturating_add(self.mark_chars()),
+        );
         let mut new = self.cut(&value, room);
         for _ in 1..TRIES {
-            let over = self
-                .measure(&new.to_string(), encoding)
-                .saturating_sub(self.size);
+            let over = self.measure(&new.to_string()).saturating_sub(self.to.size);
             if over == 0 {
                 break;
             }
@@ -150,17 +186,17 @@ impl Truncate {
         new
     }
 
-    fn keeps_nothing(self) -> bool {
-        self.head == 0 && self.tail == 0
+    fn keeps_nothing(&self) -> bool {
+        self.to.head == 0 && self.to.tail == 0
     }
 
     /// The part of `room` that the beginning gets.
-    fn head_of(self, room: u64) -> u64 {
-        let both = u128::from(self.head) + u128::from(self.tail);
-        u64::try_from(u128::from(room) * u128::from(self.head) / both.max(1)).unwrap_or(room)
+    fn head_of(&self, room: u64) -> u64 {
+        let both = u128::from(self.to.head) + u128::from(self.to.tail);
+        u64::try_from(u128::from(room) * u128::from(self.to.head) / both.max(1)).unwrap_or(room)
     }
 
-    fn cut(self, value: &Weighed<'_>, room: u64) -> Json {
+    fn cut(&self, value: &Weighed<'_>, room: u64) -> Json {
         if value.chars <= room {
             return value.value.clone();
         }
@@ -174,13 +210,18 @@ impl Truncate {
         }
     }
 
-    fn cut_list(self, items: &[Weighed<'_>], room: u64) -> Json {
+    fn cut_list(&self, items: &[Weighed<'_>], room: u64) -> Json {
         let least = LEAST_CHARS.max(room / WHOLE_ITEM_SHARE);
         let sizes: Vec<(u64, u64)> = items.iter().map(|item| (1, item.chars)).collect();
         let (first, last, each) = self.share(&sizes, room, least);
         let (head, tail) = ends(items, first, last);
         let removed = items.len() - first - last;
-        let mark = || Json::String(format!("… {removed} of {} items {MARK}", items.len()));
+        let mark = || {
+            Json::String(format!(
+                "… {}",
+                self.mark(&format!("{removed} of {} items", items.len()))
+            ))
+        };
         let cut = |item: &Weighed<'_>| self.cut(item, each);
         Json::List(
             head.iter()
@@ -191,7 +232,7 @@ impl Truncate {
         )
     }
 
-    fn cut_object(self, members: &[(String, Json)], values: &[Weighed<'_>], room: u64) -> Json {
+    fn cut_object(&self, members: &[(String, Json)], values: &[Weighed<'_>], room: u64) -> Json {
         let all: Vec<(&String, &Weighed<'_>)> =
             members.iter().map(|(key, _)| key).zip(values).collect();
         let sizes: Vec<(u64, u64)> = all
@@ -202,7 +243,7 @@ impl Truncate {
         let (head, tail) = ends(&all, first, last);
         let removed = members.len() - first - last;
         let mark = || {
-            let mark = format!("{removed} of {} members {MARK}", members.len());
+            let mark = self.mark(&format!("{removed} of {} members", members.len()));
             (MARK_KEY.to_owned(), Json::String(mark))
         };
         let cut = |(key, value): &(&String, &Weighed<'_>)| ((*key).clone(), self.cut(value, each));
@@ -216,11 +257,11 @@ impl Truncate {
     }
 
     /// The text inside of a JSON string, in `room` characters as they are written.
-    fn short(self, text: &str, room: u64) -> String {
+    fn short(&self, text: &str, room: u64) -> String {
         let room = if self.keeps_nothing() {
             0
         } else {
-            room.saturating_sub(MARK_CHARS)
+            room.saturating_sub(self.mark_chars())
         };
         let taken = |mut left: u64, chars: &mut dyn Iterator<Item = char>| {
             let fit = chars.take_while(|c| {
@@ -237,7 +278,7 @@ impl Truncate {
             text.get(..head).unwrap_or_default(),
             text.get(text.len() - tail..).unwrap_or_default(),
         );
-        marked(
+        self.marked(
             head,
             tail,
             text.chars().count() - head.chars().count() - tail.chars().count(),
@@ -246,7 +287,7 @@ impl Truncate {
 
     /// The number of first entries that stay, that of last ones, and the characters that the value
     /// of each may take. An entry is its characters besides its value, and those of the value.
-    fn share(self, entries: &[(u64, u64)], room: u64, least: u64) -> (usize, usize, u64) {
+    fn share(&self, entries: &[(u64, u64)], room: u64, least: u64) -> (usize, usize, u64) {
         let besides: u64 = entries.iter().map(|(besides, _)| besides).sum();
         let each = level(
             entries.iter().map(|(_, value)| *value).collect(),
@@ -255,7 +296,7 @@ impl Truncate {
         if !self.keeps_nothing() && besides <= room && each >= least {
             return (entries.len(), 0, each);
         }
-        let room = room.saturating_sub(MARK_CHARS);
+        let room = room.saturating_sub(self.mark_chars());
         let mut used = 0;
         let mut fits = |room: u64, (besides, value): &(u64, u64)| {
             let more = used + besides + least.min(*value);
@@ -266,7 +307,7 @@ impl Truncate {
             .take_while(|entry| fits(self.head_of(room), entry))
             .count();
         // The room that the first ones left is for the last ones.
-        let last_room = if self.tail > 0 { room } else { 0 };
+        let last_room = if self.to.tail > 0 { room } else { 0 };
         let last = entries
             .iter()
             .skip(first)

@@ -56,13 +56,19 @@ impl<'t> ToolFailures<'t> {
     /// Whether a result is a failure.
     #[must_use]
     pub fn are(self, text: &str) -> bool {
-        is_failure(text) || self.patterns().any(|pattern| pattern.is_match(text))
+        is_failure(text) || self.told_by_policy(text)
     }
 
     /// Whether a line of a failure reports it.
     #[must_use]
     pub fn tell(self, line: &str) -> bool {
-        tells_of_failure(line) || self.patterns().any(|pattern| pattern.is_match(line))
+        tells_of_failure(line) || self.told_by_policy(line)
+    }
+
+    /// Whether a policy's own sign is in a text.
+    #[must_use]
+    pub fn told_by_policy(self, text: &str) -> bool {
+        self.patterns().any(|pattern| pattern.is_match(text))
     }
 
     /// The line of a failure that names the cause: where only a policy's pattern tells of it, the

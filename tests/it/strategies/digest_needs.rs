@@ -133,3 +133,39 @@ fn forced_at_each_request_a_list_rests_at_the_target() {
         "only while the newest result is larger than the target"
     );
 }
+
+/// A policy's own signs of failure decide in a digest as the usual ones do: among the lines of a
+/// log the one that tells of it stays.
+#[test]
+fn what_a_policy_calls_a_failure_stays() {
+    let log = |cause: &str| {
+        let line = |n: usize| {
+            if n == 140 {
+                cause.to_owned()
+            } else {
+                format!(
+                    "12:00:{:02} worker {n} finished batch {} of the night",
+                    n % 60,
+                    n * 7
+                )
+            }
+        };
+        (0..300).map(|n| line(n) + "\n").collect::<String>()
+    };
+    let cause = "%%SEV2%% the clearing house does not take part";
+    let text = log(cause);
+    let steps = [("night_run", "{}", text.as_str()), ("list", "{}", "done")];
+    let all = job(&steps);
+    let digest = |rule: &str| {
+        let policy = policy_of(&format!(
+            "[[policy]]\nwindow = 100000\nreserve = 0\nkeep = {{ exchanges = 1 }}\n\
+             target = {{ tokens = 500 }}\nladder = [\"digest\"]\n{rule}"
+        ));
+        tagged(&forced(&all, &policy).messages, "conversation_digest")
+    };
+    let own = digest("failures = [{ tool = \"night_*\", pattern = \"^%%SEV\" }]\n");
+    assert!(own.contains(cause), "{own}");
+    // The rule of another tool changes nothing.
+    let other = digest("failures = [{ tool = \"day_*\", pattern = \"^%%SEV\" }]\n");
+    assert_eq!(other, digest(""));
+}

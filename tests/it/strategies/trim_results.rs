@@ -658,6 +658,39 @@ fn the_newest_results_are_trimmed_only_if_asked() {
 }
 
 #[test]
+fn cuts_are_marked_in_the_operators_words() {
+    let (large, rows) = (numbered(400), (0..3_000).collect::<Vec<_>>());
+    let list = json!({ "rows": rows, "name": words(1, 900) }).to_string();
+    let log = format!("{}\nFAILED tests/b.py::test_c\n{}", large, numbered(200));
+    let own = "text = \"left out by the proxy\"";
+    for options in ["", "outline = {}", "sample = {}"] {
+        let usual = trimmed(options, &[&large, &list, &log]);
+        let all = trimmed(
+            &format!(
+                "{options}{}{own}",
+                [", ", ""][usize::from(options.is_empty())]
+            ),
+            &[&large, &list, &log],
+        );
+        for (own, usual) in all.iter().zip(&usual) {
+            assert!(own.contains("left out by the proxy"), "{own}");
+            assert!(!own.contains("removed by trim_results"), "{own}");
+            assert!(own.chars().count().abs_diff(usual.chars().count()) < 100);
+        }
+        // They are recognised when they come back.
+        let contents: Vec<&str> = all.iter().map(String::as_str).collect();
+        let step = format!("skip_small = false, {own}");
+        assert_eq!(trimmed(&step, &contents), all, "{options}");
+    }
+    let tiny = format!(
+        "truncate = {{ size = 300, head = 100, tail = 50 }}, text = \"{}\"",
+        words(4, 8)
+    );
+    let cut = trimmed(&tiny, &[&json!(rows).to_string()]);
+    assert!(cut[0].chars().count() <= 300, "{}", cut[0]);
+}
+
+#[test]
 fn with_neither_head_nor_tail_nothing_stays_but_the_mark() {
     let prose = numbered(400);
     let numbers: Vec<usize> = (0..2_000).collect();

@@ -16,7 +16,7 @@ use super::write::{last_turn, read_back};
 use crate::core::conversation::{Block, Call, Entry, Exchange, Kind, Speaker, Text, ToolResult};
 use crate::core::edit::{Tag, is_synthetic};
 use crate::core::json::Json;
-use crate::core::text::pieces;
+use crate::core::text::{Failures, pieces};
 use crate::core::{Cancel, Cancelled};
 
 /// An argument up to this length is in the call's own line (bytes).
@@ -48,12 +48,19 @@ pub(super) struct Reader<'m, 'a> {
     times: Map<u64, u32>,
     /// The calls with their results that were read.
     told: Set<u64>,
+    /// The signs of failure in results.
+    failures: Failures<'m>,
 }
 
 impl<'m, 'a> Reader<'m, 'a> {
     /// A reader of `exchanges`. `turns` is the number of the user's message at or before each
     /// message.
-    pub(super) fn new(messages: &'m [Entry<'a>], exchanges: &[Exchange], turns: Vec<u32>) -> Self {
+    pub(super) fn new(
+        messages: &'m [Entry<'a>],
+        exchanges: &[Exchange],
+        turns: Vec<u32>,
+        failures: Failures<'m>,
+    ) -> Self {
         let mut times: Map<u64, u32> = Map::default();
         for (call, result) in exchanges
             .iter()
@@ -68,6 +75,7 @@ impl<'m, 'a> Reader<'m, 'a> {
             turns,
             times,
             told: Set::default(),
+            failures,
         }
     }
 
@@ -183,8 +191,15 @@ impl<'m, 'a> Reader<'m, 'a> {
             Some(Json::Object(members)) => members,
             _ => Vec::new(),
         };
+        let from = out.len();
         for text in result.into_iter().flat_map(ToolResult::decoded) {
             result_lines(&text, &asked, &mut self.seen, &mut self.records, out);
+        }
+        let failures = self.failures.of(Some(&call.name));
+        for line in out.iter_mut().skip(from) {
+            if line.part == Part::Text && failures.told_by_policy(&line.text) {
+                line.standing = Standing::Failure;
+            }
         }
         if let Some(arguments) = arguments {
             self.seen.note(arguments);

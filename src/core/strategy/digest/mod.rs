@@ -32,7 +32,6 @@ use self::write::body;
 use super::need::Stopped;
 use super::options::{Options, Run};
 use super::report::Done;
-use super::scope::Scope;
 use crate::core::conversation::{Author, Exchange, Kind};
 use crate::core::edit::{Draft, Edit, Replacement, Tag, Target, Zone, is_synthetic};
 use crate::core::tokens::Encoding;
@@ -48,7 +47,7 @@ impl Options for Digest {
     const COUNTS: &'static [&'static str] = &["lines", "lines_shown"];
 
     fn apply(&self, run: &Run<'_>, draft: &mut Draft<'_>) -> Result<Done, Stopped> {
-        apply(run.scope, draft, run.target, run.cancel)
+        apply(run, draft)
     }
 }
 
@@ -74,17 +73,12 @@ const TOKENS_READ: u64 = 16;
 /// Attempts to meet the target.
 const TRIES: usize = 8;
 
-pub(super) fn apply(
-    scope: &Scope,
-    draft: &mut Draft<'_>,
-    target: Target,
-    cancel: &Cancel,
-) -> Result<Done, Stopped> {
+fn apply(run: &Run<'_>, draft: &mut Draft<'_>) -> Result<Done, Stopped> {
     let mut old = draft.in_zone(Zone::Condensed);
     old.retain(|exchange| draft.body_of(Tag::Digest, exchange.first).is_some());
-    let span = scope.span(draft);
+    let span = run.scope.span(draft);
     let before = draft.tokens_of(&span) + draft.tokens_of(&old);
-    let budget = budget_of(draft.size().tokens - before, target).min(before);
+    let budget = budget_of(draft.size().tokens - before, run.target).min(before);
     if budget < LEAST_TOKENS || (span.is_empty() && budget == before) {
         return Ok(Done::default());
     }
@@ -99,9 +93,9 @@ pub(super) fn apply(
     } else {
         originals(draft, &condensed, budget)
     };
-    let lines = lines_of(draft, &sources, extended, cancel)?;
+    let lines = lines_of(run, draft, &sources, extended)?;
     let context = context_besides(draft, &condensed);
-    let choice = Choice::new(&lines, &context, draft.conversation().encoding, cancel)?;
+    let choice = Choice::new(&lines, &context, draft.conversation().encoding, run.cancel)?;
     let Some((new, shown)) = filled(choice, &lines, budget, draft)? else {
         return Ok(Done::default());
     };
@@ -169,16 +163,16 @@ fn budget_of(rest: u64, target: Target) -> u64 {
 /// The lines of exchanges, in their order. What the tail says, and what newer ones of them say, is
 /// told by reference.
 fn lines_of(
+    run: &Run<'_>,
     draft: &Draft<'_>,
     exchanges: &[Exchange],
     extended: bool,
-    cancel: &Cancel,
 ) -> Result<Vec<DigestLine>, Cancelled> {
     let messages = draft.conversation().messages;
     let turns = turns_of(messages);
-    let mut reader = Reader::new(messages, exchanges, turns);
+    let mut reader = Reader::new(messages, exchanges, turns, run.failures);
     for exchange in draft.in_zone(Zone::Tail).iter().rev() {
-        reader.note(exchange, cancel)?;
+        reader.note(exchange, run.cancel)?;
     }
     let mut by_exchange: Vec<Vec<DigestLine>> = Vec::with_capacity(exchanges.len());
     for exchange in exchanges.iter().rev() {
@@ -187,7 +181,7 @@ fn lines_of(
                 reader.read_back(&body)
             }
             Some(entry) if is_synthetic(entry) => Vec::new(),
-            _ => reader.read(exchange, cancel)?,
+            _ => reader.read(exchange, run.cancel)?,
         });
     }
     let lines = by_exchange.into_iter().rev().flatten().collect();
@@ -212,25 +206,25 @@ fn earlier_body(draft: &Draft<'_>, exchange: &Exchange, extended: bool) -> Optio
 /// [`Cancelled`].
 #[expect(
     clippy::too_many_arguments,
-    reason = "what is told, what stays besides it, its size, and the way to stop"
+    reason = "the step, what is told, what stays besides it, and its size"
 )]
 pub(super) fn extract_besides(
+    run: &Run<'_>,
     draft: &Draft<'_>,
     exchanges: &[Exchange],
     condensed: &[Exchange],
     texts: &[&str],
     budget: u64,
-    cancel: &Cancel,
 ) -> Result<String, Cancelled> {
     if budget < LEAST_TOKENS {
         return Ok(String::new());
     }
-    let lines = lines_of(draft, exchanges, false, cancel)?;
+    let lines = lines_of(run, draft, exchanges, false)?;
     let mut context = context_besides(draft, condensed);
     context
         .texts
         .extend(texts.iter().map(|text| (*text).to_owned()));
-    let mut choice = Choice::new(&lines, &context, draft.conversation().encoding, cancel)?;
+    let mut choice = Choice::new(&lines, &context, draft.conversation().encoding, run.cancel)?;
     choice.spend(budget)?;
     Ok(body(&lines, &choice.taken).join("\n"))
 }
