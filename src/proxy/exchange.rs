@@ -374,7 +374,7 @@ fn action_with_strategies(decision: &Decision) -> String {
     let reason = match decision.reason {
         DecisionReason::Passed(reason) => Some(reason.as_str()),
         DecisionReason::Failed(cause) => Some(cause.as_str()),
-        DecisionReason::Triggered(_) | DecisionReason::Checkpoint => None,
+        DecisionReason::Triggered(_) | DecisionReason::Arrival | DecisionReason::Checkpoint => None,
     };
     if let Some(reason) = reason {
         return format!("{action}; reason={reason}");

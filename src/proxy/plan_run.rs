@@ -7,8 +7,8 @@ use std::time::Duration;
 use crate::core::Cancel;
 use crate::core::conversation::Fingerprint;
 use crate::core::planner::{
-    Assessment, Basis, CheckpointKey, Deferred, KnownUsage, Lesson, LiveFacts, ModelCalibration,
-    NotPlanned, Plan, Planner, Seeds, Session, UsageEstimate, UsageKey,
+    Arrived, Assessment, Basis, CheckpointKey, Deferred, KnownUsage, Lesson, LiveFacts,
+    ModelCalibration, NotPlanned, Plan, Planner, Seeds, Session, UsageEstimate, UsageKey,
 };
 use crate::core::policy::OnUnfit;
 use crate::core::strategy::{ExternalInputs, Need, Stopped};
@@ -415,10 +415,6 @@ impl Planning<'_, '_> {
         let estimate = of_all.filter(|_| observe).unwrap_or(plan.estimate);
         let points = &self.keys.points;
         let made = plan.compaction.as_ref();
-        let reports = plan
-            .compaction
-            .iter()
-            .flat_map(|compaction| &compaction.reports);
         Decision {
             action,
             reason,
@@ -431,10 +427,7 @@ impl Planning<'_, '_> {
             estimate: Some(estimate),
             lesson: None,
             usage_slot: of_all.map(|all| (self.keys.scope, all.key)),
-            strategies: reports
-                .filter(|report| report.acted())
-                .map(|report| report.strategy)
-                .collect(),
+            strategies: plan.strategies(),
             prefix: last(points),
             cached_before: made.and_then(|_| self.shared.cached.of(points)),
         }
@@ -485,15 +478,11 @@ fn action_of(plan: &Plan, observe: bool) -> (Action, DecisionReason) {
         };
         return (Action::None, DecisionReason::Passed(reason));
     }
-    let reason = compaction.map_or(DecisionReason::Checkpoint, |compaction| {
-        DecisionReason::Triggered(compaction.reason)
-    });
-    let action = if observe {
-        Action::Observed
-    } else if compaction.is_some() {
-        Action::Compacted
-    } else {
-        Action::Replayed
+    let (action, reason) = match compaction {
+        Some(made) => (Action::Compacted, DecisionReason::Triggered(made.reason)),
+        None if plan.arrived == Arrived::Now => (Action::Compacted, DecisionReason::Arrival),
+        None => (Action::Replayed, DecisionReason::Checkpoint),
     };
+    let action = if observe { Action::Observed } else { action };
     (action, reason)
 }

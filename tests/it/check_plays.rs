@@ -72,6 +72,11 @@ fn what_one_would_not_expect_is_told_in_figures() {
             "never acts on \"read\"",
         ),
         (
+            "[[policy]]\nladder = [{ trim_results = { newest = true, older_than = 4 } }, \
+             \"digest\"]\n",
+            "trim_results.newest has no effect",
+        ),
+        (
             "[summarizer]\nmodel = \"small\"\n",
             "[summarizer]: no policy has the step summarize",
         ),

@@ -111,6 +111,14 @@ fn of_keys(policy: &Policy) -> Vec<String> {
         {
             found.push("minify does nothing: json and text are both off".to_owned());
         }
+        if let Strategy::TrimResults(trim) = &step.strategy
+            && trim.newest
+            && step.scope.older_than > 0
+        {
+            found.push(
+                "trim_results.newest has no effect: older_than leaves the newest alone".to_owned(),
+            );
+        }
         for tool in step.scope.tools_also_excluded() {
             found.push(format!(
                 "{name} never acts on \"{tool}\", which stands in tools and in exclude_tools"

@@ -74,6 +74,18 @@ pub struct Target {
 }
 
 impl Target {
+    /// So many prompt tokens, of at most `prompt`.
+    #[must_use]
+    pub fn of_tokens(target: u64, prompt: u64) -> Self {
+        Target {
+            target,
+            prompt,
+            messages: None,
+            turns: None,
+            tool_uses: None,
+        }
+    }
+
     /// Whether a list of this size needs nothing further.
     #[must_use]
     pub fn met(&self, size: Size) -> bool {

@@ -5,7 +5,7 @@ use super::derive::{Attempt, Derived, Watch, calls_in};
 use super::estimate::Estimate;
 use super::forecast::{Listed, Near, near};
 use super::input::{KnownUsage, LiveFacts, UsageKey};
-use super::plan::{Assessment, Compaction, Deferred, Plan};
+use super::plan::{Arrived, Assessment, Compaction, Deferred, Plan};
 use super::planner::Planner;
 use super::session::Session;
 use crate::core::budget::Budget;
@@ -94,7 +94,7 @@ impl Decision<'_, '_, '_> {
         let all = vec![Edit::Keep; session.len()];
         let mut estimate = Estimate::of(session, Some(&derived.edits), keys, known, &self.live);
         let (mut made_at, derived_end) = (derived.made_at, derived.can_resume);
-        let attempt = derived.attempt;
+        let (attempt, arrived) = (derived.attempt, derived.arrived);
         let window = self.live.learned.narrowed(planner.window);
         let mut plan = Plan {
             before: size_of_edited(session.measures(), session.fixed_tokens(), &all),
@@ -110,6 +110,7 @@ impl Decision<'_, '_, '_> {
             edits: derived.edits,
             replayed: derived.replayed,
             compaction: derived.compaction,
+            arrived,
             forced_by_size: false,
             pending_summary: None,
         };
@@ -129,8 +130,10 @@ impl Decision<'_, '_, '_> {
         if derived_end && plan.compaction.is_none() {
             made_at = made_at.or(Some(session.len()));
         }
-        if let Some(at) = made_at {
+        if made_at.is_some() || arrived != Arrived::Nothing {
             self.check(&plan.edits)?;
+        }
+        if let Some(at) = made_at {
             let compacted_at = match &plan.compaction {
                 Some(_) => at,
                 None => attempt.map_or(0, Attempt::length),
@@ -274,13 +277,7 @@ impl Decision<'_, '_, '_> {
         };
         let near = self.near(list, options)?;
         let conversation = self.session.conversation(self.planner.family).ok()?;
-        let goal = Target {
-            target,
-            prompt,
-            messages: None,
-            turns: None,
-            tool_uses: None,
-        };
+        let goal = Target::of_tokens(target, prompt);
         let edits = plan.edits.clone();
         let keep = if step.strategy.keeps_its_own() {
             policy.least_keep

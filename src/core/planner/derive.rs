@@ -3,12 +3,12 @@
 
 use super::compact::{Outcome, compact};
 use super::input::{KnownCheckpoint, UsageKey};
-use super::plan::{Compaction, Deferred, TriggerErrors};
+use super::plan::{Arrived, Compaction, Deferred, TriggerErrors};
 use super::planner::Planner;
 use super::session::{Session, is_request_point};
 use crate::core::budget::Budget;
 use crate::core::conversation::{Author, Measure, PrefixHash, Shape, Size, scale};
-use crate::core::edit::{Edit, Replacement, fingerprints_of, size_of_edited, tokens_of};
+use crate::core::edit::{Edit, Replacement, fingerprints_of, size_of, size_of_edited, tokens_of};
 use crate::core::policy::{ConditionView, Reason, SeenMessage};
 use crate::core::strategy::{ExternalInputs, Stopped};
 use crate::core::wire::Dialect;
@@ -118,6 +118,8 @@ pub struct Derived {
     pub(super) deferred: Option<Deferred>,
     /// Failures of the policy's expression.
     pub(super) trigger_errors: TriggerErrors,
+    /// Whether results were edited as they arrived.
+    pub(super) arrived: Arrived,
     /// Whether a later walk may begin at the end of this one as if it had begun at the start.
     pub(super) can_resume: bool,
 }
@@ -284,13 +286,14 @@ impl Planner<'_> {
     ) -> Result<Derived, Stopped> {
         let measures = session.measures();
         let budget = self.budget();
-        let (base, edits) = match known {
+        let (base, mut edits) = match known {
             Some(known) => (known.messages, known.checkpoint.thaw(measures)),
             None => (0, vec![Edit::Keep; measures.len()]),
         };
         let before = measures.get(..base).unwrap_or(measures);
         let size = size_of_edited(before, session.fixed_tokens(), &edits);
         let counted = budget.in_counted(self.step.factor());
+        let arrived = self.arrive(session, base, &mut edits, external)?;
         let mut walk = Walk {
             planner: self,
             session,
@@ -311,13 +314,15 @@ impl Planner<'_> {
                 }),
                 deferred: None,
                 trigger_errors: TriggerErrors::default(),
+                arrived,
                 can_resume: false,
             },
         };
         // The answers of others cannot be derived: with any to ask, only this request is decided.
         let walks = external.is_silent() && !self.goes_on;
         for (at, measure) in measures.iter().enumerate().skip(base) {
-            walk.size.add(measure);
+            let edit = walk.derived.edits.get(at).unwrap_or(&Edit::Keep);
+            walk.size += size_of(measure, edit);
             walk.calls += u64::from(measure.shape.calls);
             let point = at + 1;
             if (point == measures.len() || walks) && is_request_point(measures, point) {

@@ -34,7 +34,9 @@ pub fn nothing_can_trigger(
     // A summary is prepared when the conversation comes near the trigger.
     let prepares = policy.summarize().map(|(_, options)| options.prepare_at);
     let prepares_at = prepares.map(|share| trigger.prepares_at_counts(share));
+    let has_no_arrival = |least: u64| (body.len() as u64) < least;
     let out_of_reach = policy.when.is_none()
+        && policy.least_arrival().is_none_or(has_no_arrival)
         && idle.is_none_or(|ratio| bytes < scale(budget.prompt, ratio))
         && prepares.is_none_or(|share| bytes < trigger.prepares_at(budget, share))
         && prepares_at.is_none_or(|[messages, turns, tool_uses]| {

@@ -6,6 +6,7 @@
 //! session      one request: outline, measures, and its messages once something is due
 //! input        what planning starts from: derived facts, live facts, what the ledger knows
 //! derive       decisions that any replica makes alike
+//! arrive       edits of results as they arrive
 //! estimate     how large a list is for the upstream
 //! learned      how reported usage enters what every replica derives
 //! decide       the decision about this request
@@ -34,6 +35,7 @@
 //! header. They can add a compaction, never prevent one, and are found again only through the
 //! ledger.
 
+mod arrive;
 mod compact;
 mod decide;
 mod derive;
@@ -58,6 +60,6 @@ pub use input::{
     RefusedList, Seeds, UsageKey,
 };
 pub use learned::{Basis, Evidence, Lesson};
-pub use plan::{Assessment, Compaction, Deferred, Plan};
+pub use plan::{Arrived, Assessment, Compaction, Deferred, Plan};
 pub use planner::Planner;
 pub use session::{Counting, NotPlanned, Session};

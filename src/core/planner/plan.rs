@@ -5,7 +5,7 @@ use crate::core::budget::Budget;
 use crate::core::conversation::{Fingerprint, Size};
 use crate::core::edit::{Checkpoint, Edit};
 use crate::core::policy::Reason;
-use crate::core::strategy::Report;
+use crate::core::strategy::{Report, TrimResults};
 use crate::core::summary::PendingSummary;
 
 /// What is to be done with a request.
@@ -18,6 +18,8 @@ pub struct Plan {
     /// The last compaction that was made for this request, possibly at an earlier request point
     /// that no replica had seen.
     pub compaction: Option<Compaction>,
+    /// Whether results were edited as they arrived.
+    pub arrived: Arrived,
     /// Whether that compaction, or an attempt at it, was forced by the size of the list as the
     /// upstream counts it: no other replica derives it.
     pub forced_by_size: bool,
@@ -47,6 +49,29 @@ impl Plan {
     pub fn edited(&self) -> bool {
         self.edits.iter().any(|edit| *edit != Edit::Keep)
     }
+
+    /// The strategies that changed something for this request.
+    #[must_use]
+    pub fn strategies(&self) -> Vec<&'static str> {
+        let reports = self.compaction.iter().flat_map(|made| &made.reports);
+        let acted = reports.filter(|report| report.acted());
+        let mut names: Vec<&'static str> = acted.map(|report| report.strategy).collect();
+        if self.arrived == Arrived::Now && !names.contains(&TrimResults::NAME) {
+            names.insert(0, TrimResults::NAME);
+        }
+        names
+    }
+}
+
+/// Results that were edited as they arrived.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Arrived {
+    /// None.
+    Nothing,
+    /// With earlier requests only.
+    Before,
+    /// With this request.
+    Now,
 }
 
 /// Failures of a policy's expression while one request was planned.

@@ -17,7 +17,7 @@ use crate::core::edit::{Keep, Pin};
 use crate::core::models;
 use crate::core::models::{Family, Prices};
 use crate::core::strategy;
-use crate::core::strategy::{Step, Strategy, Webhook};
+use crate::core::strategy::{Step, Strategy, TrimResults, Webhook};
 use crate::core::summary;
 use crate::core::text::FailureRule;
 
@@ -129,6 +129,14 @@ impl Policy {
     /// The options of the ladder's `webhook` steps, in order.
     pub fn webhooks(&self) -> impl Iterator<Item = &Webhook> {
         strategy::webhooks(&self.ladder)
+    }
+
+    /// The least bytes of a result that is edited as it arrives, whatever the triggers; `None`
+    /// where none is.
+    #[must_use]
+    pub fn least_arrival(&self) -> Option<u64> {
+        let steps = strategy::on_arrival(&self.ladder);
+        steps.map(TrimResults::least_bytes).min()
     }
 
     /// Prices of cached tokens for `model`, when any are known.

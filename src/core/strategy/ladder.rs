@@ -10,6 +10,7 @@ use super::scope::Scope;
 use super::step::Step;
 use super::table::Strategy;
 use super::token_budget::TokenBudget;
+use super::trim_results::TrimResults;
 use super::webhook::Webhook;
 use crate::core::Cancel;
 use crate::core::edit::{Draft, Target};
@@ -77,6 +78,34 @@ impl Descent<'_> {
         Ok(reports)
     }
 
+    /// Runs the steps that act on results as they arrive. What they make of a result depends on it
+    /// alone, so that it is the same in every later request.
+    ///
+    /// # Errors
+    /// [`Stopped`]: cancelled. Results that there was no time for stay as they are.
+    pub fn arrive(&self, draft: &mut Draft<'_>) -> Result<(), Stopped> {
+        for step in self.ladder.iter().filter(|step| acts_on_arrival(step)) {
+            match step.strategy.apply(&self.of_step(&step.scope, 0), draft) {
+                Err(Stopped::Cancelled) if self.cancel.check().is_ok() => {}
+                done => drop(done?),
+            }
+        }
+        Ok(())
+    }
+
+    /// One run of a step with this scope, behind so many `webhook` steps.
+    fn of_step<'r>(&'r self, scope: &'r Scope, webhook: usize) -> Run<'r> {
+        Run {
+            scope,
+            target: self.target,
+            window: self.window,
+            webhook,
+            failures: self.failures,
+            external: self.external,
+            cancel: self.cancel,
+        }
+    }
+
     /// The steps in their order. Reports whether there was no time for some of them.
     fn steps(&self, draft: &mut Draft<'_>, reports: &mut Vec<Report>) -> Result<bool, Stopped> {
         let mut skipped = false;
@@ -90,15 +119,8 @@ impl Descent<'_> {
                 skipped = true;
                 continue;
             }
-            let run = Run {
-                scope: &step.scope,
-                target: self.target,
-                window: self.window,
-                webhook: webhooks(self.ladder.get(..at).unwrap_or_default()).count(),
-                failures: self.failures,
-                external: self.external,
-                cancel: self.cancel,
-            };
+            let before = self.ladder.get(..at).unwrap_or_default();
+            let run = self.of_step(&step.scope, webhooks(before).count());
             draft.begin_step(strategy.keeps_its_own());
             let apply = |draft: &mut Draft<'_>| match strategy.apply(&run, draft) {
                 // Its time is spent, and the request is still waited for.
@@ -123,15 +145,7 @@ impl Descent<'_> {
         let everything = Scope::default();
         let names = [ClearResults::NAME, TokenBudget::NAME];
         for strategy in names.into_iter().filter_map(Strategy::named) {
-            let run = Run {
-                scope: &everything,
-                target: self.target,
-                window: self.window,
-                webhook: 0,
-                failures: self.failures,
-                external: self.external,
-                cancel: self.cancel,
-            };
+            let run = self.of_step(&everything, 0);
             let apply = |draft: &mut Draft<'_>| strategy.apply(&run, draft);
             reports.push(Report {
                 shortcut: true,
@@ -140,6 +154,20 @@ impl Descent<'_> {
         }
         Ok(())
     }
+}
+
+/// The steps of a ladder that act on results as they arrive: none that leaves the newest messages
+/// alone.
+pub fn on_arrival(ladder: &[Step]) -> impl Iterator<Item = &TrimResults> {
+    ladder.iter().filter_map(|step| match &step.strategy {
+        Strategy::TrimResults(options) if acts_on_arrival(step) => Some(options),
+        _ => None,
+    })
+}
+
+fn acts_on_arrival(step: &Step) -> bool {
+    let newest = matches!(&step.strategy, Strategy::TrimResults(options) if options.newest);
+    newest && step.scope.older_than == 0
 }
 
 /// The options of the `webhook` steps of a ladder, in order.

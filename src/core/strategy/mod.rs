@@ -50,7 +50,7 @@ pub use coalesce::Coalesce;
 pub use collapse_errors::CollapseErrors;
 pub use dedupe::Dedupe;
 pub use digest::Digest;
-pub use ladder::{Descent, webhooks};
+pub use ladder::{Descent, on_arrival, webhooks};
 pub use minify::Minify;
 pub use need::{ExternalInputs, Need, Stopped, WebhookAnswer, WebhookRequest};
 pub use options::{OptionCheck, TriggerLimits};

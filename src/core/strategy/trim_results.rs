@@ -37,7 +37,8 @@ pub struct TrimResults {
     pub outline: Switch<Outline>,
     /// Of large lists only some items stay.
     pub sample: Switch<Sample>,
-    /// Whether the newest results are trimmed too, which otherwise stay as they are.
+    /// Whether results are trimmed as they arrive, before any trigger, and for good. Otherwise they
+    /// are trimmed when the ladder runs, and the newest stay as they are.
     pub newest: bool,
     /// The words that mark every cut, in the place of `removed by trim_results`: a text is cut with
     /// `[… 9000 characters removed by trim_results …]`.
@@ -54,6 +55,21 @@ impl Default for TrimResults {
             sample: Switch::OFF,
             newest: false,
             text: None,
+        }
+    }
+}
+
+impl TrimResults {
+    /// The step's name.
+    pub const NAME: &'static str = <Self as Options>::NAME;
+
+    /// The least bytes of a result that the step changes.
+    #[must_use]
+    pub fn least_bytes(&self) -> u64 {
+        if self.skip_small {
+            self.truncate.get().unwrap_or_default().size
+        } else {
+            0
         }
     }
 }

@@ -114,7 +114,9 @@ pub enum DecisionReason {
     Passed(PassReason),
     /// A trigger fired.
     Triggered(Reason),
-    /// A checkpoint was replayed.
+    /// A large result arrived.
+    Arrival,
+    /// A checkpoint was replayed, or what was done to results when they arrived.
     Checkpoint,
     /// Planning failed.
     Failed(FailureCause),
@@ -127,6 +129,7 @@ impl DecisionReason {
         match self {
             DecisionReason::Passed(reason) => reason.as_str(),
             DecisionReason::Triggered(reason) => reason.as_str(),
+            DecisionReason::Arrival => "arrival",
             DecisionReason::Checkpoint => "checkpoint",
             DecisionReason::Failed(cause) => cause.as_str(),
         }

@@ -4,9 +4,9 @@ use baler::core::tokens::Encoding;
 use serde_json::{Value, json};
 
 use crate::invariants::Core;
-use crate::support::{request, words};
+use crate::support::{Baler, Upstream, message, messages_of, request, words};
 
-use super::{compacted, job, numbered, policy, results, trimmed};
+use super::{calls, compacted, job, numbered, policy, result, results, trimmed};
 
 #[test]
 fn results_that_are_not_large_are_not_trimmed() {
@@ -688,6 +688,76 @@ fn cuts_are_marked_in_the_operators_words() {
     );
     let cut = trimmed(&tiny, &[&json!(rows).to_string()]);
     assert!(cut[0].chars().count() <= 300, "{}", cut[0]);
+}
+
+/// What a Baler with this policy sends and says for each turn of an agent's run whose every third
+/// result is large.
+async fn run_of(policy: &str, headers: &str, from: usize) -> Vec<(Vec<String>, String)> {
+    let (address, log) = Upstream::agreeable().await;
+    let baler = Baler::start(policy, address).await;
+    let mut all = vec![
+        message("system", "You are an agent."),
+        message("user", "Look."),
+    ];
+    let mut seen = Vec::new();
+    for turn in 0..9 {
+        if turn >= from {
+            let answer = baler.chat_with(&request(&all), headers).await;
+            let sent = log.lock().unwrap().last().unwrap().1.clone();
+            seen.push((
+                messages_of(&sent),
+                answer.header("x-baler-action").to_owned(),
+            ));
+        }
+        let id = format!("c{turn}");
+        let lines = if turn % 3 == 1 { 400 } else { 20 };
+        all.extend([
+            calls(&[(&id, "read", "{}")]),
+            result(&id, &format!("{turn}\n{}", numbered(lines))),
+        ]);
+    }
+    seen
+}
+
+#[tokio::test]
+async fn results_are_trimmed_as_they_arrive_and_stay_so() {
+    let policy = "[[policy]]\nwindow = 200000\nladder = [{ trim_results = { newest = true } }]\n";
+    let seen = run_of(policy, "", 0).await;
+    let actions: Vec<&str> = seen.iter().map(|(_, action)| action.as_str()).collect();
+    let made = "compacted; strategies=\"trim_results\"";
+    let passed = "none; reason=gate";
+    let expected = [
+        passed, passed, made, "replayed", "replayed", made, "replayed", "replayed", made,
+    ];
+    assert_eq!(actions, expected);
+    // The model never sees more of a result than the first time, and no other one changes.
+    for pair in seen.windows(2) {
+        let [(before, _), (after, _)] = pair else {
+            unreachable!()
+        };
+        assert_eq!(after[..before.len()], before[..]);
+    }
+    let last = &seen.last().unwrap().0;
+    for (at, text) in results(last).iter().enumerate() {
+        assert_eq!(
+            text.contains("removed by trim_results"),
+            at % 3 == 1,
+            "{at}: {text}"
+        );
+    }
+    // Another process comes to the same bytes, whenever it joins.
+    assert_eq!(run_of(policy, "", 8).await[0].0, *last);
+    // Without the option nothing is due, nor when only observed.
+    let unasked = policy.replace("newest = true", "newest = false");
+    let observed = "x-baler-mode: observe\r\n";
+    for (policy, headers) in [(unasked.as_str(), ""), (policy, observed)] {
+        for (sent, action) in run_of(policy, headers, 0).await {
+            assert!(
+                !sent.concat().contains("removed by trim_results"),
+                "{action}"
+            );
+        }
+    }
 }
 
 #[test]
