@@ -47,9 +47,7 @@ pub(super) fn run(flags: &CompactFlags) -> anyhow::Result<ExitCode> {
         .target_ratio
         .is_some_and(|ratio| !(ratio > 0.0 && ratio <= 1.0))
     {
-        return Ok(refused(
-            "baler compact: --target-ratio is not between 0 and 1",
-        ));
+        return Ok(refused("--target-ratio: not between 0 and 1"));
     }
     let named = match named_policy(&config, flags) {
         Ok(named) => named,
@@ -108,7 +106,7 @@ fn named_policy<'c>(
         .collect();
     let names = names.join(", ");
     Err(format!(
-        "baler compact: there is no policy \"{name}\"; there are {names}"
+        "--policy: there is no policy \"{name}\"; there are {names}"
     ))
 }
 
@@ -155,9 +153,7 @@ impl Filter<'_> {
             let Some(error) = failed else { break };
             let (line, after) = line_at(rest, done);
             writeln!(out, "{line}")?;
-            complain(&format!(
-                "baler compact: request {number} is not JSON: {error}"
-            ));
+            complain(&format!("{number}: not JSON: {error}"));
             code = ExitCode::FAILURE;
             rest = after;
         }

@@ -222,7 +222,7 @@ pub fn run(cli: Cli) -> ExitCode {
         Some(Command::Schema) => schema::run(),
     };
     done.unwrap_or_else(|error| {
-        complain(&format!("baler: {error:#}"));
+        complain(&format!("error: {error:#}"));
         ExitCode::FAILURE
     })
 }

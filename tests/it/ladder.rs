@@ -366,7 +366,7 @@ async fn compact_is_a_filter() {
         "{err}"
     );
     assert!(
-        err.contains("request 2 is not JSON") && err.contains("request 4 is not"),
+        err.contains("2: not JSON") && err.contains("4: not JSON"),
         "{err}"
     );
     for (arguments, told) in [

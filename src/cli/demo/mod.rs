@@ -192,6 +192,7 @@ async fn play(flags: &DemoFlags) -> anyhow::Result<bool> {
     screen.say("")?;
     screen.say(&summary("without Baler", &without, flags.turns))?;
     screen.say(&summary("with Baler", &with, flags.turns))?;
+    screen.say(NEXT)?;
     stop.cancel();
     running.await??;
     model_running.await?;
@@ -271,6 +272,10 @@ fn summary(name: &str, lane: &Lane, turns: u32) -> String {
     }
     text
 }
+
+/// What to do after the demo.
+const NEXT: &str = "\nnext: run `baler` (with `--upstream URL` for another API than OpenAI's), \
+                    and start the application with\nOPENAI_BASE_URL=http://127.0.0.1:4141/v1";
 
 /// Writes to standard output: with colours on a terminal, plain lines otherwise.
 #[derive(Debug, Clone, Copy)]

@@ -42,11 +42,11 @@ pub struct Model {
 /// is less) and longest answer in tokens; the prices of cached tokens as multiples of the price of
 /// an uncached token; and the source of the figures. The longest matching prefix wins.
 ///
-/// Sources: `price list` is the list of models and prices that LiteLLM publishes
-/// (`model_prices_and_context_window.json`), also for a model of the list under another spelling of
-/// its name, or the provider's own list of prices; `documentation` is the provider's documentation
-/// of the model, or its model card. A figure without a source does not belong here: unknown models
-/// have the policy's `default_window`.
+/// Sources: `LiteLLM` is the list of models and prices that comes with that release of it
+/// (`model_prices_and_context_window.json`), an older one for retired models; `genai-prices` and
+/// `models.dev` are lists of the same kind; `spelling` is another spelling of a name in this table;
+/// `documentation` is the provider's documentation of the model, or its model card. A figure
+/// without a source does not belong here: unknown models have the policy's `default_window`.
 const TABLE: &str = include_str!("models.csv");
 
 static MODELS: LazyLock<HashMap<&str, Model>> =
@@ -140,11 +140,30 @@ mod tests {
         }
     }
 
+    const SOURCES: [&str; 5] = [
+        "LiteLLM",
+        "genai-prices",
+        "models.dev",
+        "spelling",
+        "documentation",
+    ];
+
     #[test]
     fn every_line_of_the_table_names_its_source() {
         for line in TABLE.lines().skip(1) {
             let source = line.rsplit(',').next().unwrap();
-            assert!(["price list", "documentation"].contains(&source), "{line}");
+            let list = source.split(' ').next().unwrap();
+            assert!(SOURCES.contains(&list), "{line}");
+            if list == "spelling" {
+                let known = MODELS
+                    .iter()
+                    .filter(|(prefix, _)| !line.starts_with(**prefix));
+                let bare = |name: &str| name.replace(['-', '_', '.', ':'], "");
+                let (name, window) = line.split_once(',').unwrap();
+                let window: u64 = window.split(',').next().unwrap().parse().unwrap();
+                let mut same = known.filter(|(prefix, _)| bare(prefix) == bare(name));
+                assert!(same.any(|(_, model)| model.window == window), "{line}");
+            }
         }
     }
 
