@@ -1,11 +1,12 @@
-//! Fuzzing on stable Rust: seeds that are checked in, mutated byte by byte. 500 inputs a
-//! target; with `BALER_LONG` 100,000, or as many as `BALER_FUZZ_CASES` says.
+//! Fuzzing on stable Rust: seeds that are checked in, mutated byte by byte. One second a target;
+//! with `BALER_LONG` five minutes, or as many seconds as `BALER_FUZZ_SECONDS` says.
 
 mod bytes;
 mod headers;
 mod text;
 
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -107,11 +108,15 @@ impl Mutation {
     }
 }
 
-/// Mutated inputs for one target.
-fn cases() -> u32 {
-    let cases = std::env::var("BALER_FUZZ_CASES").ok();
-    let usual = if long() { 100_000 } else { 500 };
-    cases.and_then(|cases| cases.parse().ok()).unwrap_or(usual)
+/// Inputs between two looks at the clock.
+const BATCH: u32 = 50;
+
+/// The time for mutated inputs of one target.
+fn time() -> Duration {
+    let seconds = std::env::var("BALER_FUZZ_SECONDS").ok();
+    let usual = if long() { 300 } else { 1 };
+    let seconds = seconds.and_then(|seconds| seconds.parse().ok());
+    Duration::from_secs(seconds.unwrap_or(usual))
 }
 
 fn seed_folder(name: &str) -> PathBuf {
@@ -136,7 +141,7 @@ fn seeds(folder: &str, ending: &str) -> Vec<Vec<u8>> {
         .collect()
 }
 
-/// Runs `check` on the seeds themselves, then on mutated ones. A failure is
+/// Runs `check` on the seeds themselves, then on mutated ones, and prints how many. A failure is
 /// shrunk, and shown with its input.
 fn fuzz(seeds: &[Vec<u8>], check: impl Fn(&[u8])) {
     fuzz_cases(u32::MAX, seeds, check);
@@ -152,16 +157,25 @@ fn fuzz_cases(most: u32, seeds: &[Vec<u8>], check: impl Fn(&[u8])) {
             .for_each(|mutation| mutation.apply(&mut input, seeds));
         input
     });
-    let mut runner = TestRunner::new(Config {
-        cases: cases().min(most),
+    let config = Config {
+        cases: BATCH,
         failure_persistence: None,
         ..Config::default()
-    });
-    let result = runner.run(&input, |input| {
-        check(&input);
-        Ok(())
-    });
-    if let Err(TestError::Fail(reason, input)) = result {
-        panic!("{reason}\ninput: {:?}", String::from_utf8_lossy(&input));
+    };
+    let mut draws = TestRunner::new(config.clone());
+    let (began, time, mut tried) = (Instant::now(), time(), 0);
+    while tried < most && (tried == 0 || began.elapsed() < time) {
+        // A runner ends with its cases: each batch has one, with draws of its own.
+        let mut runner = TestRunner::new_with_rng(config.clone(), draws.new_rng());
+        let result = runner.run(&input, |input| {
+            check(&input);
+            Ok(())
+        });
+        if let Err(TestError::Fail(reason, input)) = result {
+            panic!("{reason}\ninput: {:?}", String::from_utf8_lossy(&input));
+        }
+        tried += BATCH;
     }
+    let name = std::thread::current();
+    println!("{}: {tried} inputs", name.name().unwrap_or_default());
 }

@@ -1,10 +1,16 @@
 //! Requests whose end could be understood in two ways, on raw sockets: the upstream gets one
-//! request of the client's, or none. Nothing inside a body ever becomes a request.
+//! request of the client's, or none. Nothing inside a body ever becomes a request. And what nginx
+//! passes on of the same bytes is no other request.
 
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::Stdio;
 
-use crate::support::{Baler, Upstream, within};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::{TcpStream, UnixStream};
+use tokio::process::{Child, Command};
+
+use crate::support::{Baler, Log, Upstream, until, within};
 
 /// A request that an attacker hides behind another one.
 const HIDDEN: &str = "GET /SMUGGLED HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n";
@@ -211,8 +217,11 @@ const CASES: &[(&str, &str, Fate)] = &[
 ];
 
 /// What the client got until the connection was closed, or until the answer to the hidden request.
-async fn play(baler: &Baler, path: &str, head: &str, body: &str) -> String {
-    let mut stream = TcpStream::connect(baler.data).await.unwrap();
+async fn play(
+    mut stream: impl AsyncRead + AsyncWrite + Unpin,
+    path: &str,
+    (head, body): (&str, &str),
+) -> String {
     let request = format!("POST {path} HTTP/1.1\r\nhost: x\r\n{head}\r\n\r\n{body}{HIDDEN}");
     let _ = stream.write_all(request.as_bytes()).await;
     let mut seen = Vec::new();
@@ -223,13 +232,27 @@ async fn play(baler: &Baler, path: &str, head: &str, body: &str) -> String {
     String::from_utf8_lossy(&seen).into_owned()
 }
 
+async fn connect(baler: &Baler) -> TcpStream {
+    TcpStream::connect(baler.data).await.unwrap()
+}
+
+/// The requests that an upstream got: request line without the version, and body.
+fn requests(log: &Log) -> Vec<(String, String)> {
+    let line = |head: &str| head.split(" HTTP/").next().unwrap().to_owned();
+    let log = log.lock().unwrap();
+    let read = |body: &[u8]| String::from_utf8_lossy(body).into_owned();
+    log.iter()
+        .map(|(head, body)| (line(head), read(body)))
+        .collect()
+}
+
 #[tokio::test]
 async fn what_could_end_in_two_places_reaches_the_upstream_as_one_request_or_not_at_all() {
     for path in ["/v1/embeddings", "/v1/chat/completions"] {
         for (head, body, fate) in CASES {
             let (address, log) = Upstream::agreeable().await;
             let baler = Baler::start(LIMITS, address).await;
-            let got = play(&baler, path, head, body).await;
+            let got = play(connect(&baler).await, path, (head, body)).await;
             let status = got
                 .split(' ')
                 .nth(1)
@@ -266,4 +289,74 @@ async fn what_could_end_in_two_places_reaches_the_upstream_as_one_request_or_not
             }
         }
     }
+}
+
+/// nginx as a plain proxy that listens on a socket in this folder.
+fn nginx(folder: &Path, upstream: SocketAddr) -> std::io::Result<Child> {
+    let place = folder.display();
+    let temporary: String = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
+        .iter()
+        .map(|kind| format!("{kind}_temp_path {place}/{kind}; "))
+        .collect();
+    let config = format!(
+        "daemon off; master_process off; pid {place}/pid; error_log {place}/log crit; events {{}}\n\
+         http {{ {temporary} access_log off; client_header_timeout 1s; client_body_timeout 1s;\n\
+         server {{ listen unix:{place}/socket; location / {{ proxy_pass http://{upstream}; \
+         proxy_http_version 1.1; proxy_request_buffering off; proxy_buffering off; }} }} }}\n"
+    );
+    std::fs::write(folder.join("config"), config)?;
+    let log = folder.join("log");
+    Command::new("nginx")
+        .arg("-e")
+        .arg(log)
+        .arg("-p")
+        .arg(folder)
+        .arg("-c")
+        .arg(folder.join("config"))
+        .stderr(Stdio::null())
+        .kill_on_drop(true)
+        .spawn()
+}
+
+/// Where both pass a request on, they pass on the same ones. Either may refuse what the other
+/// understands: that hides nothing.
+#[tokio::test]
+async fn no_bytes_are_another_request_to_baler_than_to_nginx() {
+    let folder = tempfile::tempdir().unwrap();
+    let (behind_nginx, log_of_nginx) = Upstream::agreeable().await;
+    let Ok(_nginx) = nginx(folder.path(), behind_nginx) else {
+        println!("SKIPPED: there is no nginx to compare with");
+        return;
+    };
+    let socket = folder.path().join("socket");
+    until(async || UnixStream::connect(&socket).await.is_ok()).await;
+    let (behind_baler, log_of_baler) = Upstream::agreeable().await;
+    let baler = Baler::start(LIMITS, behind_baler).await;
+    let (mut alike, mut stricter) = (0, [0, 0]);
+    for (head, body, _) in CASES {
+        let path = "/v1/embeddings";
+        let stream = UnixStream::connect(&socket).await.unwrap();
+        let to_nginx = play(stream, path, (head, body)).await;
+        let to_baler = play(connect(&baler).await, path, (head, body)).await;
+        let passed_on = [requests(&log_of_nginx), requests(&log_of_baler)];
+        log_of_nginx.lock().unwrap().clear();
+        log_of_baler.lock().unwrap().clear();
+        match passed_on.each_ref().map(Vec::is_empty) {
+            [true, false] => stricter[0] += 1,
+            [false, true] => stricter[1] += 1,
+            _ => alike += 1,
+        }
+        let [by_nginx, by_baler] = &passed_on;
+        assert!(
+            by_nginx.is_empty() || by_baler.is_empty() || by_nginx == by_baler,
+            "{head:?} {body:?}: nginx {by_nginx:?} ({to_nginx}), Baler {by_baler:?} ({to_baler})"
+        );
+    }
+    println!(
+        "{} requests: {alike} alike, {} that only nginx refuses, {} that only Baler does",
+        CASES.len(),
+        stricter[0],
+        stricter[1]
+    );
+    assert!(alike > CASES.len() / 2, "nginx takes part");
 }
