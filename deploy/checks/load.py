@@ -70,8 +70,10 @@ def converse(url, model, stop, wait):
             ask(url, model, messages, stream=turn % 2 == 0)
             messages.append({"role": "assistant", "content": f"Noted {turn}."})
             if turn % 5 == 0:
-                # Longer than limits.body_bytes: an error of Baler's own.
+                # Longer than limits.body_bytes: passes unread.
                 ask(url, model, [{"role": "user", "content": "x" * 300_000}], stream=False)
+                # Not HTTP: an error of Baler's own.
+                ask(url, model, [{"role": "user", "content": "do: fault no-http"}], stream=False)
             stop.wait(wait)
         ask(url, model, [{"role": "user", "content": "do: error 500"}], stream=False)
 
