@@ -154,7 +154,7 @@ fn must_hold(name: &str, case: &Case, all: &[Tally; SETTINGS.len()]) {
     // Each process sees another factor where the upstream counts unevenly, so that they come to a
     // step one after the other.
     let [of_two, of_three] = if case.upstream.uneven > 0.0 {
-        [2.2, 1.8]
+        [2.2, 2.2]
     } else {
         [1.3, 1.6]
     };
