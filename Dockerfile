@@ -1,5 +1,8 @@
-# The tag is the oldest Rust that Cargo.toml allows, on the Debian of the final image: both have the same C library.
-FROM rust:1.95-slim-bookworm AS build
+# The tag is the oldest Rust that Cargo.toml allows, on the Debian of the final image: both have the same C library. For layers that
+# can be built again to the byte, name both by digest: deploy/README.md says how.
+ARG BUILD_IMAGE=rust:1.95-slim-bookworm
+ARG FINAL_IMAGE=gcr.io/distroless/cc-debian12:nonroot
+FROM ${BUILD_IMAGE} AS build
 WORKDIR /baler
 
 # The dependencies on their own: this layer lasts until one of these two files changes. What was built of the stub
@@ -27,7 +30,7 @@ RUN mkdir /licenses \
         -exec cp --parents --target-directory=/licenses {} +
 
 # No shell and no package manager: the program itself asks for its health.
-FROM gcr.io/distroless/cc-debian12:nonroot
+FROM ${FINAL_IMAGE}
 # docker build --build-arg VERSION=... --build-arg REVISION="$(git rev-parse HEAD)" --tag baler .
 ARG VERSION=dev
 ARG REVISION=unknown

@@ -167,9 +167,12 @@ fn serve_admin(
     bounds: Bounds,
     stop: CancellationToken,
 ) -> AbortOnDropHandle<usize> {
+    let is_local = listener
+        .local_addr()
+        .is_ok_and(|address| address.ip().is_loopback());
     let handle = move |request| {
         let Admin { readiness, metrics } = admin.clone();
-        admin::handle(readiness, metrics, request)
+        admin::handle(readiness, metrics, is_local, request)
     };
     let bounds = Bounds {
         header_timeout: bounds.header_timeout.min(ADMIN_TIMEOUT),

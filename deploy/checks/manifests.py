@@ -32,6 +32,9 @@ ADDRESSES = {
     "AZURE_OPENAI_ENDPOINT": "http://127.0.0.1:4141",
 }
 
+# What stands for the values of secrets that are variables.
+SECRET_VALUES = {"BALER_LEDGER__URL": "redis://cache:6379/0", "BALER_LEDGER__SECRET": "0123456789abcdef" * 3}
+
 passed, failures = 0, []
 
 
@@ -124,6 +127,12 @@ def sidecar(rendering, resource, pod, baler):
                 check(given.get(key) == value, f"{name}: {container['name']}: {key} is {given.get(key)}")
 
 
+def secret_files(pod, container):
+    """The paths at which a container finds the items of secrets."""
+    secrets = {v["name"]: v["secret"].get("items", []) for v in pod["spec"].get("volumes", []) if "secret" in v}
+    return {f"{m['mountPath']}/{item['path']}" for m in container.get("volumeMounts", []) for item in secrets.get(m["name"], [])}
+
+
 def configuration(rendering, resource, pod, container, baler):
     """The mounted ConfigMap exists, and Baler accepts it under the container's environment."""
     name = title(rendering, resource)
@@ -132,8 +141,12 @@ def configuration(rendering, resource, pod, container, baler):
     check(mounted and mounted[0] in maps, f"{name}: mounts {mounted}, there is {list(maps)}")
     if not mounted or mounted[0] not in maps:
         return
-    # A certificate is mounted, not here; Baler judges the rest.
-    environment = {e["name"]: e["value"] for e in container.get("env", []) if "value" in e and not e["name"].endswith("CA_FILE")}
+    # Files of secrets are mounted, not here; Baler judges the rest.
+    environment = {e["name"]: e.get("value", SECRET_VALUES.get(e["name"])) for e in container.get("env", [])}
+    environment = {key: value for key, value in environment.items() if value is not None}
+    files = {variable: environment.pop(variable) for variable in list(environment) if variable.endswith("_FILE")}
+    there = secret_files(pod, container)
+    check(set(files.values()) == there, f"{name}: secrets are mounted as {there}, variables name {files}")
     with tempfile.NamedTemporaryFile("w", suffix=".toml", encoding="utf-8") as file:
         file.write(maps[mounted[0]])
         file.flush()
@@ -206,6 +219,7 @@ def refused():
         {"ports": {"data": 70000}},
         {"bindAddress": "localhost"},
         {"ledger": {"urlSecret": {"name": "only"}}},
+        {"listen": {"authTokensSecret": {"key": "only"}}},
         {"gateway": {"service": {"type": "Cluster"}}},
         {"config": ""},
         {"gateway": {"autoscaling": {"enabled": True, "cpuUtilization": 0, "requestsInFlight": 0}}},

@@ -2,13 +2,15 @@
 //! Read-only.
 
 use std::convert::Infallible;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::body::Incoming;
-use hyper::header::{CONTENT_TYPE, HeaderValue};
+use hyper::header::{CONTENT_TYPE, HOST, HeaderValue};
+use hyper::http::uri::Authority;
 use hyper::{Method, Request, Response, StatusCode};
 
 use crate::observe::Metrics;
@@ -31,13 +33,16 @@ impl Readiness {
     }
 }
 
-/// Answers one admin request.
+/// Answers one admin request. A listener that `is_local`, on loopback, tells more than a probe to
+/// those alone who call it by an address or as localhost: a page in a browser may have a name of
+/// its own resolve to loopback, and would read the answer.
 ///
 /// # Errors
 /// Never.
 pub async fn handle(
     readiness: Arc<Readiness>,
     metrics: Arc<Metrics>,
+    is_local: bool,
     request: Request<Incoming>,
 ) -> Result<Response<Full<Bytes>>, Infallible> {
     const OK: &[u8] = b"ok\n";
@@ -47,6 +52,10 @@ pub async fn handle(
         "/livez" => text(StatusCode::OK, OK),
         "/readyz" if readiness.is_ready() => text(StatusCode::OK, OK),
         "/readyz" => text(StatusCode::SERVICE_UNAVAILABLE, b"not ready\n"),
+        _ if is_local && !names_this_host(&request) => text(
+            StatusCode::MISDIRECTED_REQUEST,
+            b"this port is on loopback: call it by its address, or as localhost\n",
+        ),
         "/metrics" => (
             StatusCode::OK,
             "text/plain; version=0.0.4; charset=utf-8",
@@ -64,6 +73,19 @@ pub async fn handle(
         .headers_mut()
         .insert(CONTENT_TYPE, HeaderValue::from_static(kind));
     Ok(response)
+}
+
+/// Whether a request is for an address or for localhost, or does not say.
+fn names_this_host(request: &Request<Incoming>) -> bool {
+    let host = request.headers().get(HOST);
+    let Some(host) = host.map(HeaderValue::as_bytes) else {
+        return true;
+    };
+    let Ok(host) = Authority::try_from(host) else {
+        return false;
+    };
+    let name = host.host().trim_start_matches('[').trim_end_matches(']');
+    name.eq_ignore_ascii_case("localhost") || name.parse::<IpAddr>().is_ok()
 }
 
 /// A plain answer: status, content type, body.

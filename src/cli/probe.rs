@@ -48,7 +48,7 @@ fn ask(address: SocketAddr) -> std::io::Result<String> {
     let mut stream = TcpStream::connect_timeout(&address, TIMEOUT)?;
     stream.set_read_timeout(Some(TIMEOUT))?;
     stream.set_write_timeout(Some(TIMEOUT))?;
-    stream.write_all(b"GET /readyz HTTP/1.1\r\nhost: baler\r\nconnection: close\r\n\r\n")?;
+    stream.write_all(b"GET /readyz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")?;
     let mut head = Vec::new();
     stream.take(1_024).read_to_end(&mut head)?;
     let text = String::from_utf8_lossy(&head);

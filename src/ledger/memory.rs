@@ -325,18 +325,21 @@ impl Memory {
         self.evidence.insert(prefix, self.kept(evidence, 0));
     }
 
-    /// What is known of a model (digest of tenant, upstream and name) from the upstream's answers.
+    /// What is known of a model (digest of tenant, upstream and name) from the upstream's answers;
+    /// the factor that is `expected` where there were none.
     #[must_use]
-    pub fn learned(&self, model: &Fingerprint) -> ModelCalibration {
-        let window = self
-            .windows
-            .get(model)
-            .filter(|(_, since)| since.elapsed() < self.window_lifetime)
-            .map(|(window, _)| window);
+    pub fn learned(&self, model: &Fingerprint, expected: f64) -> ModelCalibration {
+        let calibration = self.calibrations.get(model);
         ModelCalibration {
-            window,
-            factor: self.calibrations.get(model).unwrap_or_default().factor(),
+            window: self.window(model),
+            factor: calibration.map_or(expected, Calibration::factor),
         }
+    }
+
+    /// The window that the upstream told of a model.
+    fn window(&self, model: &Fingerprint) -> Option<u64> {
+        let (window, since) = self.windows.get(model)?;
+        (since.elapsed() < self.window_lifetime).then_some(window)
     }
 
     /// Learns from a prompt that was `counted` and for which the upstream `reported` so many
@@ -368,7 +371,7 @@ impl Memory {
     /// Keeps a window that an upstream told when it refused a request; of two that it told, the
     /// narrower. Returns whether it was kept.
     pub fn keep_window(&self, model: Fingerprint, window: u64) -> bool {
-        let known = self.learned(&model).window.filter(|known| *known < window);
+        let known = self.window(&model).filter(|known| *known < window);
         if known.is_none() {
             self.windows.insert(model, (window, Instant::now()));
         }
@@ -482,19 +485,19 @@ mod tests {
         let (model, other) = (Fingerprint::of(b"model"), Fingerprint::of(b"other"));
         ledger.keep_window(model, 8_000);
         ledger.keep_window(model, 16_000);
-        assert_eq!(ledger.learned(&model).window, Some(8_000));
+        assert_eq!(ledger.window(&model), Some(8_000));
         ledger.keep_window(model, 4_000);
-        assert_eq!(ledger.learned(&model).window, Some(4_000));
-        assert_eq!(ledger.learned(&other).window, None);
+        assert_eq!(ledger.window(&model), Some(4_000));
+        assert_eq!(ledger.window(&other), None);
         // A prompt that was served proves it wrong.
         ledger.served(&model, 4_000);
-        assert_eq!(ledger.learned(&model).window, Some(4_000));
+        assert_eq!(ledger.window(&model), Some(4_000));
         ledger.served(&model, 4_001);
-        assert_eq!(ledger.learned(&model).window, None);
+        assert_eq!(ledger.window(&model), None);
 
         let forgetful = memory(LONG, Duration::ZERO);
         forgetful.keep_window(model, 8_000);
-        assert_eq!(forgetful.learned(&model).window, None);
+        assert_eq!(forgetful.window(&model), None);
     }
 
     #[test]

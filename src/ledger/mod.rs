@@ -231,10 +231,11 @@ impl Ledger {
         self.memory.evidence(prefixes)
     }
 
-    /// What is known of a model (digest of tenant, upstream and name) from the upstream's answers.
+    /// What is known of a model (digest of tenant, upstream and name) from the upstream's answers;
+    /// the factor that is `expected` where there were none.
     #[must_use]
-    pub fn learned(&self, model: &Fingerprint) -> ModelCalibration {
-        self.memory.learned(model)
+    pub fn learned(&self, model: &Fingerprint, expected: f64) -> ModelCalibration {
+        self.memory.learned(model, expected)
     }
 }
 
@@ -604,7 +605,7 @@ mod tests {
                     assert_eq!(known.reported, Some((4, tokens)));
                 }
                 // It is older than windows live.
-                Entry::Window(..) => assert_eq!(ledger.learned(&id).window, None),
+                Entry::Window(..) => assert_eq!(ledger.learned(&id, 1.0).window, None),
                 Entry::Calibration(known) => {
                     assert_eq!(ledger.memory.calibration(&id), Some(known));
                 }

@@ -279,7 +279,7 @@ impl Exchange {
         let ledger = &self.proxy.shared.ledger;
         let factor = self
             .model
-            .map_or(1.0, |model| ledger.learned(&model.group).factor);
+            .map_or(1.0, |model| ledger.learned(&model.group, 1.0).factor);
         estimate.looks_truncated(usage.prompt_tokens, factor)
     }
 

@@ -190,7 +190,7 @@ impl Planning<'_, '_> {
             return None;
         }
         let (request, ledger) = (self.request, &self.shared.ledger);
-        let near = FactorStep::nearest(ledger.learned(&request.model_key).factor);
+        let near = FactorStep::nearest(self.learned_now().factor);
         let mut steps = vec![FactorStep::default(), near, near.above()];
         steps.dedup();
         let window = self.derived_window();
@@ -306,11 +306,17 @@ impl Planning<'_, '_> {
         self.shared.ledger.known_usage(keys, needs_silence)
     }
 
+    /// What the upstream has taught of the model by now.
+    fn learned_now(&self) -> ModelCalibration {
+        let (key, policy) = (&self.request.model_key, &self.request.policy);
+        self.shared.ledger.learned(key, policy.calibration_factor)
+    }
+
     /// The lesson of the conversation for derived decisions.
     fn lesson(&self) -> Option<Lesson> {
         let (request, ledger) = (self.request, &self.shared.ledger);
         let prefixes = &self.keys.reports;
-        let learned = ledger.learned(&request.model_key).factor;
+        let learned = self.learned_now().factor;
         let elsewhere = Lesson::elsewhere(learned, request.prior, prefixes, request.body.len());
         Lesson::of(prefixes, ledger.evidence(prefixes), elsewhere)
     }
@@ -320,7 +326,7 @@ impl Planning<'_, '_> {
     fn derived_window(&self) -> u64 {
         let window = self.request.window;
         let told = match self.run.refused() {
-            Some(_) => self.shared.ledger.learned(&self.request.model_key),
+            Some(_) => self.learned_now(),
             None => window.learned,
         };
         told.narrowed(window.tokens)
@@ -350,16 +356,15 @@ impl Planning<'_, '_> {
     /// What the upstream taught about the model. A refused request is planned with what its refusal
     /// taught.
     fn learned(&self) -> ModelCalibration {
-        let known = || self.shared.ledger.learned(&self.request.model_key);
         let Some(refused) = self.run.refused() else {
             return if self.run.may_look_up {
                 self.request.window.learned
             } else {
                 // What other replicas learned was looked up since the request was read.
-                known()
+                self.learned_now()
             };
         };
-        let known = known();
+        let known = self.learned_now();
         let windows = [known.window, refused.narrowed];
         ModelCalibration {
             window: windows.into_iter().flatten().min(),

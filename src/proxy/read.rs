@@ -187,7 +187,7 @@ impl Exchange {
                 tokens,
                 source,
                 input_limit,
-                learned: shared.ledger.learned(&model_key),
+                learned: shared.ledger.learned(&model_key, policy.calibration_factor),
             },
             checkpoint_seed: shared.identities.checkpoint_seed(asker, &policy, tokens),
             facts: visible_facts(

@@ -114,7 +114,7 @@ impl Connection {
     {
         let (life, draining) = (Arc::clone(&self.life), self.draining.clone());
         let service = hyper::service::service_fn(move |request: Request<Incoming>| {
-            let running = life.begin();
+            let running = life.begin(!is_http2 && !request.body().is_end_stream());
             let draining = draining.clone();
             // In memory of its own, which a stream that goes on for minutes does not keep.
             let answer = Box::pin(handle(request));
@@ -186,6 +186,7 @@ impl Connection {
                         Some(end) if end <= now && is_leaving => return,
                         Some(end) if end <= now => {
                             is_leaving = true;
+                            self.life.rests();
                             serving.as_mut().graceful_shutdown();
                             now + GOODBYE
                         }

@@ -1,5 +1,6 @@
 //! The socket of a client connection: it replays what was read to find out the HTTP version, gives
-//! up on a client that takes nothing, and tells when everything has left.
+//! up on a client that takes nothing, tells when everything has left, and closes so that the last
+//! answer arrives.
 
 use std::future::Future;
 use std::io;
@@ -10,9 +11,16 @@ use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
-use tokio::time::Sleep;
+use tokio::time::{Instant, Sleep};
 
 use crate::server::life::Life;
+
+/// Time for which a client whose connection closes may send nothing, and the whole time that it may
+/// go on sending.
+const LINGER_IDLE: Duration = Duration::from_secs(2);
+const LINGER: Duration = Duration::from_secs(10);
+/// Bytes that are read at once in order to be thrown away.
+const SCRAP_BYTES: usize = 4 << 10;
 
 /// The socket of a client connection.
 #[derive(Debug)]
@@ -24,7 +32,17 @@ pub(super) struct ClientIo {
     /// Runs while the client takes nothing.
     stalled: Option<Pin<Box<Sleep>>>,
     write_timeout: Duration,
+    /// Whether the client has said that it sends nothing more.
+    has_ended: bool,
+    lingering: Option<Lingering>,
     life: Arc<Life>,
+}
+
+/// A connection on which nothing more is sent, while its client may still be sending.
+#[derive(Debug)]
+struct Lingering {
+    end: Instant,
+    idle: Pin<Box<Sleep>>,
 }
 
 impl ClientIo {
@@ -42,8 +60,36 @@ impl ClientIo {
             replayed: 0,
             stalled: None,
             write_timeout,
+            has_ended: false,
+            lingering: None,
             life,
         }
+    }
+
+    /// Throws away what the client sends until it ends, or for as long as it may go on. A socket
+    /// that is closed with unread bytes is reset, and the reset overtakes the answer.
+    fn linger(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let now = Instant::now();
+        let lingering = self.lingering.get_or_insert_with(|| Lingering {
+            end: now + LINGER,
+            idle: Box::pin(tokio::time::sleep(LINGER_IDLE)),
+        });
+        let mut scrap = [0; SCRAP_BYTES];
+        let mut scrap = ReadBuf::new(&mut scrap);
+        loop {
+            scrap.clear();
+            let read = Pin::new(&mut self.stream).poll_read(cx, &mut scrap);
+            let has_read = matches!(read, Poll::Ready(Ok(()))) && !scrap.filled().is_empty();
+            match read {
+                Poll::Ready(_) if !has_read || Instant::now() >= lingering.end => break,
+                Poll::Ready(_) => {
+                    let next = Instant::now() + LINGER_IDLE;
+                    lingering.idle.as_mut().reset(next.min(lingering.end));
+                }
+                Poll::Pending => return lingering.idle.as_mut().poll(cx),
+            }
+        }
+        Poll::Ready(())
     }
 
     /// The result of a write, or an error when there was none for too long.
@@ -74,7 +120,10 @@ impl AsyncRead for ClientIo {
         let this = &mut *self;
         let rest = this.opening.get(this.replayed..).unwrap_or_default();
         if rest.is_empty() {
-            return Pin::new(&mut this.stream).poll_read(cx, buf);
+            let before = buf.filled().len();
+            let read = Pin::new(&mut this.stream).poll_read(cx, buf);
+            this.has_ended |= read.is_ready() && buf.filled().len() == before;
+            return read;
         }
         let count = rest.len().min(buf.remaining());
         buf.put_slice(rest.get(..count).unwrap_or_default());
@@ -118,7 +167,13 @@ impl AsyncWrite for ClientIo {
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let closed = Pin::new(&mut self.stream).poll_shutdown(cx);
-        self.within_deadline(closed, cx)
+        if self.lingering.is_none() {
+            let closed = Pin::new(&mut self.stream).poll_shutdown(cx);
+            let closed = ready!(self.within_deadline(closed, cx));
+            if closed.is_err() || self.has_ended || !self.life.is_sent_to() {
+                return Poll::Ready(closed);
+            }
+        }
+        self.linger(cx).map(Ok)
     }
 }

@@ -2,7 +2,7 @@
 //! all that was given to it has left.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
@@ -16,6 +16,8 @@ pub(super) struct Life {
     requests: AtomicUsize,
     /// Milliseconds after `began` at which the last answer ended.
     idle_since: AtomicU64,
+    /// Whether the client may be sending what nobody will read.
+    is_sent_to: AtomicBool,
     /// How often the socket had taken everything.
     flushes: AtomicU64,
     flushed: Arc<Notify>,
@@ -32,6 +34,7 @@ impl Life {
             began: Instant::now(),
             requests: AtomicUsize::new(0),
             idle_since: AtomicU64::new(0),
+            is_sent_to: AtomicBool::new(true),
             flushes: AtomicU64::new(0),
             flushed: Arc::default(),
             evicted: Notify::new(),
@@ -46,8 +49,20 @@ impl Life {
         is_idle.then_some(self.began + since)
     }
 
+    /// Whether the client may be sending what nobody will read: a request that was answered before
+    /// its body had ended, or what is no request.
+    pub(super) fn is_sent_to(&self) -> bool {
+        self.is_sent_to.load(Ordering::Acquire)
+    }
+
+    /// The client sends nothing: the connection is idle.
+    pub(super) fn rests(&self) {
+        self.is_sent_to.store(false, Ordering::Release);
+    }
+
     /// Counts a request for as long as the returned value lives.
-    pub(super) fn begin(self: &Arc<Self>) -> Running {
+    pub(super) fn begin(self: &Arc<Self>, has_body: bool) -> Running {
+        self.is_sent_to.store(has_body, Ordering::Release);
         self.requests.fetch_add(1, Ordering::AcqRel);
         self.running.fetch_add(1, Ordering::AcqRel);
         Running(Arc::clone(self))

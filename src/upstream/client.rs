@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
+use h2::Reason;
 use hyper::body::{Body, Incoming};
 use hyper::header::{CONTENT_TYPE, HeaderValue, TRANSFER_ENCODING};
 use hyper::http::Extensions;
@@ -43,6 +44,12 @@ struct Http2Connection {
     streams: Arc<AtomicUsize>,
 }
 
+/// Pools that keep no connection.
+struct Unpooled {
+    http1: Pool,
+    http2: Pool,
+}
+
 /// A stream on an HTTP/2 connection, taken for as long as this value lives.
 #[derive(Debug)]
 pub struct ConnectionSlot(Arc<AtomicUsize>);
@@ -58,8 +65,8 @@ pub struct Upstream {
     origin: Uri,
     base_path: Option<String>,
     http1: Pool,
-    /// Makes a new connection for each request.
-    unpooled: Pool,
+    /// Make a new connection for each request.
+    unpooled: Unpooled,
     /// Empty unless HTTP/2 is configured. hyper-util keeps a single HTTP/2 connection per client
     /// and origin, which caps concurrency at that connection's streams; hence one client per
     /// connection.
@@ -95,7 +102,10 @@ impl Upstream {
             origin: config.origin.clone(),
             base_path: config.base_path.clone(),
             http1: pool(config, &tls, false),
-            unpooled: pool_of(config, &tls, false, 0),
+            unpooled: Unpooled {
+                http1: pool_of(config, &tls, false, 0),
+                http2: pool_of(config, &tls, true, 0),
+            },
             http2: http2.collect(),
         })
     }
@@ -152,25 +162,44 @@ impl Upstream {
     }
 
     /// Sends a request whose URI is one of [`Upstream::uri`]. The slot, if there is one, must be
-    /// kept until the answer has passed. Where a kept connection broke before anything was
-    /// answered, a request that is safe to repeat is sent once more on a new connection: the
-    /// upstream closed a connection that it thought idle.
+    /// kept until the answer has passed. A request that the upstream did not work on is sent once
+    /// more, on a new connection: one that is safe to repeat, where a kept connection broke before
+    /// anything was answered, because the upstream closed what it thought idle; and any that the
+    /// upstream refused by the means of HTTP/2.
     ///
     /// # Errors
     /// When no connection could be made, or it broke before the head of an answer arrived.
     pub async fn send(
         &self,
-        request: Request<RequestBody>,
+        mut request: Request<RequestBody>,
     ) -> Result<(Response<Incoming>, Option<ConnectionSlot>), ClientError> {
-        let repeated = repeatable(&request);
-        let sent = self.send_once(request).await;
-        match (sent, repeated) {
-            (Err(error), Some(mut request)) if is_stale(&error) => {
-                *request.version_mut() = Version::HTTP_11;
-                let response = self.unpooled.request(request).await?;
-                Ok((response, None))
+        let stream = self.http2_stream();
+        *request.version_mut() = match stream {
+            Some(_) => Version::HTTP_2,
+            None => Version::HTTP_11,
+        };
+        let second = SecondTry::of(&request);
+        let (sent, slot) = match stream {
+            Some((pool, slot)) => (pool.request(request).await, Some(slot)),
+            None => {
+                if is_unannounced(request.body()) {
+                    // For GET and HEAD, a body of unknown length would be taken for none.
+                    let chunked = HeaderValue::from_static("chunked");
+                    request.headers_mut().insert(TRANSFER_ENCODING, chunked);
+                }
+                (self.http1.request(request).await, None)
             }
-            (Ok((response, slot)), _) => {
+        };
+        match (sent, second) {
+            (Err(error), Some(second)) if second.may_follow(&error) => {
+                drop(slot);
+                let pool = match second.request.version() {
+                    Version::HTTP_2 => &self.unpooled.http2,
+                    _ => &self.unpooled.http1,
+                };
+                Ok((pool.request(second.request).await?, None))
+            }
+            (Ok(response), _) => {
                 if let Some(uses) = response.extensions().get::<Uses>() {
                     uses.count();
                 }
@@ -180,27 +209,52 @@ impl Upstream {
         }
     }
 
-    async fn send_once(
-        &self,
-        mut request: Request<RequestBody>,
-    ) -> Result<(Response<Incoming>, Option<ConnectionSlot>), ClientError> {
-        for connection in &self.http2 {
-            if connection.streams.fetch_add(1, Ordering::Relaxed) < STREAMS_PER_CONNECTION {
-                let slot = ConnectionSlot(Arc::clone(&connection.streams));
-                *request.version_mut() = Version::HTTP_2;
-                let response = connection.pool.request(request).await?;
-                return Ok((response, Some(slot)));
-            }
-            connection.streams.fetch_sub(1, Ordering::Relaxed);
+    /// A connection of HTTP/2 that carries another stream, and the stream; `None` where the
+    /// upstream is spoken to by HTTP/1.1, or all connections are full.
+    fn http2_stream(&self) -> Option<(&Pool, ConnectionSlot)> {
+        self.http2.iter().find_map(|connection| {
+            let streams = connection.streams.fetch_add(1, Ordering::Relaxed);
+            let slot = ConnectionSlot(Arc::clone(&connection.streams));
+            (streams < STREAMS_PER_CONNECTION).then_some((&connection.pool, slot))
+        })
+    }
+}
+
+/// A request kept for a second try.
+struct SecondTry {
+    request: Request<RequestBody>,
+    /// Whether it may be sent twice: it asks to read, and has no body.
+    is_repeatable: bool,
+}
+
+impl SecondTry {
+    /// A copy of a request that can be copied, and for which a second try may be due.
+    fn of(request: &Request<RequestBody>) -> Option<Self> {
+        let is_read = matches!(*request.method(), Method::GET | Method::HEAD);
+        let is_repeatable = is_read && request.body().is_end_stream();
+        let RequestBody::Pieces(pieces) = request.body() else {
+            return is_repeatable.then(|| SecondTry::with(request, RequestBody::empty(), true));
+        };
+        let is_refusable = request.version() == Version::HTTP_2;
+        (is_repeatable || is_refusable)
+            .then(|| SecondTry::with(request, RequestBody::Pieces(pieces.clone()), is_repeatable))
+    }
+
+    fn with(request: &Request<RequestBody>, body: RequestBody, is_repeatable: bool) -> Self {
+        let mut copy = Request::new(body);
+        *copy.method_mut() = request.method().clone();
+        *copy.uri_mut() = request.uri().clone();
+        *copy.headers_mut() = request.headers().clone();
+        *copy.version_mut() = request.version();
+        SecondTry {
+            request: copy,
+            is_repeatable,
         }
-        *request.version_mut() = Version::HTTP_11;
-        if is_unannounced(request.body()) {
-            // For GET and HEAD, a body of unknown length would be taken for none.
-            let chunked = HeaderValue::from_static("chunked");
-            request.headers_mut().insert(TRANSFER_ENCODING, chunked);
-        }
-        let response = self.http1.request(request).await?;
-        Ok((response, None))
+    }
+
+    /// Whether the copy may be sent where the original ended with this error.
+    fn may_follow(&self, error: &ClientError) -> bool {
+        is_refused(error) || (self.is_repeatable && is_stale(error))
     }
 }
 
@@ -209,17 +263,19 @@ fn is_unannounced(body: &RequestBody) -> bool {
     !body.is_end_stream() && body.size_hint().exact().is_none()
 }
 
-/// A copy of a request that is safe to send twice: it asks to read, and has no body.
-fn repeatable(request: &Request<RequestBody>) -> Option<Request<RequestBody>> {
-    let is_read = matches!(*request.method(), Method::GET | Method::HEAD);
-    if !is_read || !request.body().is_end_stream() {
-        return None;
+/// Whether the upstream said that it did not work on the request: it refused the stream, or closed
+/// the connection and named an earlier stream as the last one that it looked at (RFC 9113, 8.7).
+fn is_refused(error: &ClientError) -> bool {
+    let mut cause = std::error::Error::source(error);
+    while let Some(error) = cause {
+        if let Some(error) = error.downcast_ref::<h2::Error>() {
+            let is_refused_stream =
+                error.is_reset() && error.reason() == Some(Reason::REFUSED_STREAM);
+            return error.is_remote() && (is_refused_stream || error.is_go_away());
+        }
+        cause = error.source();
     }
-    let mut copy = Request::new(RequestBody::empty());
-    *copy.method_mut() = request.method().clone();
-    *copy.uri_mut() = request.uri().clone();
-    *copy.headers_mut() = request.headers().clone();
-    Some(copy)
+    false
 }
 
 /// Whether a connection that had served requests before ended instead of answering this one.

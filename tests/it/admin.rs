@@ -25,7 +25,8 @@ async fn probes_metrics_and_version_have_a_port_of_their_own() {
         env!("CARGO_PKG_VERSION")
     );
     assert_eq!(baler.probe("/v1/models").await.status, 404);
-    let post = "POST /readyz HTTP/1.1\r\nhost: x\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
+    let post = "POST /readyz HTTP/1.1\r\nhost: localhost\r\ncontent-length: 0\r\n\
+        connection: close\r\n\r\n";
     assert_eq!(
         within(async { Client::send(baler.admin, post, b"").await.answer().await })
             .await
@@ -72,6 +73,30 @@ async fn probes_metrics_and_version_have_a_port_of_their_own() {
                 && text.contains(&format!("# HELP {name} ")),
             "{name}"
         );
+    }
+}
+
+#[tokio::test]
+async fn on_loopback_the_admin_port_has_no_name_that_a_web_page_could_take() {
+    let (address, _) = Upstream::agreeable().await;
+    let baler = Baler::start("", address).await;
+    for (host, status) in [
+        ("host: evil.example\r\n", 421),
+        ("host: localhost.evil.example:4142\r\n", 421),
+        ("host: 127.0.0.1.evil.example\r\n", 421),
+        ("host: a b\r\n", 421),
+        ("host: \r\n", 421),
+        ("host: localhost\r\n", 200),
+        ("host: LOCALHOST:4142\r\n", 200),
+        ("host: 127.0.0.1:4142\r\n", 200),
+        ("host: [::1]:4142\r\n", 200),
+        ("", 200),
+    ] {
+        let head = format!("GET /metrics HTTP/1.1\r\n{host}connection: close\r\n\r\n");
+        let answer =
+            within(async { Client::send(baler.admin, &head, b"").await.answer().await }).await;
+        assert_eq!(answer.status, status, "{host:?}");
+        assert_eq!(answer.text().contains("baler_"), status == 200, "{host:?}");
     }
 }
 

@@ -4,5 +4,6 @@
 mod clients;
 mod faults;
 mod floods;
+mod http2;
 mod restarts;
 mod upstreams;

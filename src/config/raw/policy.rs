@@ -33,6 +33,10 @@ pub struct Policy {
     pub window: Window,
     /// Context length of unknown models under `window = "auto"`, tokens.
     pub default_window: u64,
+    /// Tokens that the upstream reports for each that Baler counts, 0.5 to 3, until it has reported
+    /// any; 1 when not given. A process that was restarted then decides as the one before it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub calibration_factor: Option<f64>,
     /// Tokens kept free for the reply; at most a quarter of the window.
     pub reserve: u64,
     /// When to act: at any of these. When not given, at 0.8 of window − reserve, in windows of
@@ -124,6 +128,7 @@ impl Default for Policy {
             mode: Mode::Enforce,
             window: Window::Auto,
             default_window: 128_000,
+            calibration_factor: None,
             reserve: DEFAULT_RESERVE,
             trigger: None,
             idle_trigger: None,

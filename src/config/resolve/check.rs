@@ -8,6 +8,8 @@ use globset::{Glob, GlobSet, GlobSetBuilder};
 use hyper::Uri;
 use hyper::header::HeaderName;
 
+use crate::core::tokens::Calibration;
+
 /// Collects problems.
 pub(super) struct Check<'r> {
     report: &'r mut dyn FnMut(String, String),
@@ -57,6 +59,17 @@ impl<'r> Check<'r> {
     pub(super) fn at_least(&mut self, key: &str, value: u64, least: u64) {
         if value < least {
             self.fail(key, format_args!("{value} is too small; at least {least}"));
+        }
+    }
+
+    /// A factor between what an upstream counts and what Baler does.
+    pub(super) fn factor(&mut self, key: &str, factor: f64) {
+        let (least, most) = Calibration::BOUNDS;
+        if !(least..=most).contains(&factor) {
+            self.fail(
+                key,
+                format_args!("{factor} is not between {least} and {most}"),
+            );
         }
     }
 

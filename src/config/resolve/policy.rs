@@ -58,6 +58,7 @@ impl Check<'_> {
             identity: identity(raw),
             window: raw.window,
             default_window: raw.default_window,
+            calibration_factor: raw.calibration_factor.unwrap_or(1.0),
             reserve: raw.reserve,
             trigger: trigger(raw),
             when,
@@ -91,6 +92,9 @@ impl Check<'_> {
             self.at_least(&format!("{key}.window"), tokens, 256);
         }
         self.at_least(&format!("{key}.default_window"), raw.default_window, 256);
+        if let Some(factor) = raw.calibration_factor {
+            self.factor(&format!("{key}.calibration_factor"), factor);
+        }
     }
 
     /// High and low mark, and what lies between.

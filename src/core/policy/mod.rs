@@ -43,6 +43,8 @@ pub struct Policy {
     pub window: Window,
     /// The context length of unknown models, tokens.
     pub default_window: u64,
+    /// Tokens that the upstream reports for each that Baler counts, until it has reported any.
+    pub calibration_factor: f64,
     /// Tokens kept free for the reply.
     pub reserve: u64,
     /// When the policy acts.

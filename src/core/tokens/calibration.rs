@@ -6,8 +6,6 @@
 
 use crate::core::conversation::{as_float, ratio};
 
-/// The factor is never below nor above these.
-const BOUNDS: (f64, f64) = (0.5, 3.0);
 /// A report this far off (in either direction) is about another prompt: one that the upstream cut,
 /// or did not get from Baler.
 const ABSURD: f64 = 5.0;
@@ -38,6 +36,9 @@ impl Default for Calibration {
 }
 
 impl Calibration {
+    /// The factor is never below nor above these.
+    pub const BOUNDS: (f64, f64) = (0.5, 3.0);
+
     /// Reported tokens per counted token, 0.5..=3; 1 before the first report.
     #[must_use]
     pub fn factor(self) -> f64 {
@@ -62,12 +63,12 @@ impl Calibration {
         let known = self.weight + weight;
         // An average at first, so that the first reports count alike; later a slow pursuit.
         let pace = (weight / known).max(PACE * weight);
-        let mut step = (seen.clamp(BOUNDS.0, BOUNDS.1) - self.factor) * pace;
+        let mut step = (seen.clamp(Self::BOUNDS.0, Self::BOUNDS.1) - self.factor) * pace;
         if self.weight >= EARLY {
             step = step.clamp(-LONGEST_STEP * self.factor, LONGEST_STEP * self.factor);
         }
         Calibration {
-            factor: (self.factor + step).clamp(BOUNDS.0, BOUNDS.1),
+            factor: (self.factor + step).clamp(Self::BOUNDS.0, Self::BOUNDS.1),
             weight: known.min(1e6),
         }
     }
@@ -123,7 +124,8 @@ mod tests {
             reports in prop::collection::vec((any::<u64>(), any::<u64>()), 0..50),
         ) {
             let factor = after(&reports);
-            prop_assert!((BOUNDS.0..=BOUNDS.1).contains(&factor), "{}", factor);
+            let (least, most) = Calibration::BOUNDS;
+            prop_assert!((least..=most).contains(&factor), "{}", factor);
         }
 
         #[test]

@@ -27,8 +27,10 @@ use crate::observe::event::{
 /// Part of the file that entries may take. The rest is for pages that are not full, for those of
 /// the commits before, and for the trees.
 const SHARE: u64 = 4;
-/// Bytes of entries in one commit, about: as much as this is there twice for a while.
-const BATCH_BYTES: usize = 1 << 20;
+/// Bytes of entries in one commit, at most, and their part of those in the file: what a commit
+/// replaces is there until the next ones.
+const BATCH_BYTES: u64 = 1 << 20;
+const BATCH_SHARE: u64 = 16;
 /// Memory for pages.
 const CACHE_BYTES: usize = 16 << 20;
 /// Writes of one commit.
@@ -225,15 +227,16 @@ impl Writer {
         while let Some(first) = writes.blocking_recv() {
             let (mut batch, mut waiting) = (Vec::new(), Vec::new());
             let (mut bytes, mut next) = (0, Some(first));
+            let most_bytes = BATCH_BYTES.min(entry_bytes(self.file.max_bytes) / BATCH_SHARE);
             while let Some(write) = next {
                 match write {
                     Write::Entry(new) => {
-                        bytes += new.entry.weight_bytes();
+                        bytes += new.entry.weight_bytes() as u64;
                         batch.push(new);
                     }
                     Write::Flush(reply) => waiting.push(reply),
                 }
-                next = (batch.len() < BATCH && bytes < BATCH_BYTES)
+                next = (batch.len() < BATCH && bytes < most_bytes)
                     .then(|| writes.try_recv().ok())
                     .flatten();
             }

@@ -195,3 +195,23 @@ async fn a_chat_path_is_inspected_however_it_is_spelled_and_sent_as_it_is() {
         assert_eq!(sent.1, body.as_bytes());
     }
 }
+
+#[tokio::test]
+async fn a_client_that_is_answered_while_it_sends_gets_the_answer() {
+    let (address, _) = Upstream::agreeable().await;
+    let toml = "limits.body_bytes = \"64KiB\"\nlimits.on_overload = \"reject\"";
+    let baler = Baler::start(toml, address).await;
+    let head = "POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-length: 9999999\r\n\r\n";
+    let mut stream = connect(baler.data, head).await;
+    within(stream.readable()).await.unwrap();
+    // The answer is there, and the client sends on before it looks: far more than the sockets hold.
+    within(stream.write_all(&vec![b' '; 4 << 20]))
+        .await
+        .unwrap();
+    within(stream.shutdown()).await.unwrap();
+    let mut answer = Vec::new();
+    within(stream.read_to_end(&mut answer)).await.unwrap();
+    let answer = String::from_utf8(answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 413 "), "{answer}");
+    assert!(answer.contains("body_too_large"), "{answer}");
+}

@@ -7,27 +7,13 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
+use super::http2::{
+    CONTINUATION, END_STREAM_AND_HEADERS, HEADERS, PING, PREFACE, RST_STREAM, SETTINGS, frame,
+};
 use crate::support::{Baler, Upstream, message, request, within};
-
-const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-const HEADERS: u8 = 1;
-const RST_STREAM: u8 = 3;
-const SETTINGS: u8 = 4;
-const PING: u8 = 6;
-const CONTINUATION: u8 = 9;
-const END_STREAM_AND_HEADERS: u8 = 5;
 
 /// `:method GET, :scheme http, :path /`, and an authority, from HPACK's static table.
 const HEADER_BLOCK: &[u8] = b"\x82\x86\x84\x41\x01x";
-
-fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
-    let length = u32::try_from(payload.len()).unwrap().to_be_bytes();
-    let mut frame = length[1..].to_vec();
-    frame.extend([kind, flags]);
-    frame.extend(stream.to_be_bytes());
-    frame.extend(payload);
-    frame
-}
 
 /// Sends up to `most` frames; returns how many were sent before the other side closed.
 async fn flood(baler: &Baler, most: u32, next: impl Fn(u32) -> Vec<u8>) -> u32 {

@@ -5,6 +5,7 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
+use super::http2::{GOAWAY, HEADERS, PREFACE, RST_STREAM, SETTINGS, frame};
 use crate::support::{Baler, Client, message, request, until, within};
 
 /// Reads until `pattern` came.
@@ -169,5 +170,86 @@ async fn get_and_head_carry_their_bodies() {
         let seen = read_until(&mut stream, end.as_bytes()).await;
         let seen = String::from_utf8(seen).unwrap();
         assert!(seen.to_lowercase().contains(framing), "{method}: {seen}");
+    }
+}
+
+/// An upstream of HTTP/2 that ends the first request of its first connection with a frame, and
+/// answers those of later connections. Returns how many connections it got.
+async fn refuses_once(
+    kind: u8,
+    stream: u32,
+    payload: Vec<u8>,
+) -> (std::net::SocketAddr, tokio::sync::watch::Receiver<usize>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let (count, connections) = tokio::sync::watch::channel(0);
+    tokio::spawn(async move {
+        let (mut first, _) = listener.accept().await.unwrap();
+        count.send_modify(|count| *count += 1);
+        first.write_all(&frame(SETTINGS, 0, 0, &[])).await.unwrap();
+        until_headers(&mut first).await;
+        first
+            .write_all(&frame(kind, 0, stream, &payload))
+            .await
+            .unwrap();
+        loop {
+            let (next, _) = listener.accept().await.unwrap();
+            count.send_modify(|count| *count += 1);
+            tokio::spawn(async move {
+                let mut connection = h2::server::handshake(next).await.unwrap();
+                while let Some(Ok((request, mut respond))) = connection.accept().await {
+                    tokio::spawn(async move {
+                        let mut body = request.into_body();
+                        let mut seen = Vec::new();
+                        while let Some(Ok(piece)) = body.data().await {
+                            seen.extend_from_slice(&piece);
+                        }
+                        let answer = hyper::Response::new(());
+                        let mut sending = respond.send_response(answer, false).unwrap();
+                        sending.send_data(seen.into(), true).unwrap();
+                    });
+                }
+            });
+        }
+    });
+    (address, connections)
+}
+
+/// Reads the frames of a client until one of them begins a request.
+async fn until_headers(client: &mut TcpStream) {
+    let mut preface = vec![0; PREFACE.len()];
+    within(client.read_exact(&mut preface)).await.unwrap();
+    loop {
+        let mut head = [0; 9];
+        within(client.read_exact(&mut head)).await.unwrap();
+        let length = u32::from_be_bytes([0, head[0], head[1], head[2]]);
+        let mut payload = vec![0; usize::try_from(length).unwrap()];
+        within(client.read_exact(&mut payload)).await.unwrap();
+        if head[3] == HEADERS {
+            return;
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_an_upstream_of_http2_did_not_look_at_is_sent_once_more() {
+    let code = |code: u32| code.to_be_bytes().to_vec();
+    let body = request(&[message("user", "hi")]);
+    let refused = (RST_STREAM, 1, code(7));
+    let gone_before = (GOAWAY, 0, [code(0), code(0)].concat());
+    let failed = (RST_STREAM, 1, code(2));
+    for ((kind, stream, payload), is_repeated) in
+        [(refused, true), (gone_before, true), (failed, false)]
+    {
+        let (address, connections) = refuses_once(kind, stream, payload).await;
+        let baler = Baler::start("upstream.http2 = true", address).await;
+        let answer = within(Box::pin(baler.chat(&body))).await;
+        if is_repeated {
+            assert_eq!((answer.status, answer.text()), (200, body.clone()));
+            assert_eq!(*connections.borrow(), 2);
+        } else {
+            assert_eq!(answer.header("x-baler-error"), "upstream_broke");
+            assert_eq!(*connections.borrow(), 1);
+        }
     }
 }

@@ -85,7 +85,7 @@ async fn played(url: &str, secret: Option<&str>) -> String {
         assert_eq!(answer.status, 200);
     }
     let metrics = async || {
-        let head = "GET /metrics HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n";
+        let head = "GET /metrics HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
         Client::send(admin, head, b"").await.answer().await.text()
     };
     until(async || {

@@ -198,7 +198,7 @@ impl Replica {
         let (cancel, request) = (Cancel::default(), RequestFacts::default());
         let outline = DIALECT.outline(body.as_bytes()).unwrap();
         let session = Session::open(DIALECT, outline, &counting, &cancel).unwrap();
-        let learned: ModelCalibration = self.memory.learned(&model());
+        let learned: ModelCalibration = self.memory.learned(&model(), policy.calibration_factor);
         let window = learned.narrowed(policy.window_for(None));
         let external = ExternalInputs {
             answers: &[],

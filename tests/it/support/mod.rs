@@ -117,7 +117,7 @@ impl Baler {
     pub async fn probe(&self, path: &str) -> Answer {
         Client::send(
             self.admin,
-            &format!("GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n"),
+            &format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n"),
             b"",
         )
         .await

@@ -53,6 +53,19 @@ prometheus.io/path: /metrics
 {{- end }}
 {{- end }}
 
+{{/* The secrets that are mounted as files, as a list: the volume, which is mounted below /etc, and the variable that names the file. */}}
+{{- define "baler.secretFiles" -}}
+{{- with .Values.upstream.caSecret }}
+- {volume: baler-ca, file: ca.crt, variable: BALER_UPSTREAM__CA_FILE, secret: {{ toJson . }}}
+{{- end }}
+{{- with .Values.ledger.caSecret }}
+- {volume: baler-ledger-ca, file: ca.crt, variable: BALER_LEDGER__CA_FILE, secret: {{ toJson . }}}
+{{- end }}
+{{- with .Values.listen.authTokensSecret }}
+- {volume: baler-clients, file: tokens, variable: BALER_LISTEN__AUTH_TOKENS_FILE, secret: {{ toJson . }}}
+{{- end }}
+{{- end }}
+
 {{/* What the container is the same in, as sidecar and as gateway. */}}
 {{- define "baler.container" -}}
 image: {{ include "baler.image" . | quote }}
@@ -90,9 +103,9 @@ volumeMounts:
   - name: baler-config
     mountPath: /etc/baler
     readOnly: true
-  {{- if .Values.upstream.caSecret }}
-  - name: baler-ca
-    mountPath: /etc/baler-ca
+  {{- range include "baler.secretFiles" . | fromYamlArray }}
+  - name: {{ .volume }}
+    mountPath: /etc/{{ .volume }}
     readOnly: true
   {{- end }}
 {{- end }}
@@ -100,16 +113,19 @@ volumeMounts:
 {{- define "baler.env" -}}
 - name: BALER_ADMIN__ADDRESS
   value: {{ printf "%s:%v" .Values.bindAddress .Values.ports.admin | quote }}
-{{- with .Values.upstream.caSecret }}
-- name: BALER_UPSTREAM__CA_FILE
-  value: /etc/baler-ca/ca.crt
+{{- range include "baler.secretFiles" . | fromYamlArray }}
+- name: {{ .variable }}
+  value: /etc/{{ .volume }}/{{ .file }}
 {{- end }}
-{{- with .Values.ledger.urlSecret }}
+{{- if .Values.ledger.urlSecret }}
 - name: BALER_LEDGER__URL
   valueFrom:
     secretKeyRef:
-      name: {{ .name }}
-      key: {{ .key }}
+      name: {{ .Values.ledger.urlSecret.name }}
+      key: {{ .Values.ledger.urlSecret.key }}
+{{- else if .Values.ledger.url }}
+- name: BALER_LEDGER__URL
+  value: {{ .Values.ledger.url | quote }}
 {{- end }}
 {{- with .Values.ledger.secret }}
 - name: BALER_LEDGER__SECRET
@@ -128,12 +144,12 @@ volumeMounts:
 - name: baler-config
   configMap:
     name: {{ .configMap }}
-{{- with .context.Values.upstream.caSecret }}
-- name: baler-ca
+{{- range include "baler.secretFiles" .context | fromYamlArray }}
+- name: {{ .volume }}
   secret:
-    secretName: {{ .name }}
+    secretName: {{ .secret.name }}
     items:
-      - key: {{ .key }}
-        path: ca.crt
+      - key: {{ .secret.key }}
+        path: {{ .file }}
 {{- end }}
 {{- end }}
