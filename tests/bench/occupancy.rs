@@ -33,8 +33,9 @@ use baler::observe::Metrics;
 const DIALECT: Dialect = Dialect::ChatCompletions;
 const ENCODING: Encoding = Encoding::O200K;
 const RUNS: usize = 5;
-/// The promise, in MB/s.
-const LEAST_SPEED: f64 = 80.0;
+/// The promise, as a multiple of the reference's speed in the same run: what a shared machine takes
+/// away, it takes from both.
+const LEAST_SPEED: f64 = 3.0;
 /// Turns of the growing conversation.
 const TURNS: usize = 500;
 
@@ -149,11 +150,11 @@ fn counting() -> bool {
         bytes as f64 / 1e6 / times[times.len() / 2].as_secs_f64()
     };
     let (ours, theirs) = (speed(&mut ours), speed(&mut theirs));
-    println!("  {ours:>8.1} MB/s  Baler (at least {LEAST_SPEED})");
+    println!("  {ours:>8.1} MB/s  Baler");
     println!("  {theirs:>8.1} MB/s  tiktoken-rs, which counts the same");
-    println!("  {:>8.1}       times as fast", ours / theirs);
-    // What a shared machine takes away, it takes from both.
-    ours >= LEAST_SPEED || ours / theirs >= LEAST_SPEED / 20.0
+    let ratio = ours / theirs;
+    println!("  {ratio:>8.1}       times as fast (at least {LEAST_SPEED})");
+    ratio >= LEAST_SPEED
 }
 
 /// The texts of real conversations, or where there are none, made-up ones.
