@@ -186,7 +186,7 @@ impl Connection {
                         Some(end) if end <= now && is_leaving => return,
                         Some(end) if end <= now => {
                             is_leaving = true;
-                            self.life.rests();
+                            self.life.sends_nothing();
                             serving.as_mut().graceful_shutdown();
                             now + GOODBYE
                         }

@@ -170,7 +170,7 @@ impl AsyncWrite for ClientIo {
         if self.lingering.is_none() {
             let closed = Pin::new(&mut self.stream).poll_shutdown(cx);
             let closed = ready!(self.within_deadline(closed, cx));
-            if closed.is_err() || self.has_ended || !self.life.is_sent_to() {
+            if closed.is_err() || self.has_ended || !self.life.may_be_sending() {
                 return Poll::Ready(closed);
             }
         }

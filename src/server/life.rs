@@ -17,7 +17,7 @@ pub(super) struct Life {
     /// Milliseconds after `began` at which the last answer ended.
     idle_since: AtomicU64,
     /// Whether the client may be sending what nobody will read.
-    is_sent_to: AtomicBool,
+    may_be_sending: AtomicBool,
     /// How often the socket had taken everything.
     flushes: AtomicU64,
     flushed: Arc<Notify>,
@@ -34,7 +34,7 @@ impl Life {
             began: Instant::now(),
             requests: AtomicUsize::new(0),
             idle_since: AtomicU64::new(0),
-            is_sent_to: AtomicBool::new(true),
+            may_be_sending: AtomicBool::new(true),
             flushes: AtomicU64::new(0),
             flushed: Arc::default(),
             evicted: Notify::new(),
@@ -51,18 +51,18 @@ impl Life {
 
     /// Whether the client may be sending what nobody will read: a request that was answered before
     /// its body had ended, or what is no request.
-    pub(super) fn is_sent_to(&self) -> bool {
-        self.is_sent_to.load(Ordering::Acquire)
+    pub(super) fn may_be_sending(&self) -> bool {
+        self.may_be_sending.load(Ordering::Acquire)
     }
 
     /// The client sends nothing: the connection is idle.
-    pub(super) fn rests(&self) {
-        self.is_sent_to.store(false, Ordering::Release);
+    pub(super) fn sends_nothing(&self) {
+        self.may_be_sending.store(false, Ordering::Release);
     }
 
     /// Counts a request for as long as the returned value lives.
     pub(super) fn begin(self: &Arc<Self>, has_body: bool) -> Running {
-        self.is_sent_to.store(has_body, Ordering::Release);
+        self.may_be_sending.store(has_body, Ordering::Release);
         self.requests.fetch_add(1, Ordering::AcqRel);
         self.running.fetch_add(1, Ordering::AcqRel);
         Running(Arc::clone(self))
