@@ -15,6 +15,7 @@ pub struct Cancel {
     deadline: Option<Deadline>,
     late: AtomicBool,
     budget: Option<Deadline>,
+    brief: bool,
 }
 
 impl fmt::Debug for Cancel {
@@ -46,6 +47,19 @@ impl Cancel {
     pub fn with_budget(mut self, is_spent: impl Fn() -> bool + Send + Sync + 'static) -> Self {
         self.budget = Some(Box::new(is_spent));
         self
+    }
+
+    /// The same for work that is given up as soon as it is found to take long.
+    #[must_use]
+    pub fn for_brief_work(mut self) -> Self {
+        self.brief = true;
+        self
+    }
+
+    /// Whether only brief work is wanted.
+    #[must_use]
+    pub fn is_brief(&self) -> bool {
+        self.brief
     }
 
     /// Asks the work that checks this flag to stop at its next step.

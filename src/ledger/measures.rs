@@ -4,8 +4,6 @@
 //! INVARIANT: tenants share no entry. The time that a request takes would tell one of them whether
 //! another sent the same message before.
 
-use std::sync::Arc;
-
 use highway::{HighwayHash, HighwayHasher, Key};
 use quick_cache::sync::Cache;
 
@@ -18,9 +16,6 @@ use crate::core::wire::{Dialect, Unreadable};
 
 /// Tool schemas and other fixed parts that are remembered.
 const MAX_FIXED: usize = 1_024;
-
-/// Messages that are looked up as one.
-const BLOCK: usize = 16;
 
 /// Whose measures, and of what.
 #[derive(Debug, Clone, Copy)]
@@ -35,18 +30,36 @@ pub struct Owner<'o> {
 
 /// The hash of exact bytes. HighwayHash, because every byte of every request goes through it:
 /// several times as fast as BLAKE3 on messages of common length.
-type Bytes = [u64; 4];
+pub(super) type Digest = [u64; 4];
+
+/// The key of hashes of exact bytes: new in every process, and secret, so that nobody can make two
+/// texts that collide.
+#[derive(Debug)]
+pub(super) struct SecretKey(Key);
+
+impl SecretKey {
+    pub(super) fn random() -> Self {
+        let part = || u64::from_le_bytes(crate::random::bytes());
+        SecretKey(Key([(); 4].map(|()| part())))
+    }
+
+    /// The key of a tenant's hashes. Fingerprints of tenants are keyed hashes themselves.
+    pub(super) fn of(&self, tenant: &Fingerprint) -> Key {
+        let (words, _) = tenant.0.as_chunks::<8>();
+        let mut key = self.0.0;
+        for (word, own) in key.iter_mut().zip(words) {
+            *word ^= u64::from_le_bytes(*own);
+        }
+        Key(key)
+    }
+}
 
 /// A cache of measures, bounded by number.
 #[derive(Debug)]
 pub struct Measures {
-    messages: Cache<(Bytes, Dialect, Encoding), Measure>,
-    /// Blocks of messages that follow each other, by all of their bytes: most messages of a request
-    /// were in the one before, and a block is looked up as fast as a message.
-    blocks: Cache<(Bytes, Dialect, Encoding), Arc<[Measure]>>,
-    fixed: Cache<(Bytes, Dialect, Encoding), u64>,
-    /// Secret, so that nobody can make two texts that collide.
-    key: Key,
+    messages: Cache<(Digest, Dialect, Encoding), Measure>,
+    fixed: Cache<(Digest, Dialect, Encoding), u64>,
+    key: SecretKey,
 }
 
 impl Measures {
@@ -55,9 +68,8 @@ impl Measures {
     pub fn new(messages: usize) -> Self {
         Measures {
             messages: Cache::new(messages),
-            blocks: Cache::new(messages / BLOCK),
             fixed: Cache::new(MAX_FIXED),
-            key: Key([(); 4].map(|()| u64::from_le_bytes(crate::random::bytes()))),
+            key: SecretKey::random(),
         }
     }
 
@@ -69,7 +81,7 @@ impl Measures {
         if outline.fixed.parts().iter().all(|part| part.is_empty()) {
             return count();
         }
-        let mut hasher = HighwayHasher::new(self.key_of(owner.tenant));
+        let mut hasher = HighwayHasher::new(self.key.of(owner.tenant));
         for part in outline.fixed.parts() {
             hasher.append(&(part.len() as u64).to_le_bytes());
             hasher.append(part.as_bytes());
@@ -82,17 +94,8 @@ impl Measures {
         })
     }
 
-    /// The key of a tenant's hashes. Fingerprints of tenants are keyed hashes themselves.
-    fn key_of(&self, tenant: &Fingerprint) -> Key {
-        let (words, _) = tenant.0.as_chunks::<8>();
-        let mut key = self.key.0;
-        for (word, own) in key.iter_mut().zip(words) {
-            *word ^= u64::from_le_bytes(*own);
-        }
-        Key(key)
-    }
-
-    /// The measures of all messages of a request, each taken only once for the same bytes.
+    /// The measures of all messages of a request, of which the `first` are known; each is taken
+    /// only once for the same bytes.
     ///
     /// # Errors
     /// [`NotPlanned`]: one of them is not a plain message, or nobody waits any more.
@@ -100,31 +103,14 @@ impl Measures {
         &self,
         owner: Owner<'_>,
         outline: &Outline<'_>,
+        first: &[Measure],
         cancel: &Cancel,
     ) -> Result<Vec<Measure>, NotPlanned> {
         let mut measures = Vec::with_capacity(outline.messages.len());
-        for block in outline.messages.chunks(BLOCK) {
-            let key = match block {
-                [first, .., last] if block.len() == BLOCK => {
-                    let bytes = outline.between(first, last);
-                    let key = self.key(owner, bytes);
-                    if let Some(known) = self.blocks.get(&key) {
-                        cancel.check()?;
-                        measures.extend_from_slice(&known);
-                        continue;
-                    }
-                    Some(key)
-                }
-                _ => None,
-            };
-            let start = measures.len();
-            for raw in block {
-                cancel.check()?;
-                measures.push(self.measure(owner, raw)?);
-            }
-            if let (Some(key), Some(new)) = (key, measures.get(start..)) {
-                self.blocks.insert(key, new.into());
-            }
+        measures.extend_from_slice(first);
+        for raw in outline.messages.iter().skip(first.len()) {
+            cancel.check()?;
+            measures.push(self.measure(owner, raw)?);
         }
         Ok(measures)
     }
@@ -143,8 +129,8 @@ impl Measures {
         Ok(measure)
     }
 
-    fn key(&self, owner: Owner<'_>, bytes: &str) -> (Bytes, Dialect, Encoding) {
-        let hash = HighwayHasher::new(self.key_of(owner.tenant)).hash256(bytes.as_bytes());
+    fn key(&self, owner: Owner<'_>, bytes: &str) -> (Digest, Dialect, Encoding) {
+        let hash = HighwayHasher::new(self.key.of(owner.tenant)).hash256(bytes.as_bytes());
         (hash, owner.dialect, owner.encoding)
     }
 }
@@ -168,36 +154,11 @@ mod tests {
             };
             for _ in 0..2 {
                 let cancel = Cancel::default();
-                measures.measure_all(owner, &outline, &cancel).unwrap();
+                measures.measure_all(owner, &outline, &[], &cancel).unwrap();
                 let _ = measures.fixed_tokens(owner, &outline);
                 assert_eq!(measures.messages.len(), nth + 1);
                 assert_eq!(measures.fixed.len(), nth + 1);
             }
-        }
-    }
-
-    #[test]
-    fn a_growing_conversation_measures_only_what_is_new() {
-        let measures = Measures::new(1_000);
-        let tenant = Fingerprint::of(b"one");
-        let owner = Owner {
-            tenant: &tenant,
-            dialect: Dialect::ChatCompletions,
-            encoding: Encoding::O200K,
-        };
-        let message = |n: usize| format!(r#"{{"role":"user","content":"message {n}"}}"#);
-        for length in [40, 44, 70] {
-            let list: Vec<_> = (0..length).map(message).collect();
-            let body = format!(r#"{{"messages":[{}]}}"#, list.join(", "));
-            let outline = owner.dialect.outline(body.as_bytes()).unwrap();
-            let afresh: Vec<_> = list
-                .iter()
-                .map(|raw| owner.dialect.measure(raw, owner.encoding).unwrap())
-                .collect();
-            let all = measures.measure_all(owner, &outline, &Cancel::default());
-            assert_eq!(all.unwrap(), afresh);
-            assert_eq!(measures.messages.len(), length);
-            assert_eq!(measures.blocks.len(), length / BLOCK);
         }
     }
 }

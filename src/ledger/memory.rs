@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use quick_cache::sync::Cache;
 use quick_cache::{DefaultHashBuilder, Lifecycle, UnitWeighter, Weighter};
 
-use super::Measures;
+use super::{Measures, Openings};
 use crate::core::conversation::Fingerprint;
 use crate::core::edit::Checkpoint;
 use crate::core::planner::{
@@ -89,6 +89,8 @@ pub struct Memory {
     evidence: Counted<Evidence, UnitWeighter>,
     /// Measures by exact bytes. They never leave the process.
     pub measures: Measures,
+    /// The openings of bodies. They never leave the process, either.
+    pub openings: Openings,
     /// Models that have a checkpoint for a body so short that the gate would let it through.
     ungated: Cache<Fingerprint, ()>,
     /// When a list was last sent.
@@ -139,6 +141,7 @@ impl Memory {
             usage: counted(usage, usage, UnitWeighter, &metrics),
             evidence: counted(usage, usage, UnitWeighter, &metrics),
             measures: Measures::new(items(bounds.messages)),
+            openings: Openings::new(bounds.messages),
             ungated: Cache::new(16_384),
             sent: Cache::new(16_384),
             visits: Cache::new(items(half / VISIT_BYTES).max(64)),

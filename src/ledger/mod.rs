@@ -3,6 +3,7 @@
 //!
 //! ```text
 //! measures   counts and fingerprints of messages; they never leave the process
+//! openings   where the first messages of bodies stand, and their measures; as private
 //! memory     everything else, in this process: all there is, or the near cache of a store
 //! lookup     what a request asks the store for
 //! store      the store as requests see it: look-ups within a deadline, writes nobody waits for
@@ -23,6 +24,7 @@ mod entry;
 mod lookup;
 mod measures;
 mod memory;
+mod openings;
 pub mod operate;
 mod redb;
 mod redis;
@@ -48,6 +50,7 @@ use crate::observe::event::{LedgerLookedUp, StoreKind, StoreResult};
 pub use lookup::{Lookup, Points};
 pub use measures::{Measures, Owner};
 pub use memory::{Bounds, Memory};
+pub use openings::{Beginning, KnownOpening, Openings};
 pub use seal::{Scope, Secrets};
 
 use entry::{Entry, Kind};
@@ -131,6 +134,12 @@ impl Ledger {
     #[must_use]
     pub fn measures(&self) -> &Measures {
         &self.memory.measures
+    }
+
+    /// What is known of the openings of bodies. It never leaves the process, either.
+    #[must_use]
+    pub fn openings(&self) -> &Openings {
+        &self.memory.openings
     }
 
     /// Waits until everything that was recorded is written, but not for ever.

@@ -21,7 +21,7 @@ use crate::proxy::exchange::Exchange;
 const UNIT_BYTES: usize = 1_024;
 /// Capacity for a body of announced length until so much of it arrived; an announcement costs its
 /// sender nothing.
-const FIRST_CAPACITY: usize = 256 * 1_024;
+const FIRST_CAPACITY: usize = 1 << 20;
 
 /// The least bytes a second of a body on its way, on average.
 const LEAST_RATE: u64 = 1_024;

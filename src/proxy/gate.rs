@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use crate::core::planner::gate;
+use crate::core::planner::gate::{self, Glance};
 use crate::core::policy::Source;
 use crate::core::tokens::FactorStep;
 use crate::ledger::{Refresh, Scope};
@@ -37,14 +37,14 @@ impl Exchange {
         let learned = facts.window.learned.factor;
         let factor = FactorStep::nearest(learned).factor().max(learned);
         let ledger = &self.proxy.shared.ledger;
+        let known = facts.beginning.known().filter(|known| known.is_text);
+        let glance = Glance {
+            body: &facts.body,
+            text: known.map(|known| &known.opening),
+        };
+        let (dialect, policy) = (facts.dialect, &facts.policy);
         let cannot_trigger = !facts.force
-            && gate::nothing_can_trigger(
-                facts.dialect,
-                &facts.body,
-                &facts.policy,
-                &budget,
-                factor,
-            )
+            && gate::nothing_can_trigger(dialect, glance, policy, &budget, factor)
             && ledger.may_gate(&facts.model_key);
         if cannot_trigger {
             Gate::CannotTrigger

@@ -17,6 +17,7 @@
 //! pool            the threads that plan
 //! plan_request    one request as planning sees it
 //! plan_run        one run of the planner
+//! plan_open       the body, read as far as it is new
 //! plan_keys       the keys of the ledger for one run
 //! send            one request to the upstream
 //! peek            the beginning of its answer
@@ -43,6 +44,7 @@ mod overflow_retry;
 mod peek;
 mod plan;
 mod plan_keys;
+mod plan_open;
 mod plan_request;
 mod plan_run;
 mod pool;

@@ -14,9 +14,6 @@ use crate::proxy::plan_run::{PlanOutcome, run_once};
 use crate::summarizer::DueSummary;
 use crate::webhook;
 
-/// A body up to this length is planned on the event loop; a longer one by the pool.
-const INLINE_BYTES: usize = 64 * 1_024;
-
 /// The least deadline for making a request smaller that the upstream refused.
 const RETRY_DEADLINE: Duration = Duration::from_secs(10);
 
@@ -41,6 +38,10 @@ pub(super) async fn ask(
                 let answered = proxy.shared.ledger.fetch(lookup).await;
                 let run = Arc::make_mut(&mut run);
                 (run.may_look_up, run.knows_all) = (false, answered);
+                continue;
+            }
+            PlanOutcome::TakesLong => {
+                Arc::make_mut(&mut run).is_brief = false;
                 continue;
             }
             PlanOutcome::Asks(need, scope) => (*need, scope),
@@ -101,8 +102,13 @@ async fn conclude_within(
     };
     let (spent, over) = (began + limits.plan_timeout, began + deadline);
     let cancel = Cancel::at_deadline(move || Instant::now() >= over);
-    let cancel = Arc::new(cancel.with_budget(move || Instant::now() >= spent));
-    if request.body.len() <= INLINE_BYTES && request.encoding().is_loaded() {
+    let cancel = cancel.with_budget(move || Instant::now() >= spent);
+    let cancel = Arc::new(if run.is_brief {
+        cancel.for_brief_work()
+    } else {
+        cancel
+    });
+    if request.is_planned_inline(run) {
         // Nothing can interrupt work on the event loop, so that it checks the deadline itself.
         return guarded(|| run_once(&proxy.shared, request, run, &cancel));
     }
@@ -168,6 +174,7 @@ mod tests {
     use crate::core::conversation::Fingerprint;
     use crate::core::planner::ModelCalibration;
     use crate::core::wire::Dialect;
+    use crate::ledger::Beginning;
     use crate::observe::Metrics;
     use crate::proxy::Shared;
     use crate::proxy::plan_request::RequestWindow;
@@ -194,6 +201,7 @@ mod tests {
         PlanRequest {
             dialect: Dialect::ChatCompletions,
             body: Bytes::from(format!(r#"{{"messages":[{list}]}}"#)),
+            beginning: Beginning::default(),
             id: String::new(),
             policy,
             mode: EffectiveMode::Enforce,

@@ -59,6 +59,22 @@ impl Keys {
         }
     }
 
+    /// What an assessment needs of them: those of the request itself.
+    pub(super) fn of_assessed(
+        request: &PlanRequest,
+        session: &Session<'_>,
+        usage_seed: Fingerprint,
+    ) -> Self {
+        Keys {
+            scope: scope_of(request, session),
+            usage_seed,
+            points: vec![session.own_key(&request.checkpoint_seed)],
+            reports: Vec::new(),
+            summaries: Vec::new(),
+            knows_all: false,
+        }
+    }
+
     /// Records the checkpoint of a plan that replayed another one, and that the request was served.
     /// One that no compaction was made for only tells this process where a walk may begin.
     pub(super) fn record(
@@ -75,7 +91,8 @@ impl Keys {
                 let policy = &*request.policy;
                 let capacity = request.window.capacity(request.window.tokens);
                 let budget = policy.budget(capacity);
-                if gate::nothing_can_trigger(request.dialect, &request.body, policy, &budget, 1.0) {
+                let glance = gate::Glance::of(&request.body);
+                if gate::nothing_can_trigger(request.dialect, glance, policy, &budget, 1.0) {
                     ledger.never_gate(request.model_scope());
                 }
                 let builds_on_it = replayed == Some(prefix);

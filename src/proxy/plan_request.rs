@@ -16,12 +16,19 @@ use crate::core::policy::{Policy, RequestFacts, Source};
 use crate::core::strategy::WebhookAnswer;
 use crate::core::tokens::{Encoding, FactorStep};
 use crate::core::wire::Dialect;
-use crate::ledger::Scope;
+use crate::core::wire::chat::Opening;
+use crate::ledger::{Beginning, Scope};
 use crate::observe::event::FailureCause;
 use crate::proxy::exchange::Decision;
 use crate::proxy::headers;
 use crate::proxy::read::EffectiveMode;
 use crate::summarizer::{DueSummary, SummaryOrigin};
+
+/// A body up to this length, or of which no more is new, is planned on the event loop; any other by
+/// the pool.
+const INLINE_BYTES: usize = 64 * 1_024;
+/// The most known messages of a body that is planned on the event loop.
+const INLINE_MESSAGES: usize = 2_000;
 
 /// The facts about one request, each computed once.
 #[derive(Debug)]
@@ -30,6 +37,8 @@ pub(super) struct PlanRequest {
     pub dialect: Dialect,
     /// The body.
     pub body: Bytes,
+    /// What is known of its beginning from an earlier request.
+    pub beginning: Beginning,
     /// Its id, for log lines.
     pub id: String,
     /// Its policy.
@@ -125,6 +134,22 @@ impl PlanRequest {
         self.mode == EffectiveMode::Observe
     }
 
+    /// Whether so much of it is known from an earlier request that a plan, unless it compacts,
+    /// takes no longer than that of a short one.
+    fn is_mostly_known(&self) -> bool {
+        let is_short = |opening: &Opening| {
+            let new = self.body.len().saturating_sub(opening.end());
+            new <= INLINE_BYTES && opening.len() <= INLINE_MESSAGES
+        };
+        let reads_messages = self.policy.when.is_some() || self.policy.least_arrival().is_some();
+        !self.force && !reads_messages && self.beginning.opening().is_some_and(is_short)
+    }
+
+    /// Whether it is planned on the event loop.
+    pub(super) fn is_planned_inline(&self, run: &Run) -> bool {
+        (run.is_brief || self.body.len() <= INLINE_BYTES) && self.encoding().is_loaded()
+    }
+
     /// Whether summaries may be made for it.
     pub(super) fn may_summarize(&self) -> bool {
         self.mode == EffectiveMode::Enforce && self.policy.summarize().is_some()
@@ -176,6 +201,8 @@ pub(super) struct Run {
     pub may_look_up: bool,
     /// Whether memory knows all that the store does.
     pub knows_all: bool,
+    /// Whether it is expected to be brief, and given up otherwise.
+    pub is_brief: bool,
 }
 
 impl Run {
@@ -188,6 +215,7 @@ impl Run {
             may_ask: !request.summary_wait().is_zero(),
             may_look_up: matches!(purpose, Purpose::Send),
             knows_all: matches!(purpose, Purpose::Send),
+            is_brief: !matches!(purpose, Purpose::Retry(_)) && request.is_mostly_known(),
         }
     }
 

@@ -14,8 +14,7 @@ use crate::core::policy::OnUnfit;
 use crate::core::strategy::{ExternalInputs, Need, Stopped};
 use crate::core::summary::Summaries;
 use crate::core::tokens::FactorStep;
-use crate::core::wire::Unreadable;
-use crate::ledger::{Lookup, Missing, Owner, Points, Scope};
+use crate::ledger::{Lookup, Missing, Points, Scope};
 use crate::observe::event::{
     Action, CheckpointLookedUp, ConditionFailed, DecisionReason, DoesNotFit, PassReason, Phase,
     Sizes,
@@ -24,6 +23,7 @@ use crate::proxy::Shared;
 use crate::proxy::clock::Clock;
 use crate::proxy::exchange::Decision;
 use crate::proxy::plan_keys::Keys;
+use crate::proxy::plan_open::open;
 use crate::proxy::plan_request::{PlanFailure, PlanRequest, Planned, Purpose, Run, pieces};
 use crate::summarizer::DueSummary;
 
@@ -35,6 +35,8 @@ pub(super) enum PlanOutcome {
     Asks(Box<Need>, Scope),
     /// The ledger's store may know more of the conversation than memory does.
     LooksUp(Lookup),
+    /// It is not as brief as the run was to be.
+    TakesLong,
 }
 
 /// Plans once, with what was gathered from outside so far.
@@ -48,7 +50,7 @@ pub(super) fn run_once(
     cancel: &Cancel,
 ) -> Result<PlanOutcome, PlanFailure> {
     let mut clock = Clock::start(shared);
-    let session = match open(shared, request, cancel, &mut clock) {
+    let session = match open(shared, (request, run), cancel, &mut clock) {
         Ok(session) => session,
         Err(NotPlanned::Unreadable(unreadable)) => {
             return Ok(planned(passed(request, unreadable.into())));
@@ -56,15 +58,20 @@ pub(super) fn run_once(
         Err(NotPlanned::Cancelled(_)) => return Err(PlanFailure::Deadline),
     };
     let usage_seed = shared.identities.usage_seed(request, session.outline());
+    let is_assessed = matches!(run.purpose, Purpose::Assess);
     let mut planning = Planning {
         shared,
         request,
         run,
         session: &session,
-        keys: Keys::of(shared, request, &session, usage_seed),
+        keys: if is_assessed {
+            Keys::of_assessed(request, &session, usage_seed)
+        } else {
+            Keys::of(shared, request, &session, usage_seed)
+        },
         cancel,
     };
-    if matches!(run.purpose, Purpose::Assess) {
+    if is_assessed {
         return Ok(planned(planning.assessed()));
     }
     if let Some(lookup) = planning.missing() {
@@ -76,6 +83,7 @@ pub(super) fn run_once(
         Ok(made) => made,
         Err(Stopped::Cancelled) => return Err(PlanFailure::Deadline),
         Err(Stopped::Invalid) => return Err(PlanFailure::Invalid),
+        Err(Stopped::TakesLong) => return Ok(PlanOutcome::TakesLong),
         Err(Stopped::Asks(need)) => return Ok(PlanOutcome::Asks(need, planning.keys.scope)),
     };
     let concluded = planning.conclude(made);
@@ -90,31 +98,6 @@ fn last(keys: &[CheckpointKey]) -> Option<Fingerprint> {
 
 fn planned(planned: Planned) -> PlanOutcome {
     PlanOutcome::Planned(Box::new(planned))
-}
-
-/// Outlines the body and measures its messages.
-fn open<'b>(
-    shared: &Shared,
-    request: &'b PlanRequest,
-    cancel: &Cancel,
-    clock: &mut Clock<'_>,
-) -> Result<Session<'b>, NotPlanned> {
-    let (dialect, encoding) = (request.dialect, request.encoding());
-    let outline = dialect.outline(&request.body)?;
-    if outline.messages.len() > shared.snapshot.config.limits.messages {
-        return Err(Unreadable::Unusual.into());
-    }
-    clock.lap(Phase::View);
-    let owner = Owner {
-        tenant: &request.tenant,
-        dialect,
-        encoding,
-    };
-    let measures = shared.ledger.measures();
-    let all = measures.measure_all(owner, &outline, cancel)?;
-    let fixed = measures.fixed_tokens(owner, &outline);
-    clock.lap(Phase::Measure);
-    Ok(Session::measured(dialect, outline, (all, fixed, encoding)))
 }
 
 /// A request that is forwarded as it came, for this reason.

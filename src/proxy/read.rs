@@ -132,7 +132,7 @@ impl Exchange {
     /// A request that there is no room to look at, to be streamed through. Its policy is found by
     /// what arrived of it.
     fn shed(&mut self, parts: Parts, body: ShedBody, dialect: Dialect) -> Result<Read, ProxyError> {
-        let model = dialect.peek_model(&body.begun);
+        let model = dialect.peek_model(&body.begun, None);
         let policy = self.choose_policy(model.as_deref(), &parts)?;
         let discovered = self.proxy.shared.windows.discovered(model.as_deref());
         let (window, _) = policy.window_by(model.as_deref(), discovered);
@@ -153,15 +153,16 @@ impl Exchange {
         parts: &Parts,
         body: Bytes,
     ) -> Result<PlanRequest, ProxyError> {
-        let model = dialect.peek_model(&body);
+        let shared = Arc::clone(&self.proxy.shared);
+        let tenant = shared.identities.tenant(&parts.headers, parts.uri.query());
+        let beginning = shared.ledger.openings().of(&tenant, dialect, &body);
+        let model = dialect.peek_model(&body, beginning.opening());
         let path = parts.uri.path();
         let policy = self.choose_policy(model.as_deref(), parts)?;
         self.warning = warning::about(&parts.headers, &policy.name);
         let mode_override = headers::mode_override(&parts.headers);
         let mode = EffectiveMode::of(policy.delivery.mode, mode_override);
         self.mode = mode.counted();
-        let shared = Arc::clone(&self.proxy.shared);
-        let tenant = shared.identities.tenant(&parts.headers, parts.uri.query());
         let asker = Asker {
             dialect,
             tenant: &tenant,
@@ -180,6 +181,7 @@ impl Exchange {
         Ok(PlanRequest {
             dialect,
             body,
+            beginning,
             id: self.id.clone(),
             mode,
             force: mode_override == ModeOverride::Force,

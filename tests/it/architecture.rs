@@ -143,7 +143,7 @@ fn no_type_outside_of_the_wire_is_read_from_its_json() {
 
 /// Other crates that the core may use. They compute; none of them reads, writes, waits, draws or
 /// looks at a clock.
-const PURE_CRATES: [&str; 23] = [
+const PURE_CRATES: [&str; 24] = [
     "base64",
     "blake3",
     "brotli_decompressor",
@@ -162,6 +162,7 @@ const PURE_CRATES: [&str; 23] = [
     "schemars",
     "serde",
     "serde_json",
+    "simdutf8",
     "std",
     "thiserror",
     "tiktoken",

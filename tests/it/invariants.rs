@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use baler::core::conversation::{Call, Content, Exchange, Kind, Speaker, group};
 use baler::core::edit::Edit;
-use baler::core::planner::{Deferred, gate};
+use baler::core::planner::Deferred;
+use baler::core::planner::gate::{self, Glance};
 use baler::core::policy::Policy;
 use baler::core::strategy::Step;
 use baler::core::tokens::{Encoding, FactorStep};
@@ -493,9 +494,13 @@ proptest! {
     ) {
         let policy = policy_of(&toml);
         let budget = policy.budget(policy.window_for(None));
+        let mut text = None;
         for length in 1..=conversation.exchanges.len() {
             let body = conversation.body(length);
-            if gate::nothing_can_trigger(DIALECT, body.as_bytes(), &policy, &budget, 1.0) {
+            // What passed before is known to be text.
+            let glance = Glance { body: body.as_bytes(), text: text.as_ref() };
+            if gate::nothing_can_trigger(DIALECT, glance, &policy, &budget, 1.0) {
+                text = DIALECT.outline(body.as_bytes()).unwrap().opening(body.len());
                 let outcome = Core::default().ask(&body, &policy);
                 prop_assert!(!outcome.plan.edited());
                 prop_assert!(outcome.counted[0].tokens <= body.len() as u64, "a byte a token");
@@ -537,8 +542,9 @@ proptest! {
     #[test]
     fn i8_no_bytes_make_the_core_panic(bytes in mangled(), toml in policy()) {
         let policy = policy_of(&toml);
-        let _ = DIALECT.peek_model(&bytes);
-        let _ = gate::nothing_can_trigger(DIALECT, &bytes, &policy, &policy.budget(4_000), 1.0);
+        let _ = DIALECT.peek_model(&bytes, None);
+        let (glance, budget) = (Glance::of(&bytes), policy.budget(4_000));
+        let _ = gate::nothing_can_trigger(DIALECT, glance, &policy, &budget, 1.0);
         if let Ok(chat) = Chat::parse(&bytes)
             && group(&chat.messages).is_ok()
         {
@@ -549,11 +555,32 @@ proptest! {
     }
 
     #[test]
+    fn i8_a_body_that_goes_on_from_an_opening_is_read_as_if_it_were_new(
+        conversation in conversation(), within in any::<Index>(), bytes in mangled()
+    ) {
+        let body = conversation.body(conversation.exchanges.len());
+        let outline = DIALECT.outline(body.as_bytes()).unwrap();
+        if let Some(opening) = outline.opening(within.index(body.len())) {
+            let (begun, own) = body.as_bytes().split_at(opening.end());
+            // As it goes on, and as it does not: with the end of another body, valid or not.
+            let at = bytes.len() * 2 / 3;
+            for rest in [own, &bytes, &bytes[at..], &bytes[..at], b"]}"] {
+                let goes_on = [begun, rest].concat();
+                let by_opening = DIALECT.resume(&goes_on, Some(&opening));
+                let afresh = DIALECT.outline(&goes_on);
+                prop_assert_eq!(format!("{by_opening:?}"), format!("{afresh:?}"));
+                let model = DIALECT.peek_model(&goes_on, Some(&opening));
+                prop_assert_eq!(model, DIALECT.peek_model(&goes_on, None));
+            }
+        }
+    }
+
+    #[test]
     fn i8_arbitrary_bytes_are_read_or_refused(
         bytes in proptest::collection::vec(any::<u8>(), 0..400)
     ) {
         let _ = Chat::parse(&bytes);
-        let _ = DIALECT.peek_model(&bytes);
+        let _ = DIALECT.peek_model(&bytes, None);
         let _ = DIALECT.usage(&bytes);
     }
 }

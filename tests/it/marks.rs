@@ -81,7 +81,15 @@ fn the_gate_knows_the_later_trigger_of_small_windows() {
     let text = words(1, 4_000);
     let text = &text[..usize::try_from(budget.prompt * 85 / 100).unwrap() - 100];
     let body = request(&[message("user", text)]);
-    let passes = |policy| gate::nothing_can_trigger(DIALECT, body.as_bytes(), policy, &budget, 1.0);
+    let passes = |policy| {
+        gate::nothing_can_trigger(
+            DIALECT,
+            gate::Glance::of(body.as_bytes()),
+            policy,
+            &budget,
+            1.0,
+        )
+    };
     assert!(passes(&policy) && !passes(&given));
 }
 

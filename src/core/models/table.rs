@@ -1,6 +1,7 @@
 //! The table of known models: context windows, longest answers, and prices of the prompt cache.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
+use std::ops::Bound;
 use std::sync::LazyLock;
 
 use schemars::JsonSchema;
@@ -49,7 +50,7 @@ pub struct Model {
 /// without a source does not belong here: unknown models have the policy's `default_window`.
 const TABLE: &str = include_str!("models.csv");
 
-static MODELS: LazyLock<HashMap<&str, Model>> =
+static MODELS: LazyLock<BTreeMap<&str, Model>> =
     LazyLock::new(|| TABLE.lines().skip(1).filter_map(line).collect());
 
 fn line(line: &str) -> Option<(&str, Model)> {
@@ -106,10 +107,19 @@ pub fn table_name(model: &str) -> Option<&'static str> {
 
 fn row(model: &str) -> Option<(&'static str, Model)> {
     let name = plain(model);
-    (1..=name.len().min(*LONGEST)).rev().find_map(|length| {
-        let (prefix, known) = MODELS.get_key_value(name.get(..length)?)?;
-        Some((*prefix, *known))
-    })
+    let longest = name.floor_char_boundary(*LONGEST);
+    let mut name = name.get(..longest)?;
+    loop {
+        // The last entry that does not come after the name: a prefix of the name that is in the
+        // table is a prefix of this entry as well.
+        let up_to = (Bound::Unbounded, Bound::Included(name));
+        let (prefix, known) = MODELS.range::<str, _>(up_to).next_back()?;
+        if name.starts_with(prefix) {
+            return Some((*prefix, *known));
+        }
+        let both = prefix.bytes().zip(name.bytes());
+        name = name.get(..both.take_while(|(one, other)| one == other).count())?;
+    }
 }
 
 #[cfg(test)]

@@ -26,7 +26,7 @@ impl Planner<'_> {
             return Ok(Arrived::Nothing);
         }
         // Calls and results that do not match are nobody's to edit.
-        let Ok(conversation) = session.conversation(self.family) else {
+        let Ok(conversation) = self.view(session)? else {
             return Ok(Arrived::Nothing);
         };
         let budget = self.budget();

@@ -40,9 +40,7 @@ impl Planner<'_> {
         room: u64,
         external: &ExternalInputs<'_>,
     ) -> Result<(Vec<Edit>, Vec<Report>), Stopped> {
-        let conversation = session
-            .conversation(self.family)
-            .map_err(|_| Stopped::Invalid)?;
+        let conversation = self.view(session)?.map_err(|_| Stopped::Invalid)?;
         let edits = vec![Edit::Keep; session.len()];
         if conversation.size_after(&edits).tokens <= target {
             return Ok((edits, Vec::new()));

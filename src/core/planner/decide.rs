@@ -126,7 +126,7 @@ impl Decision<'_, '_, '_> {
         plan.fits = estimate.size.tokens <= plan.budget.prompt;
         // What the edits removed is added to what is left, so that both figures are made alike.
         (plan.before, plan.after) = estimate.reported_sizes(plan.before);
-        plan.pending_summary = self.pending_summary(&plan);
+        plan.pending_summary = self.pending_summary(&plan)?;
         if derived_end && plan.compaction.is_none() {
             made_at = made_at.or(Some(session.len()));
         }
@@ -218,7 +218,7 @@ impl Decision<'_, '_, '_> {
         estimate: &Estimate,
         reason: Reason,
     ) -> Result<Option<Estimate>, Stopped> {
-        let Ok(conversation) = self.session.conversation(self.planner.family) else {
+        let Ok(conversation) = self.planner.view(self.session)? else {
             plan.deferred = Some(Deferred::BrokenPairing);
             return Ok(None);
         };
@@ -265,18 +265,25 @@ impl Decision<'_, '_, '_> {
     }
 
     /// The summary that is to be prepared now, so that it exists when a trigger fires.
-    fn pending_summary(&self, plan: &Plan) -> Option<PendingSummary> {
+    fn pending_summary(&self, plan: &Plan) -> Result<Option<PendingSummary>, Stopped> {
         let policy = self.planner.policy;
-        let (step, options) = policy.summarize()?;
-        let summaries = self.external.summaries?;
+        let (Some((step, options)), Some(summaries)) =
+            (policy.summarize(), self.external.summaries)
+        else {
+            return Ok(None);
+        };
         let Budget { prompt, target, .. } = plan.budget;
         let list = Listed {
             size: plan.after,
             edits: &plan.edits,
             budget: plan.budget,
         };
-        let near = self.near(list, options)?;
-        let conversation = self.session.conversation(self.planner.family).ok()?;
+        let Some(near) = self.near(list, options) else {
+            return Ok(None);
+        };
+        let Ok(conversation) = self.planner.view(self.session)? else {
+            return Ok(None);
+        };
         let goal = Target::of_tokens(target, prompt);
         let edits = plan.edits.clone();
         let keep = if step.strategy.keeps_its_own() {
@@ -295,7 +302,10 @@ impl Decision<'_, '_, '_> {
             tokens: now.max(near.tokens),
             growth: near.tokens.saturating_sub(now),
         };
-        summary::next(&draft, options, step.scope.older_than, forecast, summaries)
+        let older_than = step.scope.older_than;
+        Ok(summary::next(
+            &draft, options, older_than, forecast, summaries,
+        ))
     }
 
     /// The trigger to prepare a summary for. A request that asked to be compacted, and lacks one,
@@ -313,7 +323,7 @@ impl Decision<'_, '_, '_> {
     /// INVARIANT: no list is sent or recorded that is not a valid chat with everything that must
     /// stay.
     fn check(&self, edits: &[Edit]) -> Result<(), Stopped> {
-        let conversation = self.session.conversation(self.planner.family);
+        let conversation = self.planner.view(self.session)?;
         let messages = conversation.map_err(|_| Stopped::Invalid)?.messages;
         validate(self.session.dialect(), messages, edits).map_err(|_| Stopped::Invalid)
     }

@@ -403,7 +403,7 @@ impl Walk<'_, '_, '_> {
             self.derived.deferred = Some(why);
             return Ok(());
         }
-        let Ok(conversation) = self.session.conversation(self.planner.family) else {
+        let Ok(conversation) = self.planner.view(self.session)? else {
             self.derived.deferred = Some(Deferred::BrokenPairing);
             return Ok(());
         };

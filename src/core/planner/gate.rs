@@ -8,26 +8,57 @@
 //! reply than the reserve, which leaves less for the prompt than the budget does. The proof takes
 //! into account that an upstream counts more tokens than Baler does.
 
-use memchr::memmem;
+use memchr::memmem::{self, Finder};
 
 use crate::core::budget::Budget;
 use crate::core::conversation::scale;
 use crate::core::policy::Policy;
 use crate::core::wire::Dialect;
+use crate::core::wire::chat::Opening;
 
 /// The least bytes of a message in a list: braces, a role, a comma.
 const LEAST_MESSAGE_BYTES: u64 = 10;
 
-/// Whether no trigger of `policy` can fire for a body of these bytes, sent to an upstream that
-/// counts `factor` tokens where Baler counts one.
+/// A body, and the messages that it begins with and that are known to be text.
+#[derive(Debug, Clone, Copy)]
+pub struct Glance<'b> {
+    /// All of it.
+    pub body: &'b [u8],
+    /// Nothing up to the end of it is media.
+    pub text: Option<&'b Opening>,
+}
+
+impl<'b> Glance<'b> {
+    /// A body of which nothing is known.
+    #[must_use]
+    pub fn of(body: &'b [u8]) -> Self {
+        Glance { body, text: None }
+    }
+
+    /// What media are searched in. No marker of theirs lies across the end of a message.
+    fn not_known(&self) -> &'b [u8] {
+        let known = self.text.map_or(0, Opening::end);
+        self.body.get(known..).unwrap_or_default()
+    }
+
+    /// What fields of the request are searched in.
+    fn around_messages(&self) -> [&'b [u8]; 2] {
+        let head = self.text.map_or(0, Opening::start);
+        [self.body.get(..head).unwrap_or_default(), self.not_known()]
+    }
+}
+
+/// Whether no trigger of `policy` can fire for a body, sent to an upstream that counts `factor`
+/// tokens where Baler counts one.
 #[must_use]
 pub fn nothing_can_trigger(
     dialect: Dialect,
-    body: &[u8],
+    glance: Glance<'_>,
     policy: &Policy,
     budget: &Budget,
     factor: f64,
 ) -> bool {
+    let body = glance.body;
     let bytes = scale(body.len() as u64 + dialect.header_tokens(), factor.max(1.0));
     let trigger = &policy.trigger;
     let idle = policy.idle.map(|idle| idle.ratio);
@@ -50,8 +81,12 @@ pub fn nothing_can_trigger(
         && has_fewer_calls(body, trigger.tool_uses);
     out_of_reach
         && bytes < budget.prompt
-        && !may_hold_media(dialect, body)
-        && !may_ask_for_more_than(dialect, budget.window.saturating_sub(budget.prompt), body)
+        && !may_hold_media(dialect, glance.not_known())
+        && !may_ask_for_more_than(
+            dialect,
+            budget.window.saturating_sub(budget.prompt),
+            glance.around_messages(),
+        )
 }
 
 /// Whether a list of so many bytes has fewer messages than any of these counts.
@@ -77,13 +112,15 @@ fn may_hold_media(dialect: Dialect, body: &[u8]) -> bool {
 }
 
 /// Whether a body may ask for a reply of more than `reserve` tokens.
-fn may_ask_for_more_than(dialect: Dialect, reserve: u64, body: &[u8]) -> bool {
-    dialect.output_limit_keys().iter().any(|key| {
-        key.find_iter(body).any(|at| {
-            let rest = body.get(at + key.needle().len()..).unwrap_or_default();
+fn may_ask_for_more_than(dialect: Dialect, reserve: u64, parts: [&[u8]; 2]) -> bool {
+    let asks = |part: &[u8], key: &Finder<'_>| {
+        key.find_iter(part).any(|at| {
+            let rest = part.get(at + key.needle().len()..).unwrap_or_default();
             asked(rest).is_none_or(|tokens| tokens > reserve)
         })
-    })
+    };
+    let mut keys = dialect.output_limit_keys().iter();
+    keys.any(|key| parts.iter().any(|part| asks(part, key)))
 }
 
 /// The whole number that follows a key, when it is nothing else.
@@ -115,7 +152,7 @@ mod tests {
         let budget = policy.budget(8_000);
         nothing_can_trigger(
             Dialect::default(),
-            body.as_bytes(),
+            Glance::of(body.as_bytes()),
             &policy,
             &budget,
             factor,

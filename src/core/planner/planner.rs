@@ -2,10 +2,14 @@
 //! it does.
 
 use super::input::Seeds;
+use super::session::Session;
 use crate::core::Cancel;
 use crate::core::budget::{Budget, Capacity};
+use crate::core::conversation::BrokenPairing;
+use crate::core::edit::MeasuredConversation;
 use crate::core::models::{Family, Prices};
 use crate::core::policy::{Policy, RequestFacts};
+use crate::core::strategy::Stopped;
 use crate::core::tokens::FactorStep;
 
 /// Plans requests under one policy, for one model. Everything in it is the same in every replica,
@@ -58,6 +62,20 @@ impl<'p> Planner<'p> {
             seeds,
             cancel,
         }
+    }
+
+    /// The conversation with its messages viewed: what takes long begins here.
+    ///
+    /// # Errors
+    /// [`Stopped::TakesLong`] where only brief work is wanted.
+    pub(super) fn view<'s>(
+        &self,
+        session: &'s Session<'_>,
+    ) -> Result<Result<MeasuredConversation<'s>, BrokenPairing>, Stopped> {
+        if self.cancel.is_brief() {
+            return Err(Stopped::TakesLong);
+        }
+        Ok(session.conversation(self.family))
     }
 
     /// What the model takes, where its context length is this one.

@@ -174,6 +174,19 @@ impl<'b> Session<'b> {
         keys
     }
 
+    /// The last of these keys: that of the request itself.
+    #[must_use]
+    pub fn own_key(&self, seed: &Fingerprint) -> CheckpointKey {
+        let mut hash = PrefixHash::new(seed);
+        let said = self.measures.iter();
+        said.filter(|measure| !measure.speaker.is_instruction())
+            .for_each(|measure| hash.push(&measure.fingerprint));
+        CheckpointKey {
+            messages: self.measures.len(),
+            prefix: hash.digest(),
+        }
+    }
+
     /// The keys of summaries: entry `i` is for the first `i` messages, instructions left out.
     #[must_use]
     pub fn summary_keys(&self, seed: &Fingerprint) -> Vec<Fingerprint> {

@@ -12,6 +12,8 @@ pub enum Stopped {
     Asks(Box<Need>),
     /// The result must not be sent: a defect of a strategy.
     Invalid,
+    /// Messages must be read, and only brief work is wanted.
+    TakesLong,
 }
 
 impl From<Cancelled> for Stopped {

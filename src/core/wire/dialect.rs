@@ -4,7 +4,7 @@
 use memchr::memmem::Finder;
 
 use crate::core::wire::chat;
-use crate::core::wire::chat::{Insertion, Outline, UsageFilter};
+use crate::core::wire::chat::{Insertion, Opening, Outline, UsageFilter};
 use crate::core::wire::overflow::Overflow;
 use crate::core::wire::own_call::{Ask, Manner, NoCompletion, Parameter};
 use crate::core::wire::usage::{Usage, UsageReader};
@@ -47,11 +47,11 @@ impl Dialect {
 
     /// The model that a body names, found without reading further than its name. Good only for
     /// choosing a policy: a body that is malformed after that point, or names its model twice, is
-    /// not noticed.
+    /// not noticed. The messages of an opening that it begins with are not read.
     #[must_use]
-    pub fn peek_model(self, body: &[u8]) -> Option<String> {
+    pub fn peek_model(self, body: &[u8], opening: Option<&Opening>) -> Option<String> {
         match self {
-            Dialect::ChatCompletions => chat::peek_model(body),
+            Dialect::ChatCompletions => chat::peek_model(body, opening),
         }
     }
 }

@@ -42,6 +42,21 @@ impl Dialect {
         }
     }
 
+    /// The same for a body that begins with the bytes of an opening, whose messages are not
+    /// searched for again.
+    ///
+    /// # Errors
+    /// As for [`Dialect::outline`].
+    pub fn resume<'b>(
+        self,
+        body: &'b [u8],
+        opening: Option<&chat::Opening>,
+    ) -> Result<chat::Outline<'b>, Unreadable> {
+        match self {
+            Dialect::ChatCompletions => chat::Outline::resume(body, opening),
+        }
+    }
+
     /// The view of one message, given its exact JSON.
     ///
     /// # Errors

@@ -11,8 +11,9 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::entry::entry;
+use super::opening::{Abridged, Opening};
 use crate::core::conversation::Entry;
-use crate::core::json::{span_in, string};
+use crate::core::json::{decoded, span_in};
 use crate::core::wire::unreadable::Unreadable;
 
 /// The first look at a chat-completion request: its top-level fields, and the place of each
@@ -96,43 +97,73 @@ impl<'a> Outline<'a> {
     /// # Errors
     /// [`Unreadable`] when the body is not a chat request that can be compacted safely.
     pub fn parse(body: &'a [u8]) -> Result<Self, Unreadable> {
-        let body = std::str::from_utf8(body).map_err(|_| Unreadable::NotJson)?;
+        Self::resume(body, None)
+    }
+
+    /// The same for a body that begins with the bytes of an opening, whose messages are not
+    /// searched for again.
+    ///
+    /// # Errors
+    /// As for [`Outline::parse`].
+    pub fn resume(body: &'a [u8], opening: Option<&Opening>) -> Result<Self, Unreadable> {
+        let body = simdutf8::basic::from_utf8(body).map_err(|_| Unreadable::NotJson)?;
+        if let Some(outline) = opening.and_then(|opening| Self::of_rest(body, opening)) {
+            return Ok(outline);
+        }
         let top: TopLevel<'a> = serde_json::from_str(body)?;
-        let messages: Vec<&'a str> = top
-            .messages
-            .ok_or(Unreadable::Unusual)?
-            .into_iter()
-            .map(RawValue::get)
-            .collect();
+        Self::of_fields(body, &top, Vec::new(), |part| part)
+    }
+
+    /// Reads what follows an opening; `None` where the whole body must be read to say what it is.
+    fn of_rest(body: &'a str, opening: &Opening) -> Option<Self> {
+        let abridged = Abridged::of(body.as_bytes(), opening)?;
+        let json = std::str::from_utf8(&abridged.json).ok()?;
+        let top: TopLevel<'_> = serde_json::from_str(json).ok()?;
+        let place = |part: &str| {
+            let place = abridged.place(&span_in(json, part));
+            body.get(place).unwrap_or_default()
+        };
+        Self::of_fields(body, &top, opening.messages_in(body)?, place).ok()
+    }
+
+    /// The outline of a body with these fields: the `first` messages are followed by those of
+    /// `top`, and `place` finds their slices in the body.
+    fn of_fields<'t>(
+        body: &'a str,
+        top: &TopLevel<'t>,
+        first: Vec<&'a str>,
+        place: impl Fn(&'t str) -> &'a str,
+    ) -> Result<Self, Unreadable> {
+        let raw = |field: Option<&'t RawValue>| field.map(|raw| place(raw.get()));
+        let number = |field: Option<&RawValue>| field.and_then(|raw| raw.get().parse::<u64>().ok());
+        let mut messages = first;
+        let new = top.messages.as_ref().ok_or(Unreadable::Unusual)?;
+        messages.extend(new.iter().map(|message| place(message.get())));
         if messages.is_empty() {
             return Err(Unreadable::Unusual);
         }
-        let number = |raw: Option<&RawValue>| raw.and_then(|raw| raw.get().parse::<u64>().ok());
+        let limits = [top.max_tokens, top.max_completion_tokens];
         Ok(Outline {
             body,
-            model: top.model.and_then(string),
+            model: raw(top.model).and_then(decoded),
             max_output_tokens: number(top.max_tokens).max(number(top.max_completion_tokens)),
-            output_limits: [top.max_tokens, top.max_completion_tokens]
-                .into_iter()
-                .flatten()
-                .map(RawValue::get)
-                .collect(),
+            output_limits: limits.into_iter().filter_map(raw).collect(),
             fixed: Fixed {
-                tools: top.tools.map(RawValue::get),
-                functions: top.functions.map(RawValue::get),
-                tool_choice: top.tool_choice.map(RawValue::get),
-                function_call: top.function_call.map(RawValue::get),
-                response_format: top.response_format.map(RawValue::get),
+                tools: raw(top.tools),
+                functions: raw(top.functions),
+                tool_choice: raw(top.tool_choice),
+                function_call: raw(top.function_call),
+                response_format: raw(top.response_format),
             },
             messages,
         })
     }
 
-    /// The bytes from one message to another, both included; what stands between them as well.
+    /// The messages that lie within so many bytes of the body; `None` where no message does.
     #[must_use]
-    pub fn between(&self, first: &str, last: &str) -> &'a str {
-        let (first, last) = (span_in(self.body, first), span_in(self.body, last));
-        self.body.get(first.start..last.end).unwrap_or_default()
+    pub fn opening(&self, within: usize) -> Option<Opening> {
+        let places = self.messages.iter().map(|raw| span_in(self.body, raw));
+        Opening::of(places.take_while(|place| place.end <= within))
     }
 
     /// Views the messages.
@@ -170,9 +201,9 @@ impl<'a> Chat<'a> {
 
 /// The `model` of a body, found without reading further than it. Only good for choosing a policy
 /// before the body is viewed: it does not notice a body that is not JSON after that point, or names
-/// its model twice.
+/// its model twice. The messages of an opening that it begins with are not read.
 #[must_use]
-pub fn peek_model(body: &[u8]) -> Option<String> {
+pub fn peek_model(body: &[u8], opening: Option<&Opening>) -> Option<String> {
     use serde::de::{Deserializer as _, IgnoredAny, MapAccess, Visitor};
 
     struct Peek<'m>(&'m mut Option<String>);
@@ -201,9 +232,11 @@ pub fn peek_model(body: &[u8]) -> Option<String> {
             Ok(())
         }
     }
+    let abridged = opening.and_then(|opening| Abridged::of(body, opening));
+    let json = abridged.as_ref().map_or(body, |abridged| &abridged.json);
     let mut model = None;
     // Stopping early leaves the object unfinished, which the deserializer reports: the answer is in
     // `model` by then.
-    let _ = serde_json::Deserializer::from_slice(body).deserialize_map(Peek(&mut model));
+    let _ = serde_json::Deserializer::from_slice(json).deserialize_map(Peek(&mut model));
     model
 }
