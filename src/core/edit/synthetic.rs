@@ -54,7 +54,16 @@ impl Tag {
 
     /// The text of a message with `body` between the tags.
     pub(in crate::core) fn text(self, body: &str) -> String {
-        [self.opening().as_str(), &neutral(body), &self.closing()].concat()
+        [self.opening().as_str(), &Tag::inside(body), &self.closing()].concat()
+    }
+
+    /// A text as it stands between tags: with tags of such messages made harmless, so that nothing
+    /// inside can end the part that is data.
+    pub(in crate::core) fn inside(text: &str) -> Cow<'_, str> {
+        if memchr::memchr(b'<', text.as_bytes()).is_none() {
+            return Cow::Borrowed(text);
+        }
+        OWN_TAG.regex().replace_all(text, r"<\$1")
     }
 
     /// The body of such a message; `None` for any other.
@@ -102,9 +111,3 @@ pub(in crate::core) fn is_summary(entry: &Entry<'_>) -> bool {
 
 /// The beginnings of Baler's own tags, opening and closing.
 pub(super) static OWN_TAG: Pattern = Pattern::new(r"(?i-u)<(\s*/?\s*conversation_)");
-
-/// The text with the tags of synthetic messages made harmless: nothing inside can end the part that
-/// is data.
-fn neutral(text: &str) -> Cow<'_, str> {
-    OWN_TAG.regex().replace_all(text, r"<\$1")
-}

@@ -6,13 +6,13 @@
 //! reference and its copy is newer than the reference, so that it is condensed later or together
 //! with it, and the count stays right.
 
-use std::collections::{HashMap, HashSet};
-use std::hash::{DefaultHasher, Hash, Hasher};
+use std::borrow::Cow;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::label;
+use super::maps::{Map, Set, hash_of};
 use super::need::Stopped;
 use super::options::{Options, Run};
 use super::report::Done;
@@ -73,24 +73,21 @@ struct Source {
 struct Seen {
     sources: Vec<Source>,
     /// Whole results of one text.
-    whole: HashMap<String, usize>,
+    whole: Map<String, usize>,
     /// The places where runs of `WINDOW` lines begin, by their hash; a run that is found is
     /// compared line by line.
-    runs: HashMap<u64, Place>,
+    runs: Map<u64, Place>,
 }
 
 /// A hash for each run of `WINDOW` lines, in order.
-fn hashes<S: Hash>(lines: &[S]) -> impl Iterator<Item = u64> + '_ {
-    lines.windows(WINDOW).map(|window| {
-        let mut hasher = DefaultHasher::new();
-        window.hash(&mut hasher);
-        hasher.finish()
-    })
+fn hashes<S: AsRef<str>>(lines: &[S]) -> Vec<u64> {
+    let each: Vec<u64> = lines.iter().map(|line| hash_of(line.as_ref())).collect();
+    each.windows(WINDOW).map(hash_of).collect()
 }
 
 pub(super) fn apply(options: Dedupe, scope: &Scope, draft: &mut Draft<'_>) -> u64 {
     let messages = draft.conversation().messages;
-    let editable: HashSet<BlockId> = scope.results(draft).into_iter().map(|(_, id)| id).collect();
+    let editable: Set<BlockId> = scope.results(draft).into_iter().map(|(_, id)| id).collect();
     let mut results = draft.results(draft.remaining().map(|(exchange, _)| exchange));
     // Of an exchange that others stand for nothing is to be seen, and nothing to be counted.
     results.retain(|(_, id)| matches!(draft.edit(id.at()), Edit::Keep | Edit::Replace(_)));
@@ -168,7 +165,7 @@ impl Seen {
                 number += if result.is_edited { lines_in(line) } else { 1 };
             }
             if has_lines(text) {
-                for (line, hash) in hashes(&lines).enumerate() {
+                for (line, hash) in hashes(&lines).into_iter().enumerate() {
                     self.runs.entry(hash).or_insert((index, line));
                 }
             }
@@ -203,17 +200,17 @@ impl Seen {
         }
         // Line ends are part of the lines, so that every line without a copy stays byte for byte.
         let lines: Vec<&str> = text.split('\n').collect();
-        let hashes: Vec<u64> = hashes(&lines).collect();
-        let (mut out, mut at, mut found): (Vec<String>, usize, bool) = (Vec::new(), 0, false);
+        let hashes = hashes(&lines);
+        let (mut out, mut at, mut found): (Vec<Cow<'_, str>>, usize, bool) = (Vec::new(), 0, false);
         while let Some(line) = lines.get(at) {
             let place = hashes.get(at).and_then(|hash| self.runs.get(hash));
             let run = place.and_then(|place| self.run(*place, lines.get(at..)?, position));
             if let Some((length, reference)) = run {
-                out.push(reference);
+                out.push(reference.into());
                 at += length;
                 found = true;
             } else {
-                out.push((*line).to_owned());
+                out.push((*line).into());
                 at += 1;
             }
         }

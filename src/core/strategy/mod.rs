@@ -17,6 +17,7 @@ mod failing_log;
 mod keys;
 mod label;
 mod ladder;
+mod maps;
 mod minify;
 mod need;
 mod options;

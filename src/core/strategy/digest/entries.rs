@@ -7,7 +7,6 @@ use std::borrow::Cow;
 
 use super::json_form::{inline, inline_bytes, shown_key};
 use super::line::{DigestLine, Part, Standing};
-use super::maps::{Map, Set, hash_of};
 use super::quoted::{quoted_lines, sentences_of};
 use super::record::result_lines;
 use super::records::{RecordParts, tables_of};
@@ -16,6 +15,7 @@ use super::write::{last_turn, read_back};
 use crate::core::conversation::{Block, Call, Entry, Exchange, Kind, Speaker, Text, ToolResult};
 use crate::core::edit::{Tag, is_synthetic};
 use crate::core::json::Json;
+use crate::core::strategy::maps::{Map, Set, hash_of};
 use crate::core::text::{Failures, pieces};
 use crate::core::{Cancel, Cancelled};
 

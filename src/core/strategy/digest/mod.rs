@@ -6,9 +6,9 @@
 
 mod choose;
 mod entries;
+mod fill;
 mod json_form;
 mod line;
-mod maps;
 mod quoted;
 mod record;
 mod records;
@@ -24,6 +24,7 @@ use std::borrow::Cow;
 
 use self::choose::{Choice, choose_within};
 use self::entries::{Reader, turns_of};
+use self::fill::filled;
 use self::line::{DigestLine, Part};
 use self::record::result_lines;
 use self::seen::Seen;
@@ -32,8 +33,8 @@ use self::write::body;
 use super::need::Stopped;
 use super::options::{Options, Run};
 use super::report::Done;
-use crate::core::conversation::{Author, Exchange, Kind};
-use crate::core::edit::{Draft, Edit, Replacement, Tag, Target, Zone, is_synthetic};
+use crate::core::conversation::{Exchange, Kind};
+use crate::core::edit::{Draft, Edit, Tag, Target, Zone, is_synthetic};
 use crate::core::tokens::Encoding;
 use crate::core::{Cancel, Cancelled};
 
@@ -63,15 +64,10 @@ const LEAST_LINES: usize = 8;
 /// The same for JSON, where each line is a value with its key: a value that is not a line of its
 /// own is cut in the middle.
 const LEAST_MEMBERS: usize = 3;
-/// Tokens of the target that may stay unused, and the part of it: one in so many.
-const SLACK_TOKENS: u64 = 4;
-const SLACK_SHARE: u64 = 400;
 /// From so many times the tokens of an earlier digest on, there is more room than it had.
 const MORE_ROOM: u64 = 2;
 /// Tokens of originals that are read for each token of the budget.
 const TOKENS_READ: u64 = 16;
-/// Attempts to meet the target.
-const TRIES: usize = 8;
 
 fn apply(run: &Run<'_>, draft: &mut Draft<'_>) -> Result<Done, Stopped> {
     let mut old = draft.in_zone(Zone::Condensed);
@@ -227,50 +223,6 @@ pub(super) fn extract_besides(
     let mut choice = Choice::new(&lines, &context, draft.conversation().encoding, run.cancel)?;
     choice.spend(budget)?;
     Ok(body(&lines, &choice.taken).join("\n"))
-}
-
-/// The digest of `lines` that fills `budget`, and the number of its lines.
-fn filled(
-    mut choice: Choice<'_>,
-    lines: &[DigestLine],
-    budget: u64,
-    draft: &Draft<'_>,
-) -> Result<Option<(Replacement, usize)>, Cancelled> {
-    let written = |body: &str| draft.written(Author::User, &Tag::Digest.text(body));
-    let frame = written("").map(|empty| empty.tokens);
-    let Some(mut room) = frame.and_then(|frame| budget.checked_sub(frame)) else {
-        return Ok(None);
-    };
-    choice.spend(room)?;
-    let slack = SLACK_TOKENS.max(budget / SLACK_SHARE);
-    let mut best = None;
-    for _ in 0..TRIES {
-        let body = body(lines, &choice.taken);
-        if body.is_empty() {
-            break;
-        }
-        let Some(new) = written(&body.join("\n")) else {
-            break;
-        };
-        let tokens = new.tokens;
-        // As a rule, lines take less together than the sum of their own tokens.
-        if tokens <= budget {
-            best = Some((new, body.len()));
-            if budget - tokens < slack || !choice.extend(budget - tokens)? {
-                break;
-            }
-        } else if best.is_some() {
-            break;
-        } else {
-            // Headings and marks are not among the costs of lines.
-            let Some(less) = room.checked_sub((tokens - budget).max(room / 16 + 1)) else {
-                break;
-            };
-            room = less;
-            choice.restart(room)?;
-        }
-    }
-    Ok(best)
 }
 
 /// The texts that stay when `condensed` go.

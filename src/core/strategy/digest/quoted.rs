@@ -2,7 +2,7 @@
 //! results.
 
 use super::line::{DigestLine, Part, Standing};
-use super::maps::{Map, hash_of};
+use crate::core::strategy::maps::{Map, hash_of};
 use crate::core::text::{pieces, tells_of_failure, without_noise};
 
 /// The longest line, roughly (bytes): longer ones are cut into pieces that stay or go on their own.

@@ -5,11 +5,11 @@ use super::json_form::{
     has_ids, has_rows, inline, inline_bytes, is_long_text, is_short, lists_ids, naming, shown_key,
 };
 use super::line::{DigestLine, Part, Standing};
-use super::maps::Set;
 use super::quoted::{LINE_BYTES, quoted_lines};
 use super::records::RecordParts;
 use super::seen::{Record, Seen};
 use crate::core::json::Json;
+use crate::core::strategy::maps::Set;
 use crate::core::text::{Table, write_cell};
 
 /// An object or list up to this length is one line (bytes).

@@ -4,8 +4,8 @@
 
 use super::json_form::{inline_bytes, is_id, is_short};
 use super::line::{DigestLine, Part, Standing};
-use super::maps::{Map, Set};
 use crate::core::json::Json;
+use crate::core::strategy::maps::{Map, Set};
 use crate::core::text::Table;
 
 /// Begins a table of records.

@@ -4,7 +4,7 @@
 use std::rc::Rc;
 
 use super::json_form::is_id;
-use super::maps::{Map, Set, hash_of};
+use crate::core::strategy::maps::{Map, Set, hash_of};
 
 use crate::core::json::Json;
 use crate::core::text::write_cell;

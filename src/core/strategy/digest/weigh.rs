@@ -7,8 +7,8 @@
 use foldhash::fast::FixedState;
 
 use super::line::{DigestLine, Heading, Part};
-use super::maps::{Map, hash_of};
 use super::weights::{line as lines_by, word as words_by};
+use crate::core::strategy::maps::{Map, hash_of};
 use crate::core::text::{INFORMATIVE, parts_of, shape, words_of};
 use crate::core::{Cancel, Cancelled};
 

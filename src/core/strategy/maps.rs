@@ -11,8 +11,8 @@ pub(super) type Map<K, V> = HashMap<K, V, FixedState>;
 /// A set that is looked up, and never walked through.
 pub(super) type Set<K> = HashSet<K, FixedState>;
 
-/// What tells a text from others, as far as a digest needs to know: two texts with the same hash
-/// would be told once.
+/// What tells a text from others, as far as strategies need to know: of two texts with the same
+/// hash, one would be told.
 pub(super) fn hash_of<T: Hash + ?Sized>(value: &T) -> u64 {
     FixedState::default().hash_one(value)
 }

@@ -1,0 +1,130 @@
+//! The body of a digest that fills its budget: lines are chosen, written and counted, and chosen
+//! again until little of the budget is left.
+
+use super::choose::Choice;
+use super::line::DigestLine;
+use super::write::body;
+use crate::core::Cancelled;
+use crate::core::conversation::Author;
+use crate::core::edit::{Draft, Replacement, Tag};
+use crate::core::strategy::maps::{Map, hash_of};
+use crate::core::tokens::Encoding;
+
+/// Tokens of the target that may stay unused, and the part of it: one in so many.
+const SLACK_TOKENS: u64 = 4;
+const SLACK_SHARE: u64 = 400;
+/// Attempts to meet the target.
+const TRIES: usize = 8;
+
+/// The digest of `lines` that fills `budget`, and the number of its lines.
+pub(super) fn filled(
+    mut choice: Choice<'_>,
+    lines: &[DigestLine],
+    budget: u64,
+    draft: &Draft<'_>,
+) -> Result<Option<(Replacement, usize)>, Cancelled> {
+    let written = |body: &str| draft.written(Author::User, &Tag::Digest.text(body));
+    let Some(mut sizes) = LineTokens::in_frame(draft.conversation().encoding, written) else {
+        return Ok(None);
+    };
+    let mut goal = budget;
+    for _ in 0..TRIES {
+        let Some(body) = chosen(&mut choice, lines, goal, &mut sizes)? else {
+            break;
+        };
+        let Some(new) = written(&body.join("\n")) else {
+            break;
+        };
+        let Some(over) = new.tokens.checked_sub(budget).filter(|over| *over > 0) else {
+            return Ok(Some((new, body.len())));
+        };
+        // By its lines it is a little shorter than as a whole.
+        goal = goal.saturating_sub(over);
+    }
+    Ok(None)
+}
+
+/// The body of the lines that fill `budget`, counted line by line.
+fn chosen(
+    choice: &mut Choice<'_>,
+    lines: &[DigestLine],
+    budget: u64,
+    sizes: &mut LineTokens,
+) -> Result<Option<Vec<String>>, Cancelled> {
+    let Some(mut room) = budget.checked_sub(sizes.empty) else {
+        return Ok(None);
+    };
+    choice.restart(room)?;
+    let slack = SLACK_TOKENS.max(budget / SLACK_SHARE);
+    let mut best = None;
+    for _ in 0..TRIES {
+        let body = body(lines, &choice.taken);
+        if body.is_empty() {
+            break;
+        }
+        let tokens = sizes.of(&body);
+        // As a rule, lines take less together than the sum of their own tokens.
+        if tokens <= budget {
+            best = Some(body);
+            if budget - tokens < slack || !choice.extend(budget - tokens)? {
+                break;
+            }
+        } else if best.is_some() {
+            break;
+        } else {
+            // Headings and marks are not among the costs of lines.
+            let Some(less) = room.checked_sub((tokens - budget).max(room / 16 + 1)) else {
+                break;
+            };
+            room = less;
+            choice.restart(room)?;
+        }
+    }
+    Ok(best)
+}
+
+/// The tokens of a digest by its lines, of which each is counted once however often it is tried,
+/// with the blank ones below it. Vocabularies of today part a text behind the end of such a line,
+/// so that this is what the whole takes, or next to it.
+struct LineTokens {
+    encoding: Encoding,
+    /// Tokens of a message without any.
+    empty: u64,
+    /// Tokens besides the lines of one that has some.
+    frame: u64,
+    known: Map<u64, u64>,
+}
+
+impl LineTokens {
+    /// `written` gives the message of a body.
+    fn in_frame(encoding: Encoding, written: impl Fn(&str) -> Option<Replacement>) -> Option<Self> {
+        let mut sizes = LineTokens {
+            encoding,
+            empty: written("")?.tokens,
+            frame: 0,
+            known: Map::default(),
+        };
+        let line = "x".to_owned();
+        let all = written(&line)?.tokens;
+        sizes.frame = all.saturating_sub(sizes.of(&[line]));
+        Some(sizes)
+    }
+
+    fn of(&mut self, body: &[String]) -> u64 {
+        let mut tokens = self.frame;
+        let mut at = 0;
+        while let Some(line) = body.get(at) {
+            let below = body.get(at + 1..).unwrap_or_default();
+            let blank = below.iter().take_while(|line| line.trim().is_empty());
+            let end = at + 1 + blank.count();
+            let key = hash_of(&(line.as_str(), end - at));
+            tokens += *self.known.entry(key).or_insert_with(|| {
+                let lines = body.get(at..end).unwrap_or_default();
+                let text = lines.join("\n") + "\n";
+                self.encoding.count(&Tag::inside(&text))
+            });
+            at = end;
+        }
+        tokens
+    }
+}
