@@ -56,6 +56,15 @@ fn main() {
     counted("outline", &mut || {
         drop(black_box(DIALECT.outline(large.as_bytes()).unwrap()));
     });
+    let begun = DIALECT.outline(large.as_bytes()).unwrap();
+    let opening = begun.opening(large.len() - RESULT).unwrap();
+    counted("resume", &mut || {
+        let outline = DIALECT.resume(large.as_bytes(), Some(&opening));
+        assert_eq!(
+            black_box(outline).unwrap().messages.len(),
+            begun.messages.len()
+        );
+    });
     counted("measure", &mut || {
         black_box(measured(&large));
     });
