@@ -22,6 +22,8 @@ use crate::core::wire::chat::{Opening, Outline};
 const LEAST_STEP: usize = 1_024;
 /// What is read again of a body, at most, as a part of it.
 const PART: usize = 32;
+/// Messages that take as much memory as the bookkeeping of an entry.
+const BOOKKEEPING: u64 = 3;
 
 /// A cache of openings, bounded by the number of their messages.
 #[derive(Debug)]
@@ -37,7 +39,7 @@ struct MessageCount;
 
 impl Weighter<Key, Arc<KnownOpening>> for MessageCount {
     fn weight(&self, _: &Key, known: &Arc<KnownOpening>) -> u64 {
-        known.opening.len() as u64
+        known.opening.len() as u64 + BOOKKEEPING
     }
 }
 
