@@ -1,6 +1,10 @@
 //! JSON in fewer tokens: lists of like objects as tables, and values without quotes where they stay
 //! unambiguous.
 
+use std::collections::HashSet;
+
+use foldhash::fast::FixedState;
+
 use crate::core::json::{Json, is_number};
 
 /// Least number of rows for which a table is shorter than the list.
@@ -9,6 +13,11 @@ const LEAST_ROWS: usize = 2;
 const MOST_COLUMNS: usize = 40;
 /// Levels of nested objects that become columns of their own.
 const DEPTH: usize = 3;
+/// Distinct values up to which a column tells kinds of rows apart, in so many rows for each.
+const MOST_KINDS: usize = 6;
+const ROWS_PER_KIND: usize = 3;
+/// The longest cell of such a column (bytes).
+const KIND_BYTES: usize = 24;
 
 /// A list of like objects. Members of nested objects are columns with dotted names.
 #[derive(Debug)]
@@ -128,6 +137,62 @@ impl<'j> Table<'j> {
                 }
             }
         }
+    }
+
+    /// The same table with the columns that decisions are made by: one that names each row, if
+    /// possible by a key that `is_id`, and those that tell kinds of rows apart. `None` where there
+    /// are no such columns.
+    #[must_use]
+    pub fn in_short(&self, is_id: impl Fn(&str) -> bool) -> Option<Self> {
+        let columns = 0..self.columns.len();
+        let key = |at: &usize| self.columns.get(*at).is_some_and(|key| is_id(key));
+        let ids = columns.clone().filter(key);
+        let naming = ids.chain(columns.clone()).find(|at| self.names(*at))?;
+        let kinds = columns.filter(|at| *at != naming && self.tells_kinds(*at));
+        let kept: Vec<usize> = std::iter::once(naming).chain(kinds).collect();
+        if kept.len() < 2 {
+            return None;
+        }
+        let cell = |row: &Vec<Option<&'j Json>>, at: &usize| row.get(*at).copied().flatten();
+        let name = |at: &usize| self.columns.get(*at).cloned();
+        Some(Table {
+            columns: kept.iter().filter_map(name).collect(),
+            rows: self
+                .rows
+                .iter()
+                .map(|row| kept.iter().map(|at| cell(row, at)).collect())
+                .collect(),
+        })
+    }
+
+    /// Whether each row has another short value in a column.
+    fn names(&self, column: usize) -> bool {
+        let mut seen: HashSet<String, FixedState> = HashSet::default();
+        self.cells(column).into_iter().all(|cell| match cell {
+            Some(value) if value.is_scalar() => {
+                let text = value.to_string();
+                text.len() <= KIND_BYTES && seen.insert(text)
+            }
+            _ => false,
+        })
+    }
+
+    /// Whether a column has few different short values, which are not all the same.
+    fn tells_kinds(&self, column: usize) -> bool {
+        let most = MOST_KINDS.min(self.rows.len() / ROWS_PER_KIND);
+        let mut kinds: Vec<Option<&Json>> = Vec::new();
+        for cell in self.cells(column) {
+            if kinds.contains(&cell) {
+                continue;
+            }
+            let is_short =
+                cell.is_none_or(|value| value.is_scalar() && value.to_string().len() <= KIND_BYTES);
+            if !is_short || kinds.len() == most {
+                return false;
+            }
+            kinds.push(cell);
+        }
+        kinds.len() > 1
     }
 
     /// The head of the table: `[3]{id,name{first,last},kind=guest}:`. A column with the same value
@@ -289,7 +354,8 @@ fn write_table(table: &Table<'_>, indent: &str, out: &mut String) {
 
 #[cfg(test)]
 mod tests {
-    use super::shortest;
+    use super::{Table, shortest};
+    use crate::core::json::Json;
 
     #[test]
     fn like_objects_become_a_table() {
@@ -311,6 +377,34 @@ mod tests {
             shortest(text).unwrap(),
             "[2]{id,a{b{c,d}},e=same}:\n 1,x,2\n 2,y,3"
         );
+    }
+
+    #[test]
+    fn in_short_a_table_has_the_columns_that_name_rows_and_tell_their_kinds() {
+        let in_short = |row: fn(usize) -> String| {
+            let rows: Vec<String> = (0..9).map(row).collect();
+            let Some(Json::List(items)) = Json::parse(&format!("[{}]", rows.join(","))) else {
+                panic!("no list");
+            };
+            let table = Table::of(&items).unwrap();
+            let short = table.in_short(|key| key == "id")?;
+            Some([short.columns_head(), short.rows().nth(1).unwrap()].join(" "))
+        };
+        let order = |n: usize| {
+            format!(
+                r#"{{"page":1,"total":{n},"id":"A-{n}","paid":{},"state":"{}","memo":"{}"}}"#,
+                n == 1,
+                ["new", "sent"][n % 2],
+                "long ".repeat(n % 2 * 8)
+            )
+        };
+        assert_eq!(in_short(order).unwrap(), "{id,paid,state}: A-1,true,sent");
+        // Nothing names the rows, or nothing tells kinds of them.
+        assert_eq!(
+            in_short(|n| format!(r#"{{"n":{},"ok":{}}}"#, n / 2, n < 4)),
+            None
+        );
+        assert_eq!(in_short(|n| format!(r#"{{"id":{n},"at":"{n}"}}"#)), None);
     }
 
     #[test]

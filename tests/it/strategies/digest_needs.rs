@@ -47,6 +47,48 @@ fn what_a_record_refers_to_stays_with_it() {
     assert!(digest.contains(&bookings.join(", ")), "{digest}");
 }
 
+/// Of each row of `columns` that is below a head with `name`: its cells.
+fn rows_below<'d>(digest: &'d str, name: &str) -> Vec<Vec<&'d str>> {
+    let (_, below) = digest.split_once(name).unwrap_or((digest, ""));
+    let rows = below.lines().skip(1);
+    rows.take_while(|row| row.starts_with("  ") && !row.contains('…'))
+        .map(|row| row.trim().split(',').collect())
+        .collect()
+}
+
+#[test]
+fn rows_without_room_as_a_whole_are_told_by_what_decisions_turn_on() {
+    let invoices: Vec<Value> = (0..60)
+        .map(|n| {
+            let status = ["paid", "open", "overdue"][n as usize % 3];
+            json!({
+                "id": format!("INV-{}", 2000 + n), "customer": format!("C{:03}", n % 7),
+                "amount": 137.5 * f64::from(n), "due": format!("2025-0{}-1{}", 1 + n % 9, n % 10),
+                "status": status, "reminded": n % 4 == 0,
+            })
+        })
+        .collect();
+    let list = json!({ "invoices": invoices }).to_string();
+    let steps = [
+        ("list_invoices", "{}", list.as_str()),
+        ("list", "{}", "done"),
+    ];
+    let all = job(&steps);
+    let digest = digest_in(950, &all);
+    let whole = rows_below(&digest, "invoices: [60]{");
+    let short = rows_below(&digest, "invoices, others: [");
+    assert!(whole.len() > 15 && short.len() > 5, "{digest}");
+    let others = format!("others: [{}]{{id,reminded,status}}:", 60 - whole.len());
+    assert!(digest.contains(&others), "{digest}");
+    for invoice in &invoices {
+        let has = |row: &&Vec<&str>| row.iter().any(|cell| invoice["id"] == *cell);
+        let rows: Vec<_> = whole.iter().chain(&short).filter(has).collect();
+        assert!(rows.len() < 2, "{digest}");
+        let status = |row: &&Vec<&str>| row.iter().any(|cell| invoice["status"] == *cell);
+        assert!(rows.iter().all(status), "{digest}");
+    }
+}
+
 #[test]
 fn what_was_written_last_is_a_run_and_a_run_has_its_place() {
     let code = |name: &str| -> Vec<String> {

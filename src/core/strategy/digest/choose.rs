@@ -7,14 +7,12 @@ use std::collections::BinaryHeap;
 use super::line::{DigestLine, Part, Standing};
 use super::weigh::{Context, STRIDE, Weighed, Word, weigh};
 use super::weights::{cost, line as lines_by, share, word as words_by};
+use super::worth::{Worth, asks, worths};
 use super::write::is_gap;
 use crate::core::conversation::scale;
-use crate::core::text::{Speech, tells_of_failure};
 use crate::core::tokens::Encoding;
 use crate::core::{Cancel, Cancelled};
 
-/// The longest line of a call that is a command (bytes).
-const COMMAND_BYTES: usize = 90;
 /// The longest sentence that is a plain statement (characters).
 const STATEMENT_CHARS: usize = 60;
 /// Lines that may be too long for what is left, one after another, before the choice is at its end.
@@ -50,81 +48,6 @@ pub(super) fn choose_within(
     let spent = failures - choice.fill(failures, |line| line.standing == Standing::Failure)?;
     choice.fill(left.saturating_sub(spent), |_| true)?;
     Ok(choice.taken)
-}
-
-/// What a line's score has besides that of its words.
-#[derive(Clone, Copy)]
-struct Worth {
-    /// Added to that of its words.
-    own: f32,
-    /// The least value of a sentence or a line of text.
-    least: f32,
-    factor: f32,
-}
-
-impl Worth {
-    /// `age` is the number of entries behind it.
-    fn of(line: &DigestLine, age: usize) -> Self {
-        let own = match line.part {
-            Part::Call if is_command(&line.text) => lines_by::COMMAND,
-            Part::Call => lines_by::CALL,
-            Part::Record => {
-                lines_by::RECORD * line.text.matches(": ").count().min(lines_by::MOST) as f32
-            }
-            Part::Row if line.standing == Standing::Own && line.depth == 1 => {
-                lines_by::RECORD * lines_by::MOST as f32
-            }
-            _ => lines_by::OTHER,
-        };
-        let by_speech = || match Speech::of(&line.text) {
-            Speech::Demands if line.part == Part::User => lines_by::DEMANDS,
-            Speech::Polite => lines_by::POLITE,
-            _ => 1.0,
-        };
-        let said = match line.part {
-            Part::User => lines_by::SAID * by_speech(),
-            Part::Assistant if line.standing == Standing::Edge && asks(&line.text) => {
-                lines_by::SAID * lines_by::QUESTION
-            }
-            Part::Assistant if line.standing == Standing::Edge => lines_by::SAID * by_speech(),
-            _ => 0.0,
-        };
-        let fresh = match line.part {
-            Part::Argument => lines_by::FRESH_ARGUMENT,
-            Part::Text => lines_by::FRESH_TEXT,
-            Part::Call => lines_by::FRESH_CALL,
-            Part::Member | Part::Row => lines_by::FRESH_MEMBER,
-            _ => 0.0,
-        } * 0.5_f32.powf(age as f32 / lines_by::HALF_LIFE);
-        let tokens = line.text.len() as f32 / cost::BYTES_PER_TOKEN;
-        let by_part = match line.part {
-            Part::User => lines_by::USER,
-            Part::Assistant => lines_by::MODEL,
-            Part::Argument => lines_by::WRITTEN,
-            Part::Text if tells_of_failure(&line.text) => lines_by::FAILURE,
-            _ => 1.0,
-        };
-        let by_standing = match line.standing {
-            Standing::Alike => lines_by::ALIKE,
-            Standing::Stale => lines_by::STALE,
-            Standing::Repeated => 0.0,
-            _ => 1.0,
-        };
-        Worth {
-            least: (tokens + lines_by::SENTENCE) * said,
-            own: own + tokens * fresh,
-            factor: by_part * by_standing,
-        }
-    }
-}
-
-fn worths(lines: &[DigestLine]) -> Vec<Worth> {
-    let mut behind = lines.iter().filter(|line| line.depth == 0).count();
-    let worth = |line: &DigestLine| {
-        behind -= usize::from(line.depth == 0);
-        Worth::of(line, behind)
-    };
-    lines.iter().map(worth).collect()
 }
 
 /// The choice out of the lines of a full digest.
@@ -203,7 +126,80 @@ impl<'t> Choice<'t> {
         first(share::ASIDES, |line| line.standing == Standing::Aside)?;
         let room = scale(budget, share::WRITTEN).min(left);
         left -= room - self.take_written(room)?;
-        self.fill(left, |_| true).map(|_| ())
+        let held = scale(budget, share::SHORT)
+            .min(self.tokens_in_short())
+            .min(left);
+        let rest = self.fill(left - held, DigestLine::is_whole)?;
+        self.take_in_short(held + rest)
+    }
+
+    /// About what all rows in short take.
+    fn tokens_in_short(&self) -> u64 {
+        let short = self.lines.iter().filter(|line| !line.is_whole());
+        let bytes: usize = short.map(|line| line.text.len()).sum();
+        scale(bytes as u64, 1.0 / f64::from(cost::BYTES_PER_TOKEN))
+    }
+
+    /// Takes rows in short for those that are not shown as a whole: the newest tables first.
+    fn take_in_short(&mut self, budget: u64) -> Result<(), Cancelled> {
+        let mut left = budget;
+        let mut end = self.lines.len();
+        for at in (0..self.lines.len()).rev() {
+            let head = self.lines.get(at).filter(|line| !line.is_whole());
+            if head.is_none_or(|line| line.part != Part::Head) {
+                if head.is_none() {
+                    end = at;
+                }
+                continue;
+            }
+            self.cancel.check_budget()?;
+            for row in at + 1..end {
+                if left < LEAST_LEFT {
+                    break;
+                }
+                left -= self.take_row_in_short(row, left);
+            }
+            end = at;
+        }
+        self.leave_doubles();
+        Ok(())
+    }
+
+    /// Takes a row in short where it has room. Returns the tokens that it takes.
+    fn take_row_in_short(&mut self, at: usize, left: u64) -> u64 {
+        let above = self.lines.get(at).and_then(|line| line.whole);
+        let whole = above.and_then(|above| at.checked_sub(above));
+        if self.is_taken(at) || whole.is_none_or(|whole| self.is_taken(whole)) {
+            return 0;
+        }
+        let chain: Vec<usize> = self.chain(at).collect();
+        let tokens: u64 = chain.iter().map(|at| self.tokens_of(*at)).sum();
+        if tokens > left {
+            return 0;
+        }
+        chain.into_iter().for_each(|at| self.take(at));
+        tokens
+    }
+
+    /// Takes back the rows in short that are shown as a whole by now.
+    fn leave_doubles(&mut self) {
+        let mut rows = 0;
+        for at in (0..self.lines.len()).rev() {
+            let Some(line) = self.lines.get(at).filter(|line| !line.is_whole()) else {
+                continue;
+            };
+            let whole = line.whole.and_then(|above| at.checked_sub(above));
+            let stays = if line.part == Part::Head {
+                std::mem::take(&mut rows) > 0
+            } else {
+                let stays = self.is_taken(at) && !whole.is_some_and(|whole| self.is_taken(whole));
+                rows += usize::from(stays);
+                stays
+            };
+            if let Some(taken) = self.taken.get_mut(at) {
+                *taken = stays;
+            }
+        }
     }
 
     /// Takes the long arguments of calls, newest first, each from its beginning: crumbs of them are
@@ -237,7 +233,9 @@ impl<'t> Choice<'t> {
     /// Chooses more, in at most about so many tokens. Returns whether there was any.
     pub(super) fn extend(&mut self, budget: u64) -> Result<bool, Cancelled> {
         let left = self.fill(budget, is_record)?;
-        Ok(self.fill(left, |_| true)? < budget)
+        let left = self.fill(left, DigestLine::is_whole)?;
+        self.take_in_short(left)?;
+        Ok(left < budget)
     }
 
     /// No line is chosen yet.
@@ -481,20 +479,7 @@ impl<'t> Choice<'t> {
     }
 }
 
-/// Whether a sentence is a question: what the user said next has answered the model's.
-fn asks(sentence: &str) -> bool {
-    sentence.ends_with(['?', '？'])
-}
-
 /// Whether a line has the scalars of a record.
 fn is_record(line: &DigestLine) -> bool {
     line.part == Part::Record || (line.standing == Standing::Own && line.depth == 1)
-}
-
-/// Whether the line of a call is a short command: its first argument has several words.
-fn is_command(head: &str) -> bool {
-    let first = head
-        .split_once('(')
-        .and_then(|(_, rest)| rest.split(", ").next());
-    head.len() <= COMMAND_BYTES && first.is_some_and(|first| first.contains(' '))
 }

@@ -62,6 +62,8 @@ pub(super) enum Standing {
     Repeated,
     /// The row of a record in a table of like ones.
     Own,
+    /// A row of a table in short, or the head of such rows: for rows that have no room as a whole.
+    Short,
 }
 
 /// A line of the full digest.
@@ -85,6 +87,8 @@ pub(super) struct DigestLine {
     pub number: u32,
     /// The record that it tells of, of those that were read.
     pub record: Option<usize>,
+    /// Of a line in short: so many lines above it the whole one stands.
+    pub whole: Option<usize>,
 }
 
 impl DigestLine {
@@ -101,7 +105,13 @@ impl DigestLine {
             spaced: false,
             number: 0,
             record: None,
+            whole: None,
         }
+    }
+
+    /// Whether it is told as a whole.
+    pub(super) fn is_whole(&self) -> bool {
+        self.standing != Standing::Short
     }
 
     /// Whether it says nothing without the lines below it.

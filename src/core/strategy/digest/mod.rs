@@ -15,6 +15,7 @@ mod records;
 mod seen;
 mod weigh;
 mod weights;
+mod worth;
 mod write;
 
 use schemars::JsonSchema;
@@ -265,6 +266,7 @@ pub(super) fn shortened(
     let cancel = Cancel::default();
     let mut lines = Vec::new();
     result_lines(text, &[], &mut Seen::default(), &mut Vec::new(), &mut lines);
+    lines.retain(DigestLine::is_whole);
     let taken = choose_within(&lines, context, budget, encoding, &cancel).ok()?;
     let left_out = taken.iter().filter(|taken| !**taken).count();
     let least = if lines.iter().all(|line| line.part == Part::Text) {

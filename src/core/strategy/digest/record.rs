@@ -2,7 +2,8 @@
 //! tables; anything else line by line.
 
 use super::json_form::{
-    has_ids, has_rows, inline, inline_bytes, is_long_text, is_short, lists_ids, naming, shown_key,
+    has_ids, has_rows, inline, inline_bytes, is_id, is_long_text, is_short, lists_ids, naming,
+    shown_key,
 };
 use super::line::{DigestLine, Part, Standing};
 use super::quoted::{LINE_BYTES, quoted_lines};
@@ -31,10 +32,15 @@ const MOST_OWN: usize = 6;
 const MOST_DEPTH: u8 = 3;
 /// The most items with lists of their own that are told one by one.
 const MOST_ITEMS: usize = 12;
+/// Rows from which on a table is told in short as well, and the most of its bytes that this takes.
+const LEAST_IN_SHORT: usize = 8;
+const MOST_IN_SHORT: f32 = 0.6;
 /// The name of the column with the keys of such an object.
 const KEY_COLUMN: &str = "key";
 /// The name of the column with the number of a row's list in a list of lists.
 const GROUP_COLUMN: &str = "group";
+/// Follows the numbers of the columns that a table shows and has: `(3 of 8 columns) [40]{…}:`.
+pub(super) const COLUMNS: &str = " columns) [";
 /// Says that a newer result shows it.
 pub(super) const AS_BELOW: &str = "as below";
 /// Names of rows that are shown below are listed up to this length (bytes).
@@ -313,18 +319,20 @@ impl Lines<'_> {
             .into_iter()
             .partition(|item| matches!(item, Json::Object(_)) && self.seen.object("", item));
         let table = Table::of_any(&items).filter(|_| items.len() > 1);
-        match table.and_then(|table| rows_of(table, all)) {
-            Some((head, rows)) => {
+        let rows = table.and_then(|table| rows_of(table, all));
+        let from = self.out.len();
+        match &rows {
+            Some(rows) => {
                 let head = match path {
-                    "" => head,
-                    _ => format!("{path}: {head}"),
+                    "" => rows.head.clone(),
+                    _ => format!("{path}: {}", rows.head),
                 };
                 self.out
                     .push(DigestLine::new(Part::Head, self.depth, &head));
                 // A few records inside of one belong to it: what it can be paid with.
                 let own = !path.is_empty() && items.len() <= MOST_OWN && items.iter().all(has_ids);
-                for row in rows {
-                    let mut line = DigestLine::new(Part::Row, self.depth + 1, &row);
+                for row in &rows.whole {
+                    let mut line = DigestLine::new(Part::Row, self.depth + 1, row);
                     if own {
                         line.standing = Standing::Own;
                     }
@@ -350,6 +358,27 @@ impl Lines<'_> {
             } else {
                 self.push(Part::Member, path, &text);
             }
+        }
+        if let Some((head, short)) = rows.and_then(|rows| rows.short) {
+            self.rows_in_short(path, &head, &short, from);
+        }
+    }
+
+    /// The rows of the table at line `from` once more, each by what decisions are made by.
+    fn rows_in_short(&mut self, path: &str, head: &str, short: &[String], from: usize) {
+        let head = match path {
+            "" => head.to_owned(),
+            _ => format!("{path}: {head}"),
+        };
+        let above = self.out.len() - from;
+        let head = DigestLine::new(Part::Head, self.depth, &head);
+        let lines = short
+            .iter()
+            .map(|row| DigestLine::new(Part::Row, self.depth + 1, row));
+        for mut line in std::iter::once(head).chain(lines) {
+            line.standing = Standing::Short;
+            line.whole = Some(above);
+            self.out.push(line);
         }
     }
 
@@ -412,9 +441,16 @@ fn grouped_rows(items: &[Json]) -> Option<Vec<Json>> {
     Some(rows)
 }
 
-/// The head of a table of `all` rows, and those that are shown. `None` where its rows are too long
-/// to be read side by side.
-fn rows_of(mut table: Table<'_>, all: usize) -> Option<(String, Vec<String>)> {
+/// A table, written.
+struct Rows {
+    head: String,
+    whole: Vec<String>,
+    /// The head and the rows in short, where that is much less.
+    short: Option<(String, Vec<String>)>,
+}
+
+/// A table of `all` rows. `None` where its rows are too long to be read side by side.
+fn rows_of(mut table: Table<'_>, all: usize) -> Option<Rows> {
     let columns = table.width();
     let is_wide = |column: &[Option<&Json>]| {
         let bytes: usize = column
@@ -441,10 +477,22 @@ fn rows_of(mut table: Table<'_>, all: usize) -> Option<(String, Vec<String>)> {
     if bytes > ROW_BYTES * rows.len() {
         return None;
     }
-    let note = if kept < columns {
-        format!("({kept} of {columns} columns) ")
-    } else {
-        String::new()
+    let head = |table: &Table<'_>| {
+        let head = table.columns_head();
+        match table.width() {
+            kept if kept < columns => format!("({kept} of {columns}{COLUMNS}{all}]{head}"),
+            _ => format!("[{all}]{head}"),
+        }
     };
-    Some((format!("{note}[{all}]{}", table.columns_head()), rows))
+    let short = (rows.len() >= LEAST_IN_SHORT).then(|| table.in_short(is_id));
+    let written = |table: Table<'_>| (head(&table), table.rows().collect::<Vec<_>>());
+    let short = short.flatten().map(written);
+    let is_less = |(_, short): &(String, Vec<String>)| {
+        short.iter().map(String::len).sum::<usize>() as f32 <= MOST_IN_SHORT * bytes as f32
+    };
+    Some(Rows {
+        head: head(&table),
+        whole: rows,
+        short: short.filter(is_less),
+    })
 }

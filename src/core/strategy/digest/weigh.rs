@@ -6,7 +6,7 @@
 
 use foldhash::fast::FixedState;
 
-use super::line::{DigestLine, Heading, Part};
+use super::line::{DigestLine, Heading, Part, Standing};
 use super::weights::{line as lines_by, word as words_by};
 use crate::core::strategy::maps::{Map, hash_of};
 use crate::core::text::{INFORMATIVE, parts_of, shape, words_of};
@@ -190,6 +190,11 @@ impl Current<'_> {
 impl<'t> Reader<'t> {
     fn read(&mut self, at: usize, line: &'t DigestLine) {
         let needs = self.place(at, line);
+        if line.standing == Standing::Short {
+            // Its words are those of the whole line.
+            self.push(needs, Vec::new());
+            return;
+        }
         if line.part != Part::Row {
             self.columns.clear();
         }
@@ -218,9 +223,13 @@ impl<'t> Reader<'t> {
                 .map(|name| self.index.get(&hash_of(name)).copied())
                 .collect();
         }
+        self.push(needs, current.words);
+    }
+
+    fn push(&mut self, needs: Option<usize>, words: Vec<u32>) {
         self.lines.push(Weight {
             needs,
-            words: current.words,
+            words,
             entry: self.entry.unwrap_or_default(),
             length_prior: 1.0,
             topic: 0.0,
@@ -416,6 +425,7 @@ impl<'t> Reader<'t> {
         let of_call = |at: usize| lines.get(at).is_some_and(|line| line.part == Part::Call);
         for (line, weight) in lines.iter().zip(&self.lines) {
             if in_result(line)
+                && line.standing != Standing::Short
                 && line.part != Part::Call
                 && of_call(weight.entry)
                 && let Some(bytes) = bytes.get_mut(weight.entry)

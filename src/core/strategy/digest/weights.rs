@@ -8,9 +8,11 @@ pub(super) mod share {
     /// For reports of failures among repetitive output, and the lines that explain them.
     pub(in super::super) const FAILURES: f64 = 0.15;
     /// For the scalars that records themselves have: decisions turn on them.
-    pub(in super::super) const RECORDS: f64 = 0.5;
+    pub(in super::super) const RECORDS: f64 = 0.47;
     /// For the few records inside of one.
     pub(in super::super) const WITHIN: f64 = 0.2;
+    /// For what decisions are made by of the rows that have no room as a whole.
+    pub(in super::super) const SHORT: f64 = 0.1;
     /// For what was written last: scripts and files.
     pub(in super::super) const WRITTEN: f64 = 0.15;
     /// For the first and last sentences of what the model said, and of what it said beside calls.

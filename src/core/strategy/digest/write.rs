@@ -13,6 +13,9 @@
 //!  items: [3]{sku,count}:
 //!   A-1,3
 //!   … 2 more
+//!  items, others: [2]{sku,state}:
+//!   A-2,sent
+//!   A-3,open
 //! → shell(cat > a.py <<'EOF'…)
 //!   |import os
 //!  …
@@ -24,7 +27,7 @@
 
 use super::json_form::is_party;
 use super::line::{DigestLine, Heading, Part, Standing};
-use super::record::AS_BELOW;
+use super::record::{AS_BELOW, COLUMNS};
 use super::records::RECORDS;
 
 /// Begins the part with the user's words.
@@ -41,6 +44,8 @@ const MOST_BLANKS: usize = 6;
 const GAP: &str = "…";
 /// Follows it where the place of the next lines matters: `… line 41`.
 const PLACE: &str = " line ";
+/// Names the rows of a table that are told in short, besides others.
+const OTHERS: &str = "others";
 /// So many lines that follow each other are a run.
 const RUN_LINES: usize = 4;
 
@@ -171,9 +176,14 @@ impl Entry<'_> {
         }
         out.push(head);
         let mut rows = None;
+        let mut others = 0;
         let mut gap = false;
         for (at, (line, taken)) in self.lines.iter().enumerate().skip(1) {
             match (line.part, taken) {
+                (Part::Head, true) if line.whole.is_some_and(|above| self.shows(at, above)) => {
+                    out.push(head_of(others, line));
+                    rows = Some(others);
+                }
                 (Part::Head, true) => {
                     mark_gap(&mut gap, line, None, out);
                     out.push(shown(line));
@@ -200,11 +210,18 @@ impl Entry<'_> {
                 && line.part == Part::Row
             {
                 out.push(format!("{}… {missing} more", blanks(line)));
+                others = missing;
             }
         }
         if gap {
             out.push(format!(" {GAP}"));
         }
+    }
+
+    /// Whether the line that is so many lines above another was chosen.
+    fn shows(&self, at: usize, above: usize) -> bool {
+        let line = at.checked_sub(above).and_then(|at| self.lines.get(at));
+        line.is_some_and(|(_, taken)| *taken)
     }
 
     /// The number in its text of a line that begins a run: lines to be edited need their place.
@@ -270,6 +287,16 @@ fn shown(line: &DigestLine) -> String {
         ""
     };
     [&blanks(line), mark, &line.text].concat()
+}
+
+/// The head of the rows that a table has besides those that are shown as a whole.
+fn head_of(rows: usize, head: &DigestLine) -> String {
+    let (path, columns) = head.text.rsplit_once(COLUMNS).unwrap_or_default();
+    let (path, _) = path.rsplit_once('(').unwrap_or_default();
+    let path = path.strip_suffix(": ").map(|path| format!("{path}, "));
+    let (_, columns) = columns.split_once(']').unwrap_or_default();
+    let path = path.unwrap_or_default();
+    format!("{}{path}{OTHERS}: [{rows}]{columns}", blanks(head))
 }
 
 fn blanks(line: &DigestLine) -> String {
@@ -451,6 +478,9 @@ assistant: I will look it up. …
  items: [3]{sku,count}:
   A-1,3
   … 2 more
+ items, others: [2]{sku,state}:
+  A-2,sent
+  … 1 more
 → shell(cat > a.py <<'EOF'…)
   |import os
   …

@@ -1,0 +1,98 @@
+//! What the lines of a full digest are worth besides their words: by what they are, how new they
+//! are, and who said them.
+
+use super::line::{DigestLine, Part, Standing};
+use super::weights::{cost, line as lines_by};
+use crate::core::text::{Speech, tells_of_failure};
+
+/// The longest line of a call that is a command (bytes).
+const COMMAND_BYTES: usize = 90;
+
+/// What a line's score has besides that of its words.
+#[derive(Clone, Copy)]
+pub(super) struct Worth {
+    /// Added to that of its words.
+    pub own: f32,
+    /// The least value of a sentence or a line of text.
+    pub least: f32,
+    pub factor: f32,
+}
+
+impl Worth {
+    /// `age` is the number of entries behind it.
+    fn of(line: &DigestLine, age: usize) -> Self {
+        let own = match line.part {
+            Part::Call if is_command(&line.text) => lines_by::COMMAND,
+            Part::Call => lines_by::CALL,
+            Part::Record => {
+                lines_by::RECORD * line.text.matches(": ").count().min(lines_by::MOST) as f32
+            }
+            Part::Row if line.standing == Standing::Own && line.depth == 1 => {
+                lines_by::RECORD * lines_by::MOST as f32
+            }
+            _ => lines_by::OTHER,
+        };
+        let by_speech = || match Speech::of(&line.text) {
+            Speech::Demands if line.part == Part::User => lines_by::DEMANDS,
+            Speech::Polite => lines_by::POLITE,
+            _ => 1.0,
+        };
+        let said = match line.part {
+            Part::User => lines_by::SAID * by_speech(),
+            Part::Assistant if line.standing == Standing::Edge && asks(&line.text) => {
+                lines_by::SAID * lines_by::QUESTION
+            }
+            Part::Assistant if line.standing == Standing::Edge => lines_by::SAID * by_speech(),
+            _ => 0.0,
+        };
+        let fresh = match line.part {
+            Part::Argument => lines_by::FRESH_ARGUMENT,
+            Part::Text => lines_by::FRESH_TEXT,
+            Part::Call => lines_by::FRESH_CALL,
+            Part::Member | Part::Row => lines_by::FRESH_MEMBER,
+            _ => 0.0,
+        } * 0.5_f32.powf(age as f32 / lines_by::HALF_LIFE);
+        let tokens = line.text.len() as f32 / cost::BYTES_PER_TOKEN;
+        let by_part = match line.part {
+            Part::User => lines_by::USER,
+            Part::Assistant => lines_by::MODEL,
+            Part::Argument => lines_by::WRITTEN,
+            Part::Text if tells_of_failure(&line.text) => lines_by::FAILURE,
+            _ => 1.0,
+        };
+        let by_standing = match line.standing {
+            Standing::Alike => lines_by::ALIKE,
+            Standing::Stale => lines_by::STALE,
+            Standing::Repeated => 0.0,
+            _ => 1.0,
+        };
+        Worth {
+            least: (tokens + lines_by::SENTENCE) * said,
+            own: own + tokens * fresh,
+            factor: by_part * by_standing,
+        }
+    }
+}
+
+/// One per line.
+pub(super) fn worths(lines: &[DigestLine]) -> Vec<Worth> {
+    let mut behind = lines.iter().filter(|line| line.depth == 0).count();
+    let worth = |line: &DigestLine| {
+        behind -= usize::from(line.depth == 0);
+        Worth::of(line, behind)
+    };
+    lines.iter().map(worth).collect()
+}
+
+/// Whether a sentence is a question: what the user said next has answered the model's.
+pub(super) fn asks(sentence: &str) -> bool {
+    sentence.ends_with(['?', '？'])
+}
+
+/// Whether the line of a call is a short command: its first argument has several words.
+fn is_command(head: &str) -> bool {
+    let first = head
+        .split_once('(')
+        .and_then(|(_, rest)| rest.split(", ").next());
+    head.len() <= COMMAND_BYTES && first.is_some_and(|first| first.contains(' '))
+}
