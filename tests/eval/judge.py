@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Runs the judges of digests over recorded conversations, and compares what they find with the floors.
 
-    judge.py BALER EVAL_DIR TRACES_DIR [--sample] [--record]
+    judge.py BALER EVAL_DIR TRACES_DIR [--sample] [--record] [--table [RATIO,…]] [--of SET]
 
 --sample takes part of the cases of each file. --record prints the floors that follow from what is found, instead of comparing.
+--table prints a table for conversations in odd / even lines of each file, at these ratios: the curve of what room buys.
 EVAL_DIR holds quality.py (facets: values, fields, words, lines, honesty) and probes.py (made-up conversations).
 """
 import argparse, json, os, re, subprocess, sys, time  # noqa: E401
@@ -58,6 +59,35 @@ def probes(args):
     return int(passed)
 
 
+def shares_of(quality, args, path, ratio, every):
+    """[{facet: (found, of)}] for the conversations in odd lines of a file, and for those in even ones."""
+    cases = list(quality.cases_of(path, 1500))[::every]
+    results = quality.compact([args.baler, "compact", "--target-ratio", str(ratio)], [past for _, past, _ in cases])
+    sums = ({}, {})
+    for (number, past, message), result in zip(cases, results):
+        for facet, (found, of) in quality.judge(past, message, result).items():
+            before = sums[number % 2].get(facet, (0, 0))
+            sums[number % 2][facet] = (before[0] + found, before[1] + of)
+    return sums
+
+
+def table(quality, args):
+    """Prints the shares of all facets by set and ratio, odd / even, where there are enough to say something."""
+    facets = SHARES[1:]
+    print("| set | ratio | " + " | ".join(facets).replace("_", " ") + " |\n" + "| --- " * (len(facets) + 2) + "|", flush=True)
+    for name in SAMPLE:
+        path = os.path.join(args.traces, name + ".jsonl")
+        if args.of not in (None, name) or not os.path.exists(path):
+            continue
+        for ratio in map(float, args.table.split(",")):
+            halves = [sums for sums in shares_of(quality, args, path, ratio, SAMPLE[name] // 10 if args.sample else 1) if sums]
+            cells = []
+            for facet in facets:
+                shares = [f"{sums[facet][0] / sums[facet][1]:.2f}".lstrip("0") if sums[facet][1] >= 20 else "–" for sums in halves]
+                cells.append("–" if set(shares) == {"–"} else " / ".join(shares))
+            print(f"| {name} | {ratio} | " + " | ".join(cells) + " |", flush=True)
+
+
 def is_count(facet):
     return facet in COUNTS or facet == "broken"
 
@@ -74,10 +104,15 @@ def main():
     for name in ("baler", "eval", "traces"): parser.add_argument(name)
     parser.add_argument("--sample", action="store_true")
     parser.add_argument("--record", action="store_true")
+    parser.add_argument("--table", nargs="?", const=",".join(map(str, RATIOS)))
+    parser.add_argument("--of")
     args = parser.parse_args()
     sys.path.insert(0, args.eval)
     import quality  # noqa: E402
     adapted(quality)
+    if args.table:
+        table(quality, args)
+        return
     started = time.time()
     found = {("probes", "-", "passed"): probes(args)}
     found.update({(name, str(ratio), facet): figure for name, ratio, facet, figure in figures(quality, args)})

@@ -158,7 +158,7 @@ impl Drop for Server {
 pub fn command(to: SocketAddr, words: &[&str]) -> String {
     let mut stream = TcpStream::connect(to).unwrap();
     stream
-        .set_read_timeout(Some(Duration::from_secs(20)))
+        .set_read_timeout(Some(Duration::from_secs(60)))
         .unwrap();
     let mut text = format!("*{}\r\n", words.len());
     for word in words {
