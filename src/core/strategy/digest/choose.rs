@@ -143,23 +143,21 @@ impl<'t> Choice<'t> {
     /// Takes rows in short for those that are not shown as a whole: the newest tables first.
     fn take_in_short(&mut self, budget: u64) -> Result<(), Cancelled> {
         let mut left = budget;
-        let mut end = self.lines.len();
-        for at in (0..self.lines.len()).rev() {
-            let head = self.lines.get(at).filter(|line| !line.is_whole());
-            if head.is_none_or(|line| line.part != Part::Head) {
-                if head.is_none() {
-                    end = at;
-                }
-                continue;
-            }
+        let lines = self.lines;
+        let is_head = |at: &usize| {
+            let line = lines.get(*at);
+            line.is_some_and(|line| !line.is_whole() && line.part == Part::Head)
+        };
+        for head in (0..lines.len()).rev().filter(is_head) {
             self.cancel.check_budget()?;
-            for row in at + 1..end {
+            let below = lines.iter().enumerate().skip(head + 1);
+            let rows = below.take_while(|(_, line)| !line.is_whole() && line.part == Part::Row);
+            for (row, _) in rows {
                 if left < LEAST_LEFT {
                     break;
                 }
                 left -= self.take_row_in_short(row, left);
             }
-            end = at;
         }
         self.leave_doubles();
         Ok(())
@@ -181,21 +179,18 @@ impl<'t> Choice<'t> {
         tokens
     }
 
-    /// Takes back the rows in short that are shown as a whole by now.
+    /// Takes back the rows in short that are shown as a whole by now, and heads without any.
     fn leave_doubles(&mut self) {
         let mut rows = 0;
-        for at in (0..self.lines.len()).rev() {
-            let Some(line) = self.lines.get(at).filter(|line| !line.is_whole()) else {
+        for (at, line) in self.lines.iter().enumerate().rev() {
+            let Some(whole) = line.whole.and_then(|above| at.checked_sub(above)) else {
                 continue;
             };
-            let whole = line.whole.and_then(|above| at.checked_sub(above));
-            let stays = if line.part == Part::Head {
-                std::mem::take(&mut rows) > 0
-            } else {
-                let stays = self.is_taken(at) && !whole.is_some_and(|whole| self.is_taken(whole));
-                rows += usize::from(stays);
-                stays
+            let stays = match line.part {
+                Part::Head => std::mem::take(&mut rows) > 0,
+                _ => self.is_taken(at) && !self.is_taken(whole),
             };
+            rows += usize::from(stays && line.part == Part::Row);
             if let Some(taken) = self.taken.get_mut(at) {
                 *taken = stays;
             }
