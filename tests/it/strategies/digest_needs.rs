@@ -80,13 +80,16 @@ fn rows_without_room_as_a_whole_are_told_by_what_decisions_turn_on() {
     assert!(whole.len() > 15 && short.len() > 5, "{digest}");
     let others = format!("others: [{}]{{id,reminded,status}}:", 60 - whole.len());
     assert!(digest.contains(&others), "{digest}");
+    let mut told = 0;
     for invoice in &invoices {
         let has = |row: &&Vec<&str>| row.iter().any(|cell| invoice["id"] == *cell);
         let rows: Vec<_> = whole.iter().chain(&short).filter(has).collect();
         assert!(rows.len() < 2, "{digest}");
+        told += rows.len();
         let status = |row: &&Vec<&str>| row.iter().any(|cell| invoice["status"] == *cell);
         assert!(rows.iter().all(status), "{digest}");
     }
+    assert_eq!(told, whole.len() + short.len(), "{digest}");
 }
 
 #[test]

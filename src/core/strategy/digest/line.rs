@@ -62,8 +62,6 @@ pub(super) enum Standing {
     Repeated,
     /// The row of a record in a table of like ones.
     Own,
-    /// A row of a table in short, or the head of such rows: for rows that have no room as a whole.
-    Short,
 }
 
 /// A line of the full digest.
@@ -87,7 +85,8 @@ pub(super) struct DigestLine {
     pub number: u32,
     /// The record that it tells of, of those that were read.
     pub record: Option<usize>,
-    /// Of a line in short: so many lines above it the whole one stands.
+    /// Of the row of a table in short, or the head of such rows, for those that have no room as a
+    /// whole: so many lines above it the whole one stands.
     pub whole: Option<usize>,
 }
 
@@ -111,7 +110,7 @@ impl DigestLine {
 
     /// Whether it is told as a whole.
     pub(super) fn is_whole(&self) -> bool {
-        self.standing != Standing::Short
+        self.whole.is_none()
     }
 
     /// Whether it says nothing without the lines below it.

@@ -323,12 +323,7 @@ impl Lines<'_> {
         let from = self.out.len();
         match &rows {
             Some(rows) => {
-                let head = match path {
-                    "" => rows.head.clone(),
-                    _ => format!("{path}: {}", rows.head),
-                };
-                self.out
-                    .push(DigestLine::new(Part::Head, self.depth, &head));
+                self.push(Part::Head, path, &rows.head);
                 // A few records inside of one belong to it: what it can be paid with.
                 let own = !path.is_empty() && items.len() <= MOST_OWN && items.iter().all(has_ids);
                 for row in &rows.whole {
@@ -366,19 +361,13 @@ impl Lines<'_> {
 
     /// The rows of the table at line `from` once more, each by what decisions are made by.
     fn rows_in_short(&mut self, path: &str, head: &str, short: &[String], from: usize) {
-        let head = match path {
-            "" => head.to_owned(),
-            _ => format!("{path}: {head}"),
-        };
-        let above = self.out.len() - from;
-        let head = DigestLine::new(Part::Head, self.depth, &head);
-        let lines = short
-            .iter()
-            .map(|row| DigestLine::new(Part::Row, self.depth + 1, row));
-        for mut line in std::iter::once(head).chain(lines) {
-            line.standing = Standing::Short;
-            line.whole = Some(above);
-            self.out.push(line);
+        let at = self.out.len();
+        self.push(Part::Head, path, head);
+        let rows = short.iter();
+        let rows = rows.map(|row| DigestLine::new(Part::Row, self.depth + 1, row));
+        self.out.extend(rows);
+        for line in self.out.iter_mut().skip(at) {
+            line.whole = Some(at - from);
         }
     }
 

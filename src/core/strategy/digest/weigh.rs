@@ -6,7 +6,7 @@
 
 use foldhash::fast::FixedState;
 
-use super::line::{DigestLine, Heading, Part, Standing};
+use super::line::{DigestLine, Heading, Part};
 use super::weights::{line as lines_by, word as words_by};
 use crate::core::strategy::maps::{Map, hash_of};
 use crate::core::text::{INFORMATIVE, parts_of, shape, words_of};
@@ -190,7 +190,7 @@ impl Current<'_> {
 impl<'t> Reader<'t> {
     fn read(&mut self, at: usize, line: &'t DigestLine) {
         let needs = self.place(at, line);
-        if line.standing == Standing::Short {
+        if !line.is_whole() {
             // Its words are those of the whole line.
             self.push(needs, Vec::new());
             return;
@@ -425,7 +425,7 @@ impl<'t> Reader<'t> {
         let of_call = |at: usize| lines.get(at).is_some_and(|line| line.part == Part::Call);
         for (line, weight) in lines.iter().zip(&self.lines) {
             if in_result(line)
-                && line.standing != Standing::Short
+                && line.is_whole()
                 && line.part != Part::Call
                 && of_call(weight.entry)
                 && let Some(bytes) = bytes.get_mut(weight.entry)
