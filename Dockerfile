@@ -11,13 +11,13 @@ COPY Cargo.toml Cargo.lock ./
 RUN mkdir src \
     && echo 'fn main() {}' > src/main.rs \
     && touch src/lib.rs \
-    && cargo build --profile dist --locked \
-    && cargo clean --profile dist --locked --package baler \
+    && cargo build --release --locked \
+    && cargo clean --release --locked --package baler \
     && rm -r src
 
 COPY src src
 COPY config/summarize.md config/summarize.md
-RUN cargo build --profile dist --locked
+RUN cargo build --release --locked
 
 # What is inside, by the lock file: CycloneDX.
 COPY deploy/sbom deploy/sbom
@@ -44,7 +44,7 @@ LABEL org.opencontainers.image.title="baler" \
 COPY LICENSE /usr/share/doc/baler/LICENSE
 COPY --from=build /licenses /usr/share/doc/baler/third-party
 COPY --from=build /baler.cdx.json /usr/share/doc/baler/baler.cdx.json
-COPY --from=build /baler/target/dist/baler /usr/local/bin/baler
+COPY --from=build /baler/target/release/baler /usr/local/bin/baler
 # By number, or runAsNonRoot could not tell that it is not root.
 USER 65532:65532
 # 4141 for applications, 4142 for probes and Prometheus. Both listen on loopback, as a sidecar's data port should;

@@ -3,7 +3,7 @@
 //! is; one that should is listed in its commit.
 //!
 //! Every run plays a part of the cases on record, `BALER_LONG=1` all of them. To record:
-//! `BALER_RECORD=1 BALER_LONG=1 cargo test --release --test it fingerprints::`.
+//! `BALER_RECORD=1 BALER_LONG=1 cargo test --profile checks --test it fingerprints::`.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

@@ -122,8 +122,8 @@ fn the_readme_is_short_and_names_the_test_command() {
         "README.md has {} bytes",
         readme.len()
     );
-    let alone = readme.lines().any(|line| line == "cargo test --release");
-    assert!(alone, "`cargo test --release` on a line of its own");
+    let alone = readme.lines().any(|line| line == "cargo test --profile checks");
+    assert!(alone, "`cargo test --profile checks` on a line of its own");
 }
 
 #[test]
