@@ -122,7 +122,9 @@ fn the_readme_is_short_and_names_the_test_command() {
         "README.md has {} bytes",
         readme.len()
     );
-    let alone = readme.lines().any(|line| line == "cargo test --profile checks");
+    let alone = readme
+        .lines()
+        .any(|line| line == "cargo test --profile checks");
     assert!(alone, "`cargo test --profile checks` on a line of its own");
 }
 

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use super::bytes::ByteSet;
 use crate::core::json::Json;
 use crate::core::text::Pattern;
 
@@ -30,6 +31,11 @@ const REPORT_PAIRS: [(&str, &str); 4] = [
     ("unable", "to"),
     ("timed", "out"),
 ];
+
+/// The bytes of the words that are looked at.
+static OF_WORDS: ByteSet = ByteSet::of(b"_").and_alphanumeric();
+/// The last letters of words that report a failure.
+static LAST_OF_REPORTS: ByteSet = ByteSet::of(b"cdehklnrtyCDEHKLNRTY");
 
 /// A result that is a failure as a whole, by the form of its beginning, or by an exit code anywhere
 /// in it. A text that is about errors begins with the same words, but goes on otherwise.
@@ -61,24 +67,19 @@ pub(super) static EXITED: Pattern = Pattern::new(concat!(
 /// Whether a line reports a failure.
 #[must_use]
 pub fn tells_of_failure(line: &str) -> bool {
-    let bytes = line.as_bytes();
-    // The present word begins here; the one before it began and ended there.
-    let (mut begins, mut before) = (None, (0, 0));
-    for (at, byte) in bytes.iter().chain(b" ").enumerate() {
-        if byte.is_ascii_alphanumeric() || *byte == b'_' {
-            begins = begins.or(Some(at));
-        } else if let Some(from) = begins.take() {
-            let word = bytes.get(from..at).unwrap_or_default();
-            let is_next = from == before.1 + 1 && bytes.get(before.1) == Some(&b' ');
-            if reports(word)
-                || (is_next && is_pair(bytes.get(before.0..before.1).unwrap_or_default(), word))
-            {
-                return true;
-            }
-            before = (from, at);
+    let mut rest = line.as_bytes();
+    let mut before: &[u8] = &[];
+    loop {
+        let (gap, behind) = rest.split_at(OF_WORDS.run(rest, false));
+        if behind.is_empty() {
+            return false;
         }
+        let (word, behind) = behind.split_at(OF_WORDS.run(behind, true));
+        if reports(word) || (gap == b" " && is_pair(before, word)) {
+            return true;
+        }
+        (before, rest) = (word, behind);
     }
-    false
 }
 
 /// Whether a word reports a failure by itself. The first look is at its length and its last letter.
@@ -86,10 +87,7 @@ fn reports(word: &[u8]) -> bool {
     let Some(last) = word.last() else {
         return false;
     };
-    if word.len() < 5 || !b"cdehklnrty".contains(&last.to_ascii_lowercase()) {
-        return false;
-    }
-    if word.len() > LONGEST_REPORT {
+    if !(5..=LONGEST_REPORT).contains(&word.len()) || !LAST_OF_REPORTS.has(*last) {
         return false;
     }
     let is = |known: &&str| word.eq_ignore_ascii_case(known.as_bytes());

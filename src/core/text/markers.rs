@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use super::bytes::ByteSet;
+
 /// Beginnings of the marks by which chat templates tell turns apart. A backslash after the first
 /// character breaks them, and stays readable.
 const MARKS: [&str; 15] = [
@@ -22,21 +24,24 @@ const MARKS: [&str; 15] = [
     "<bos>",
 ];
 
+/// Control characters, and the first bytes of marks, of control characters beyond ASCII, and of
+/// U+2028 and U+2029.
+static MAY_HARM: ByteSet = ByteSet::of(b"<[\x7f\xc2\xe2")
+    .and(0, b'\t' - 1)
+    .and(b'\t' + 1, 0x1f);
+
 /// A text that cannot end its line, whatever a reader takes for an end, and has no mark of a chat
 /// template. Borrowed where nothing changes.
 #[must_use]
 pub fn harmless(text: &str) -> Cow<'_, str> {
-    let (mut may_end, mut may_mark) = (false, false);
-    for byte in text.bytes() {
-        // The first bytes of control characters beyond ASCII, and of U+2028 and U+2029.
-        may_end |= (byte < 0x20 && byte != b'\t') || matches!(byte, 0x7f | 0xc2 | 0xe2);
-        may_mark |= matches!(byte, b'<' | b'[');
-    }
     let mut out = Cow::Borrowed(text);
-    if may_end && text.contains(ends_line) {
+    if !text.bytes().any(|byte| MAY_HARM.has(byte)) {
+        return out;
+    }
+    if text.contains(ends_line) {
         out = Cow::Owned(text.replace(ends_line, " "));
     }
-    if may_mark && has_mark(&out) {
+    if has_mark(&out) {
         for mark in MARKS {
             if out.contains(mark) {
                 let (first, rest) = mark.split_at(1);

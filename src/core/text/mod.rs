@@ -2,6 +2,7 @@
 //! the patterns and durations that operators write as text.
 
 mod built_in;
+mod bytes;
 pub mod duration;
 mod exact;
 mod failure;

@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use super::bytes::ByteSet;
+
 /// Least number of repetitions of a line that are replaced by a count.
 const LEAST_REPEATS: usize = 3;
 
@@ -66,14 +68,17 @@ pub(super) fn settled(line: &str) -> &str {
         .trim_end()
 }
 
+/// Control characters but line breaks, carriage returns and tabs, and the first byte of those
+/// beyond ASCII, which is that of some letters, too.
+static MAY_BE_NOISE: ByteSet = ByteSet::of(b"\x0b\x0c\x7f\xc2")
+    .and(0, 0x08)
+    .and(0x0e, 0x1f);
+
 /// The text without terminal escape sequences (CSI, OSC and two-character ones) and without control
 /// characters other than line breaks, carriage returns and tabs.
 pub(super) fn without_escapes(text: &str) -> Cow<'_, str> {
     let is_noise = |c: char| c.is_control() && !matches!(c, '\n' | '\r' | '\t');
-    // The first byte of control characters beyond ASCII is that of some letters, too.
-    let may_be =
-        |b: u8| (b < 0x20 && !matches!(b, b'\n' | b'\r' | b'\t')) || matches!(b, 0x7f | 0xc2);
-    if !text.bytes().any(may_be) || !text.contains(is_noise) {
+    if !text.bytes().any(|byte| MAY_BE_NOISE.has(byte)) || !text.contains(is_noise) {
         return Cow::Borrowed(text);
     }
     let mut out = String::with_capacity(text.len());

@@ -1,13 +1,19 @@
 //! Words and their scores. The form of a word says how likely later calls need it: identifiers,
 //! numbers, dates and paths score highest.
 
+use super::bytes::ByteSet;
+
 /// Longest word, in bytes. Longer runs are data, not names, except in scripts without blanks.
 const LONGEST_WORD: usize = 80;
 /// Longest word of such a script; longer runs are cut into pieces.
 const LONGEST_PIECE: usize = 24;
 
+/// The ASCII characters that words have.
+static IN_WORDS: ByteSet = ByteSet::of(b"_./#@:-").and_alphanumeric();
 /// Characters that join the parts of names, paths, dates and numbers.
-const JOINS: [char; 6] = ['.', '/', '#', '@', ':', '-'];
+static JOINS: ByteSet = ByteSet::of(b"./#@:-");
+/// Those of them that no word begins with.
+static FIRST_JOINS: ByteSet = ByteSet::of(b":-#.");
 /// Least score of a value that is informative on its own, unlike small numbers, times of day and
 /// plain words.
 pub(in crate::core) const INFORMATIVE: f32 = 0.75;
@@ -43,9 +49,7 @@ impl<'t> Iterator for Words<'t> {
                 return Some(piece);
             }
             let run = next_run(&mut self.rest)?;
-            let word = run
-                .trim_end_matches(JOINS)
-                .trim_start_matches([':', '-', '#', '.']);
+            let word = trimmed(run);
             if word.len() > LONGEST_PIECE && !word.is_ascii() && word.chars().any(is_caseless) {
                 self.pieces = word;
             } else if (2..=LONGEST_WORD).contains(&word.len()) {
@@ -58,37 +62,44 @@ impl<'t> Iterator for Words<'t> {
 /// Takes the next run of characters of words off a text, with what stands before it.
 fn next_run<'t>(rest: &mut &'t str) -> Option<&'t str> {
     let text = *rest;
-    let begin = run_end(text, 0, false);
-    if begin == text.len() {
-        *rest = "";
-        return None;
-    }
-    let end = run_end(text, begin, true);
-    *rest = text.get(end..).unwrap_or_default();
-    text.get(begin..end)
-}
-
-/// Whether words have an ASCII character.
-fn is_in_words(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'/' | b'#' | b'@' | b':' | b'-')
-}
-
-/// The end of the characters from `at` on that are of words, or are not.
-fn run_end(text: &str, mut at: usize, of_word: bool) -> usize {
     let bytes = text.as_bytes();
-    while let Some(byte) = bytes.get(at) {
-        let (is_of_word, width) = if byte.is_ascii() {
-            (is_in_words(*byte), 1)
-        } else {
-            let c = text.get(at..).and_then(|rest| rest.chars().next());
-            c.map_or((false, 1), |c| (c.is_alphanumeric(), c.len_utf8()))
-        };
-        if is_of_word != of_word {
-            break;
+    let mut at = 0;
+    let begin = loop {
+        let byte = *bytes.get(at)?;
+        match char_in(text, at, byte) {
+            (true, _) => break at,
+            (false, width) => at += width,
         }
-        at += width;
+    };
+    while let Some(byte) = bytes.get(at) {
+        match char_in(text, at, *byte) {
+            (true, width) => at += width,
+            (false, _) => break,
+        }
     }
-    at
+    *rest = text.get(at..).unwrap_or_default();
+    text.get(begin..at)
+}
+
+/// Whether words have the character at `at`, whose first byte is given, and its bytes.
+#[inline]
+fn char_in(text: &str, at: usize, byte: u8) -> (bool, usize) {
+    if byte.is_ascii() {
+        return (IN_WORDS.has(byte), 1);
+    }
+    let c = text.get(at..).and_then(|rest| rest.chars().next());
+    c.map_or((false, 1), |c| (c.is_alphanumeric(), c.len_utf8()))
+}
+
+/// A run without the joins that it ends with, and those but slashes and `@` that it begins with.
+fn trimmed(run: &str) -> &str {
+    let bytes = run.as_bytes();
+    let last = bytes.iter().rposition(|byte| !JOINS.has(*byte));
+    let first = bytes.iter().position(|byte| !FIRST_JOINS.has(*byte));
+    let (Some(first), Some(last)) = (first, last) else {
+        return "";
+    };
+    run.get(first..=last).unwrap_or_default()
 }
 
 /// Whether a character is a letter of a script without capitals, whose names cannot begin with one.

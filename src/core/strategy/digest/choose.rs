@@ -291,7 +291,8 @@ impl<'t> Choice<'t> {
             return 0.0;
         };
         let (mut value, mut topic) = (worth.own, 0.0_f32);
-        let words = weight.words.iter();
+        let mentions = self.of.mentions.get(weight.words.clone());
+        let words = mentions.into_iter().flatten();
         for word in words.filter_map(|id| self.of.words.get(*id as usize)) {
             value += if word.covered {
                 word.value * words_by::COVERED
@@ -462,7 +463,8 @@ impl<'t> Choice<'t> {
     fn take(&mut self, at: usize) {
         if let (Some(taken), Some(weight)) = (self.taken.get_mut(at), self.of.lines.get(at)) {
             *taken = true;
-            for id in &weight.words {
+            let mentions = self.of.mentions.get(weight.words.clone());
+            for id in mentions.into_iter().flatten() {
                 let inside = self.of.within.get(*id as usize).into_iter().flatten();
                 for id in std::iter::once(id).chain(inside) {
                     if let Some(word) = self.of.words.get_mut(*id as usize) {

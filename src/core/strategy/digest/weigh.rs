@@ -4,6 +4,8 @@
 //! more so when they are recent, were used in calls, are under a key whose values calls take, come
 //! from a short result, or belong to the topic of the newest messages.
 
+use std::ops::Range;
+
 use foldhash::fast::FixedState;
 
 use super::line::{DigestLine, Heading, Part};
@@ -24,8 +26,8 @@ pub(super) const STRIDE: usize = 128;
 pub(super) struct Weight {
     /// The line without which this one would not be understood.
     pub needs: Option<usize>,
-    /// Its distinct words, as indices.
-    pub words: Vec<u32>,
+    /// Its distinct words: where their indices stand among the mentions.
+    pub words: Range<usize>,
     /// The line that opens its entry.
     pub entry: usize,
     /// Factor of its score: above 1 in the entry of a short result, below in that of a long one.
@@ -85,6 +87,8 @@ pub(super) struct Weighed {
     /// One per line.
     pub lines: Vec<Weight>,
     pub words: Vec<Word>,
+    /// Indices of the distinct words of each line, line by line.
+    pub mentions: Vec<u32>,
     /// The words that each word contains whole.
     pub within: Vec<Vec<u32>>,
 }
@@ -115,6 +119,7 @@ struct Reader<'t> {
     index: Map<u64, u32>,
     lines: Vec<Weight>,
     words: Vec<Word>,
+    mentions: Vec<u32>,
     spelled: Vec<&'t str>,
     /// The line that opened the present entry, and that with its record.
     entry: Option<usize>,
@@ -136,8 +141,8 @@ struct Current<'t> {
     part: Part,
     /// The ends of its cells, where it is the row of a table.
     cells: Vec<usize>,
-    /// Its distinct words so far.
-    words: Vec<u32>,
+    /// The mention that its first word is.
+    from: usize,
     /// The last key in it.
     key: Option<u32>,
 }
@@ -192,7 +197,7 @@ impl<'t> Reader<'t> {
         let needs = self.place(at, line);
         if !line.is_whole() {
             // Its words are those of the whole line.
-            self.push(needs, Vec::new());
+            self.push(needs, self.mentions.len());
             return;
         }
         if line.part != Part::Row {
@@ -206,11 +211,11 @@ impl<'t> Reader<'t> {
             } else {
                 Vec::new()
             },
-            words: Vec::new(),
+            from: self.mentions.len(),
             key: None,
         };
         for word in words_of(&line.text) {
-            if current.words.len() >= MOST_WORDS {
+            if self.mentions.len() - current.from >= MOST_WORDS {
                 break;
             }
             self.read_word(word, &mut current);
@@ -223,13 +228,14 @@ impl<'t> Reader<'t> {
                 .map(|name| self.index.get(&hash_of(name)).copied())
                 .collect();
         }
-        self.push(needs, current.words);
+        self.push(needs, current.from);
     }
 
-    fn push(&mut self, needs: Option<usize>, words: Vec<u32>) {
+    /// Adds the weight of a line whose words are the mentions from `from` on.
+    fn push(&mut self, needs: Option<usize>, from: usize) {
         self.lines.push(Weight {
             needs,
-            words,
+            words: from..self.mentions.len(),
             entry: self.entry.unwrap_or_default(),
             length_prior: 1.0,
             topic: 0.0,
@@ -282,7 +288,7 @@ impl<'t> Reader<'t> {
                 self.values.extend(column.or(line.key).map(|key| (id, key)));
             }
         }
-        let first = line.words.is_empty();
+        let first = self.mentions.len() == line.from;
         let (entries, number) = (self.entries, self.lines.len() + 1);
         let Some(known) = self.words.get_mut(id as usize) else {
             return;
@@ -300,7 +306,7 @@ impl<'t> Reader<'t> {
         if known.line != number {
             known.line = number;
             known.note(line.part, entries);
-            line.words.push(id);
+            self.mentions.push(id);
         }
     }
 
@@ -356,6 +362,7 @@ impl<'t> Reader<'t> {
         Ok(Weighed {
             lines: self.lines,
             words: self.words,
+            mentions: self.mentions,
             within,
         })
     }
@@ -403,7 +410,8 @@ impl<'t> Reader<'t> {
     /// What a call asked for tells the topic of its result.
     fn weigh_topics(&mut self) {
         let of_line = |weight: &Weight| {
-            let words = weight.words.iter();
+            let mentions = self.mentions.get(weight.words.clone());
+            let words = mentions.into_iter().flatten();
             words
                 .filter_map(|id| self.words.get(*id as usize))
                 .map(|word| word.topic)
