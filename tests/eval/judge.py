@@ -59,9 +59,9 @@ def probes(args):
     return int(passed)
 
 
-def shares_of(quality, args, path, ratio, every):
+def shares_of(quality, args, path, ratio):
     """[{facet: (found, of)}] for the conversations in odd lines of a file, and for those in even ones."""
-    cases = list(quality.cases_of(path, 1500))[::every]
+    cases = list(quality.cases_of(path, 1500))
     results = quality.compact([args.baler, "compact", "--target-ratio", str(ratio)], [past for _, past, _ in cases])
     sums = ({}, {})
     for (number, past, message), result in zip(cases, results):
@@ -80,7 +80,7 @@ def table(quality, args):
         if args.of not in (None, name) or not os.path.exists(path):
             continue
         for ratio in map(float, args.table.split(",")):
-            halves = [sums for sums in shares_of(quality, args, path, ratio, SAMPLE[name] // 10 if args.sample else 1) if sums]
+            halves = [sums for sums in shares_of(quality, args, path, ratio) if sums]
             cells = []
             for facet in facets:
                 shares = [f"{sums[facet][0] / sums[facet][1]:.2f}".lstrip("0") if sums[facet][1] >= 20 else "–" for sums in halves]
