@@ -15,6 +15,8 @@ pub const NAME: &str = "oversize";
 
 /// The words in every cut.
 const MARK: &str = "of this tool result removed to fit the context window";
+/// What a result loses that is told in fewer tokens as a whole.
+const BLANKS: &str = "blanks and noise";
 /// The words in every cut of an argument.
 const ARGUMENT_MARK: &str = "of this argument removed to fit the context window";
 /// Texts in arguments that are longer than this may be cut (bytes): not a path or a query.
@@ -154,7 +156,7 @@ fn cut(draft: &Draft<'_>, id: BlockId, limit: u64, context: &Context) -> Option<
         text: true,
     };
     if let Some(whole) = shorter(minify, &text) {
-        let whole = format!("[… blanks and noise {MARK}; it had {tokens} tokens …]\n{whole}");
+        let whole = format!("{}\n{whole}", mark_of(BLANKS, tokens));
         let new = draft.with_text(id, &whole)?;
         if new.tokens <= limit {
             return Some(new);
@@ -162,8 +164,10 @@ fn cut(draft: &Draft<'_>, id: BlockId, limit: u64, context: &Context) -> Option<
     }
     let mut room = limit.saturating_sub(LEAST_TOKENS / 2);
     for _ in 0..TRIES {
-        let mark =
-            |removed, all| format!("[… {removed} of {all} lines {MARK}; it had {tokens} tokens …]");
+        let mark = |removed, all| match removed {
+            0 => mark_of(BLANKS, tokens),
+            _ => mark_of(&format!("{removed} of {all} lines"), tokens),
+        };
         let Some(short) = shortened(&text, context, room, encoding, mark) else {
             break;
         };
@@ -198,10 +202,13 @@ fn bytes_for(bytes: usize, limit: u64, tokens: u64) -> usize {
 fn head_and_tail(text: &str, keep: usize, tokens: u64) -> String {
     let (head, tail) = ends(text, keep);
     let removed = text.len() - head.len() - tail.len();
-    format!(
-        "{head}\n[… {removed} of {} bytes {MARK}; it had {tokens} tokens …]\n{tail}",
-        text.len()
-    )
+    let mark = mark_of(&format!("{removed} of {} bytes", text.len()), tokens);
+    format!("{head}\n{mark}\n{tail}")
+}
+
+/// The mark of a cut that took `removed` off a result of so many tokens.
+fn mark_of(removed: &str, tokens: u64) -> String {
+    format!("[… {removed} {MARK}; it had {tokens} tokens …]")
 }
 
 /// The beginning and the end of `text`, about `keep` bytes together, cut between characters.

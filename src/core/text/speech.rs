@@ -193,15 +193,10 @@ impl Speech {
     #[must_use]
     pub fn of(sentence: &str) -> Self {
         let lower = sentence.to_lowercase();
-        let words = || {
-            lower
-                .split(|c: char| !(c.is_alphanumeric() || matches!(c, '\'' | '’')))
-                .filter(|word| !word.is_empty())
-        };
-        if words().all(|word| POLITE.contains(&word) || POLITE_WHOLE.contains(&word)) {
+        if words(&lower).all(is_polite) {
             return Speech::Polite;
         }
-        let demands = words()
+        let demands = words(&lower)
             .any(|word| DEMANDS.contains(&word) || word.contains(|c: char| c.is_ascii_digit()));
         if demands || DEMANDS_WITHIN.iter().any(|sign| lower.contains(sign)) {
             Speech::Demands
@@ -211,9 +206,40 @@ impl Speech {
     }
 }
 
+/// Whether a sentence only greets or thanks somebody by name. Of a customer, "OK, Tuesday" is a
+/// choice: it is for those who answer.
+#[must_use]
+pub fn greets_by_name(sentence: &str) -> bool {
+    let mut all = words(sentence);
+    let is_name = |word: &str| word.chars().next().is_some_and(char::is_uppercase);
+    all.next()
+        .is_some_and(|first| is_polite(&first.to_lowercase()))
+        && all.all(|word| is_name(word) || is_polite(&word.to_lowercase()))
+}
+
+fn words(text: &str) -> impl Iterator<Item = &str> {
+    text.split(|c: char| !(c.is_alphanumeric() || matches!(c, '\'' | '’')))
+        .filter(|word| !word.is_empty())
+}
+
+/// Whether a word in small letters is one of greetings and thanks.
+fn is_polite(word: &str) -> bool {
+    POLITE.contains(&word) || POLITE_WHOLE.contains(&word)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn thanks_by_name_say_nothing_else() {
+        for polite in ["Thank you, Mia Li!", "Hello, Omar.", "You're welcome!"] {
+            assert!(greets_by_name(polite), "{polite}");
+        }
+        for plain in ["Mia, thank you.", "Thank you for waiting, Mia.", "W-3."] {
+            assert!(!greets_by_name(plain), "{plain}");
+        }
+    }
 
     #[test]
     fn demands_are_told_from_thanks() {

@@ -103,7 +103,7 @@ impl<'t> Choice<'t> {
 
     /// Chooses the best lines that take about `budget` tokens together.
     pub(super) fn spend(&mut self, budget: u64) -> Result<(), Cancelled> {
-        let model = self.share_of_the_model();
+        let model = self.share_of_the_model(budget);
         let mut left = budget;
         let mut first = |most: f64, wanted: fn(&DigestLine) -> bool| {
             let room = scale(budget, most).min(left);
@@ -111,6 +111,7 @@ impl<'t> Choice<'t> {
             Ok(())
         };
         first(share::USER, |line| line.part == Part::User)?;
+        first(share::ANSWERED, |line| line.standing == Standing::Answered)?;
         first(share::FAILURES, |line| line.standing == Standing::Failure)?;
         first(model, |line| {
             line.standing == Standing::Edge
@@ -130,7 +131,8 @@ impl<'t> Choice<'t> {
             .min(self.tokens_in_short())
             .min(left);
         let rest = self.fill(left - held, DigestLine::is_whole)?;
-        self.take_in_short(held + rest)
+        self.take_in_short(held + rest)?;
+        Ok(())
     }
 
     /// About what all rows in short take.
@@ -141,7 +143,8 @@ impl<'t> Choice<'t> {
     }
 
     /// Takes rows in short for those that are not shown as a whole: the newest tables first.
-    fn take_in_short(&mut self, budget: u64) -> Result<(), Cancelled> {
+    /// Returns the tokens that are left.
+    fn take_in_short(&mut self, budget: u64) -> Result<u64, Cancelled> {
         let mut left = budget;
         let lines = self.lines;
         let is_head = |at: &usize| {
@@ -160,7 +163,7 @@ impl<'t> Choice<'t> {
             }
         }
         self.leave_doubles();
-        Ok(())
+        Ok(left)
     }
 
     /// Takes a row in short where it has room. Returns the tokens that it takes.
@@ -229,8 +232,7 @@ impl<'t> Choice<'t> {
     pub(super) fn extend(&mut self, budget: u64) -> Result<bool, Cancelled> {
         let left = self.fill(budget, is_record)?;
         let left = self.fill(left, DigestLine::is_whole)?;
-        self.take_in_short(left)?;
-        Ok(left < budget)
+        Ok(self.take_in_short(left)? < budget)
     }
 
     /// No line is chosen yet.
@@ -253,19 +255,20 @@ impl<'t> Choice<'t> {
         })
     }
 
-    /// The share of the room for what the model said: in a dialogue with few calls its own share,
-    /// since the answers are what there is to keep.
-    fn share_of_the_model(&self) -> f64 {
+    /// The share of the room for what the model said: less of it where there is room for less of
+    /// all. In a dialogue with few calls it is its own share, since the answers are what there is
+    /// to keep.
+    fn share_of_the_model(&self, budget: u64) -> f64 {
         let bytes = |wanted: fn(Part) -> bool| -> f64 {
             let lines = self.lines.iter().filter(|line| wanted(line.part));
             lines.map(|line| line.text.len() + 1).sum::<usize>() as f64
         };
         let all = bytes(|_| true).max(1.0);
         if bytes(Part::is_said) > share::DIALOGUE * all {
-            bytes(|part| part == Part::Assistant) / all
-        } else {
-            share::MODEL
+            return bytes(|part| part == Part::Assistant) / all;
         }
+        let room = budget as f64 * f64::from(cost::BYTES_PER_TOKEN) / all;
+        share::MODEL.min(share::MODEL_OF_ROOM * room)
     }
 
     /// The tokens of a line with what shows its place.

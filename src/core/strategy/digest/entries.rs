@@ -129,6 +129,7 @@ impl<'m, 'a> Reader<'m, 'a> {
     /// All lines, given those of all exchanges in their order. The tables of like records come
     /// last, as the newest.
     pub(super) fn finish(self, mut lines: Vec<DigestLine>) -> Vec<DigestLine> {
+        note_answered(&mut lines);
         let mut tables = tables_of(&self.records, &mut lines);
         lines.append(&mut tables);
         lines
@@ -210,6 +211,18 @@ impl<'m, 'a> Reader<'m, 'a> {
             } else if stale && line.standing == Standing::Usual {
                 line.standing = Standing::Stale;
             }
+        }
+    }
+}
+
+/// What the model said last, where nothing was done since, is what the user's newest message
+/// answers: "yes" says nothing without it.
+fn note_answered(lines: &mut [DigestLine]) {
+    let newest = lines.iter().rposition(|line| line.depth == 0);
+    let entry = newest.and_then(|at| lines.get_mut(at..));
+    for line in entry.into_iter().flatten() {
+        if line.part == Part::Assistant && line.standing != Standing::Repeated {
+            line.standing = Standing::Answered;
         }
     }
 }

@@ -52,6 +52,8 @@ pub(super) enum Standing {
     Edge,
     /// The same of what it said beside calls: what it meant to do.
     Aside,
+    /// It is of what the model said last: the user answers it.
+    Answered,
     /// It reports a failure, or explains the report above it.
     Failure,
     /// One of many that differ in their numbers only.

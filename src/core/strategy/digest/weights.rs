@@ -5,6 +5,8 @@
 pub(super) mod share {
     /// The most for what the user said: it is short as a rule, and cannot be looked up again.
     pub(in super::super) const USER: f64 = 0.4;
+    /// For what the model said last, which the user's newest message answers.
+    pub(in super::super) const ANSWERED: f64 = 0.15;
     /// For reports of failures among repetitive output, and the lines that explain them.
     pub(in super::super) const FAILURES: f64 = 0.15;
     /// For the scalars that records themselves have: decisions turn on them.
@@ -17,6 +19,8 @@ pub(super) mod share {
     pub(in super::super) const WRITTEN: f64 = 0.15;
     /// For the first and last sentences of what the model said, and of what it said beside calls.
     pub(in super::super) const MODEL: f64 = 0.2;
+    /// The most of it, as a factor of the part of all lines that there is room for.
+    pub(in super::super) const MODEL_OF_ROOM: f64 = 0.5;
     /// Of them, for long ones.
     pub(in super::super) const LONG: f64 = 0.06;
     /// For its questions, which the user has answered.

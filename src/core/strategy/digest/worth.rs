@@ -3,7 +3,7 @@
 
 use super::line::{DigestLine, Part, Standing};
 use super::weights::{cost, line as lines_by};
-use crate::core::text::{Speech, tells_of_failure};
+use crate::core::text::{Speech, greets_by_name, tells_of_failure};
 
 /// The longest line of a call that is a command (bytes).
 const COMMAND_BYTES: usize = 90;
@@ -37,12 +37,14 @@ impl Worth {
             Speech::Polite => lines_by::POLITE,
             _ => 1.0,
         };
+        let is_told = matches!(line.standing, Standing::Edge | Standing::Answered);
         let said = match line.part {
             Part::User => lines_by::SAID * by_speech(),
-            Part::Assistant if line.standing == Standing::Edge && asks(&line.text) => {
-                lines_by::SAID * lines_by::QUESTION
+            Part::Assistant if is_told && asks(&line.text) => lines_by::SAID * lines_by::QUESTION,
+            Part::Assistant if is_told && greets_by_name(&line.text) => {
+                lines_by::SAID * lines_by::POLITE
             }
-            Part::Assistant if line.standing == Standing::Edge => lines_by::SAID * by_speech(),
+            Part::Assistant if is_told => lines_by::SAID * by_speech(),
             _ => 0.0,
         };
         let fresh = match line.part {
