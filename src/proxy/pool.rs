@@ -1,4 +1,5 @@
-//! The threads that plan: as many as serve requests, first come, first served.
+//! The threads that plan: as many as serve requests, first come, first served. Of those that are
+//! idle, the one that worked last goes on: what it has at hand is warm.
 //!
 //! They are apart from the event loops and from name resolution, so that planning delays neither.
 
@@ -6,18 +7,25 @@ use std::io;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
-type Job = Box<dyn FnOnce() + Send>;
+/// Work, with the permit that it holds until it really ends.
+struct Job {
+    slot: OwnedSemaphorePermit,
+    work: Box<dyn FnOnce() + Send>,
+}
+
+/// The numbers of the threads that have nothing to do; the one that worked last is the last.
+type Idle = Mutex<Vec<usize>>;
 
 /// A bounded set of threads for work that would hold up an event loop. The threads end when the
 /// pool is dropped.
 #[derive(Debug)]
 pub(super) struct PlanningPool {
-    /// One permit for each thread; held by the work itself, until it really ends.
+    /// One permit for each thread: who has none waits outside.
     slots: Arc<Semaphore>,
-    /// Never longer than there are threads: who has no permit waits outside.
-    jobs: Sender<Job>,
+    idle: Arc<Idle>,
+    threads: Vec<Sender<Job>>,
 }
 
 impl PlanningPool {
@@ -26,18 +34,21 @@ impl PlanningPool {
     /// # Errors
     /// When the system has no thread to give.
     pub(super) fn new(threads: usize) -> io::Result<Self> {
-        let (jobs, queue) = mpsc::channel();
-        let queue = Arc::new(Mutex::new(queue));
-        for nth in 0..threads.max(1) {
-            let queue = Arc::clone(&queue);
+        let numbers = 0..threads.max(1);
+        let mut pool = PlanningPool {
+            slots: Arc::new(Semaphore::new(numbers.len())),
+            idle: Arc::new(Mutex::new(numbers.clone().rev().collect())),
+            threads: Vec::with_capacity(numbers.len()),
+        };
+        for nth in numbers {
+            let (jobs, queue) = mpsc::channel();
+            let idle = Arc::clone(&pool.idle);
             std::thread::Builder::new()
                 .name(format!("planner-{nth}"))
-                .spawn(move || work(&queue))?;
+                .spawn(move || work(nth, &queue, &idle))?;
+            pool.threads.push(jobs);
         }
-        Ok(PlanningPool {
-            slots: Arc::new(Semaphore::new(threads.max(1))),
-            jobs,
-        })
+        Ok(pool)
     }
 
     /// Runs `work` on a thread of the pool. Dropped while it waits for a thread, it lets go of all
@@ -48,24 +59,29 @@ impl PlanningPool {
     ) -> Option<T> {
         let slot = Arc::clone(&self.slots).acquire_owned().await.ok()?;
         let (done, result) = oneshot::channel();
-        let job = Box::new(move || {
-            let _slot = slot;
+        let work = Box::new(move || {
             let _ = done.send(work());
         });
-        self.jobs.send(job).ok()?;
+        // INVARIANT: who has a permit finds a thread, which is idle before it gives its own back.
+        let nth = self.idle().pop()?;
+        self.threads.get(nth)?.send(Job { slot, work }).ok()?;
         result.await.ok()
+    }
+
+    fn idle(&self) -> std::sync::MutexGuard<'_, Vec<usize>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Takes one job after the other until there can be no more.
-fn work(queue: &Mutex<Receiver<Job>>) {
-    loop {
-        let next = queue.lock().unwrap_or_else(PoisonError::into_inner).recv();
-        let Ok(job) = next else {
-            return;
-        };
+fn work(nth: usize, queue: &Receiver<Job>, idle: &Idle) {
+    while let Ok(Job { slot, work }) = queue.recv() {
         // INVARIANT: a panic drops the job's sender, which its caller sees; the thread goes on.
-        let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(job));
+        let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
+        idle.lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(nth);
+        drop(slot);
     }
 }
 
@@ -101,6 +117,19 @@ mod tests {
             assert_eq!(task.await.unwrap(), Some(nth));
         }
         assert!((1..=2).contains(&most.load(Ordering::SeqCst)));
+    }
+
+    #[tokio::test]
+    async fn one_after_the_other_they_stay_on_one_thread() {
+        let pool = PlanningPool::new(3).unwrap();
+        let mut threads = std::collections::HashSet::new();
+        for _ in 0..20 {
+            threads.insert(pool.run(|| std::thread::current().id()).await.unwrap());
+            // The thread is idle again once it gave its permit back.
+            let all = pool.slots.acquire_many(3).await.unwrap();
+            drop(all);
+        }
+        assert_eq!(threads.len(), 1);
     }
 
     #[tokio::test]

@@ -1,11 +1,11 @@
 //! Sets of bytes as tables, for what looks at every byte of a conversation.
 
 /// A set of bytes: one look-up tells whether it has one.
-pub(super) struct ByteSet([bool; 256]);
+pub(in crate::core) struct ByteSet([bool; 256]);
 
 impl ByteSet {
     /// The set of these bytes.
-    pub(super) const fn of(bytes: &[u8]) -> Self {
+    pub(in crate::core) const fn of(bytes: &[u8]) -> Self {
         let mut set = ByteSet([false; 256]);
         let mut rest = bytes;
         while let Some((byte, behind)) = rest.split_first() {
@@ -17,14 +17,14 @@ impl ByteSet {
 
     /// The set with the letters and digits of ASCII.
     #[must_use]
-    pub(super) const fn and_alphanumeric(self) -> Self {
+    pub(in crate::core) const fn and_alphanumeric(self) -> Self {
         self.and(b'0', b'9').and(b'A', b'Z').and(b'a', b'z')
     }
 
     /// The set with the bytes from `first` to `last`.
     #[must_use]
     #[expect(clippy::indexing_slicing, reason = "there is a place for each byte")]
-    pub(super) const fn and(mut self, first: u8, last: u8) -> Self {
+    pub(in crate::core) const fn and(mut self, first: u8, last: u8) -> Self {
         let mut byte = first;
         loop {
             self.0[byte as usize] = true;
@@ -36,12 +36,12 @@ impl ByteSet {
     }
 
     /// Whether the set has a byte.
-    pub(super) fn has(&self, byte: u8) -> bool {
+    pub(in crate::core) fn has(&self, byte: u8) -> bool {
         self.0.get(usize::from(byte)).copied().unwrap_or_default()
     }
 
     /// How many bytes at the beginning of `bytes` it has, or with `inside` false has not.
-    pub(super) fn run(&self, bytes: &[u8], inside: bool) -> usize {
+    pub(in crate::core) fn run(&self, bytes: &[u8], inside: bool) -> usize {
         let outside = |byte: &u8| self.has(*byte) != inside;
         bytes.iter().position(outside).unwrap_or(bytes.len())
     }

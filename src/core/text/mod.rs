@@ -16,6 +16,7 @@ mod table;
 mod words;
 
 pub use built_in::{BadPattern, Pattern};
+pub(in crate::core) use bytes::ByteSet;
 pub use exact::restorable;
 pub use failure::{is_message_key, tells_of_failure};
 pub use failure_rules::{FailureRule, Failures, ToolFailures};

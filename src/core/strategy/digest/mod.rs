@@ -31,6 +31,7 @@ use self::record::result_lines;
 use self::seen::Seen;
 pub(super) use self::weigh::Context;
 use self::write::body;
+use super::maps::Map;
 use super::need::Stopped;
 use super::options::{Options, Run};
 use super::report::Done;
@@ -70,9 +71,13 @@ const MORE_ROOM: u64 = 2;
 /// Tokens of originals that are read for each token of the budget.
 const TOKENS_READ: u64 = 16;
 
+/// Bodies of earlier digests, by the message that each stands for.
+type Bodies = Map<usize, String>;
+
 fn apply(run: &Run<'_>, draft: &mut Draft<'_>) -> Result<Done, Stopped> {
     let mut old = draft.in_zone(Zone::Condensed);
-    old.retain(|exchange| draft.body_of(Tag::Digest, exchange.first).is_some());
+    let bodies = bodies_of(draft, &old);
+    old.retain(|exchange| bodies.contains_key(&exchange.first));
     let span = run.scope.span(draft);
     let before = draft.tokens_of(&span) + draft.tokens_of(&old);
     let budget = budget_of(draft.size().tokens - before, run.target).min(before);
@@ -84,13 +89,15 @@ fn apply(run: &Run<'_>, draft: &mut Draft<'_>) -> Result<Done, Stopped> {
     condensed.sort_by_key(|exchange| exchange.first);
     // An earlier digest that is about as large as there is room for now is extended; with more
     // room, what it left out for lack of it comes back from the originals.
-    let extended = !originals_are_there(draft) || budget < MORE_ROOM * draft.tokens_of(&old);
+    let extended =
+        !originals_are_there(draft, &bodies) || budget < MORE_ROOM * draft.tokens_of(&old);
     let sources = if extended {
         condensed.clone()
     } else {
         originals(draft, &condensed, budget)
     };
-    let lines = lines_of(run, draft, &sources, extended)?;
+    let earlier = if extended { bodies } else { Bodies::default() };
+    let lines = lines_of(run, draft, &sources, &earlier)?;
     let context = context_besides(draft, &condensed);
     let choice = Choice::new(&lines, &context, draft.conversation().encoding, run.cancel)?;
     let Some((new, shown)) = filled(choice, &lines, budget, draft)? else {
@@ -139,10 +146,10 @@ fn is_in(exchanges: &[Exchange], exchange: &Exchange) -> bool {
 
 /// Whether all that was condensed went into digests: then their originals are among the messages.
 /// What went into a summary is told by that.
-fn originals_are_there(draft: &Draft<'_>) -> bool {
+fn originals_are_there(draft: &Draft<'_>, bodies: &Bodies) -> bool {
     draft.in_zone(Zone::Condensed).iter().all(|exchange| {
         !matches!(draft.edit(exchange.first), Edit::Stand(_))
-            || draft.body_of(Tag::Digest, exchange.first).is_some()
+            || bodies.contains_key(&exchange.first)
     })
 }
 
@@ -163,7 +170,7 @@ fn lines_of(
     run: &Run<'_>,
     draft: &Draft<'_>,
     exchanges: &[Exchange],
-    extended: bool,
+    earlier: &Bodies,
 ) -> Result<Vec<DigestLine>, Cancelled> {
     let messages = draft.conversation().messages;
     let turns = turns_of(messages);
@@ -174,10 +181,11 @@ fn lines_of(
     let mut by_exchange: Vec<Vec<DigestLine>> = Vec::with_capacity(exchanges.len());
     for exchange in exchanges.iter().rev() {
         by_exchange.push(match messages.get(exchange.first) {
-            _ if let Some(body) = earlier_body(draft, exchange, extended) => {
-                reader.read_back(&body)
-            }
-            Some(entry) if is_synthetic(entry) => Vec::new(),
+            _ if let Some(body) = earlier.get(&exchange.first) => reader.read_back(body),
+            Some(entry) if is_synthetic(entry) => match Tag::Digest.body_of(entry) {
+                Some(body) => reader.read_back(&body),
+                None => Vec::new(),
+            },
             _ => reader.read(exchange, run.cancel)?,
         });
     }
@@ -185,15 +193,11 @@ fn lines_of(
     Ok(reader.finish(lines))
 }
 
-/// The body of a digest that stands for an exchange, where that is all there is of it.
-fn earlier_body(draft: &Draft<'_>, exchange: &Exchange, extended: bool) -> Option<String> {
-    let original = draft.conversation().messages.get(exchange.first)?;
-    if is_synthetic(original) {
-        return Tag::Digest.body_of(original);
-    }
-    extended
-        .then(|| draft.body_of(Tag::Digest, exchange.first))
-        .flatten()
+/// The bodies of the digests that stand for exchanges, by the first message of each.
+fn bodies_of(draft: &Draft<'_>, exchanges: &[Exchange]) -> Bodies {
+    let body = |exchange: &Exchange| draft.body_of(Tag::Digest, exchange.first);
+    let found = |exchange: &Exchange| Some((exchange.first, body(exchange)?));
+    exchanges.iter().filter_map(found).collect()
 }
 
 /// The lines that a digest of `exchanges` would keep besides `texts`, which stand for them: at most
@@ -216,7 +220,7 @@ pub(super) fn extract_besides(
     if budget < LEAST_TOKENS {
         return Ok(String::new());
     }
-    let lines = lines_of(run, draft, exchanges, false)?;
+    let lines = lines_of(run, draft, exchanges, &Bodies::default())?;
     let mut context = context_besides(draft, condensed);
     context
         .texts

@@ -3,7 +3,7 @@
 
 use super::line::{DigestLine, Part, Standing};
 use crate::core::strategy::maps::{Map, hash_of};
-use crate::core::text::{pieces, tells_of_failure, without_noise};
+use crate::core::text::{ByteSet, pieces, tells_of_failure, without_noise};
 
 /// The longest line, roughly (bytes): longer ones are cut into pieces that stay or go on their own.
 pub(super) const LINE_BYTES: usize = 240;
@@ -15,6 +15,9 @@ const LEAST_ALIKE: usize = 8;
 const LOG: f32 = 0.4;
 /// The least length of a name in hexadecimal digits without a number (bytes).
 const HEX_BYTES: usize = 5;
+/// The bytes of names and numbers, and the letters of hexadecimal digits.
+static OF_NAMES: ByteSet = ByteSet::of(b"_").and_alphanumeric().and(0x80, 0xff);
+static HEX_LETTERS: ByteSet = ByteSet::of(b"").and(b'a', b'f');
 /// Lines behind the report of a failure that explain it.
 const EXPLAINS: usize = 5;
 
@@ -154,30 +157,25 @@ fn mark_repetitive(lines: &mut [DigestLine]) {
 /// only in these have the same form. Lines without any are told by their text.
 fn form_of(line: &str, buffer: &mut Vec<u8>) -> u64 {
     buffer.clear();
-    let joins = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_' || !byte.is_ascii();
-    let mut rest = line.as_bytes();
-    while !rest.is_empty() {
-        let (mut length, mut digit, mut hex) = (0, false, true);
-        for byte in rest {
-            if !joins(byte) {
-                break;
-            }
-            digit |= byte.is_ascii_digit();
-            hex &= matches!(byte, b'a'..=b'f');
-            length += 1;
-        }
-        let (name, behind) = rest.split_at_checked(length).unwrap_or((rest, &[]));
+    let bytes = line.as_bytes();
+    let rest = |from: usize| bytes.get(from..).unwrap_or_default();
+    let (mut at, mut copied) = (0, 0);
+    while at < bytes.len() {
+        let end = at + OF_NAMES.run(rest(at), true);
+        let name = bytes.get(at..end).unwrap_or_default();
         // Random names in hexadecimal digits may happen to have letters only.
-        if digit || (hex && length >= HEX_BYTES) {
+        let is_hex = || name.len() >= HEX_BYTES && HEX_LETTERS.run(name, true) == name.len();
+        if name.iter().any(u8::is_ascii_digit) || is_hex() {
+            buffer.extend_from_slice(bytes.get(copied..at).unwrap_or_default());
             buffer.push(b'#');
-        } else {
-            buffer.extend_from_slice(name);
+            copied = end;
         }
-        let gap = behind.iter().take_while(|byte| !joins(byte)).count();
-        let (gap, behind) = behind.split_at_checked(gap).unwrap_or((behind, &[]));
-        buffer.extend_from_slice(gap);
-        rest = behind;
+        at = end + OF_NAMES.run(rest(end), false);
     }
+    if copied == 0 {
+        return hash_of(bytes);
+    }
+    buffer.extend_from_slice(rest(copied));
     hash_of(buffer.as_slice())
 }
 

@@ -171,8 +171,8 @@ impl Current<'_> {
         let assigned = before == Some(&b'=');
         let plain = self.part.is_plain();
         let numbering = plain
-            && self.text.trim_start().as_ptr() == word.as_ptr()
-            && word.bytes().all(|b| b.is_ascii_digit());
+            && word.bytes().all(|b| b.is_ascii_digit())
+            && self.text.trim_start().as_ptr() == word.as_ptr();
         let names_value = match after {
             Some(b':') => !plain,
             Some(b'=') => !plain || self.part == Part::Call,
