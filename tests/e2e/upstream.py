@@ -68,10 +68,12 @@ def chunked(*pieces):
 
 
 def sized(body, head=JSON_HEAD, more=0):
-    return head + b"content-length: %d\r\n\r\n%b" % (len(body) + more, body)
+    close = b"" if more else b"connection: close\r\n"
+    return head + b"%bcontent-length: %d\r\n\r\n%b" % (close, len(body) + more, body)
 
 
-# What broken upstreams send, by the name that `do: fault NAME` asks for; the connection is closed after it.
+# What broken upstreams send, by the name that `do: fault NAME` asks for; the connection is closed after it. A whole answer of a known
+# length says so: a client that kept the connection could have sent the next request on it already, and this race is not the question here.
 FAULTS = {
     "nothing": b"",
     "part-of-a-head": b"HTTP/1.1 200 OK\r\ncontent-ty",
