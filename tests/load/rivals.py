@@ -1,0 +1,65 @@
+"""Other proxies for `compare --rivals`: how each is installed, started and asked. What cannot be installed here is skipped."""
+
+import json
+import pathlib
+import subprocess
+import sys
+
+HOME = pathlib.Path.home() / ".cache/baler-ci/rivals"
+BIN = HOME / "venv/bin"
+INSTALL_SECONDS = 600
+
+
+def pip(package):
+    if not BIN.exists():
+        subprocess.run([sys.executable, "-m", "venv", str(HOME / "venv")], check=True)
+    subprocess.run([str(BIN / "pip"), "install", "-q", package], check=True, capture_output=True, timeout=INSTALL_SECONDS)
+
+
+def npm(package):
+    HOME.mkdir(parents=True, exist_ok=True)
+    command = ["npm", "install", "--silent", "--no-fund", "--no-audit", "--prefix", str(HOME), package]
+    subprocess.run(command, check=True, capture_output=True, timeout=INSTALL_SECONDS)
+
+
+def litellm(work, port, upstream, workers):
+    config = work / "litellm.yaml"
+    model = {"model": "openai/gpt-4o", "api_base": upstream, "api_key": "x"}
+    config.write_text(json.dumps({"model_list": [{"model_name": "gpt-4o", "litellm_params": model}]}))
+    return [str(BIN / "litellm"), "--config", str(config), "--host", "127.0.0.1", "--port", str(port), "--num_workers", str(workers)], {}
+
+
+def headroom(_work, port, upstream, _workers):
+    return [str(BIN / "headroom"), "proxy", "--host", "127.0.0.1", "--port", str(port)], {
+        "OPENAI_TARGET_API_URL": upstream.removesuffix("/v1"), "HEADROOM_TELEMETRY": "off"}
+
+
+def portkey(_work, port, _upstream, _workers):
+    server = HOME / "node_modules/@portkey-ai/gateway/build/start-server.js"
+    return ["node", str(server), f"--port={port}", "--headless"], {"TRUSTED_CUSTOM_HOSTS": "127.0.0.1,localhost"}
+
+
+# Name, how it is installed, its package, its program, how it is started: (work, port, upstream, workers) gives command and environment.
+RIVALS = (
+    ("LiteLLM", pip, "litellm[proxy]", BIN / "litellm", litellm),
+    ("Headroom", pip, "headroom-ai[proxy]", BIN / "headroom", headroom),
+    ("Portkey", npm, "@portkey-ai/gateway", HOME / "node_modules/@portkey-ai/gateway", portkey),
+)
+
+
+def headers(name, upstream):
+    """Fields that a request to this one has besides the usual ones."""
+    return {"x-portkey-provider": "openai", "x-portkey-custom-host": upstream} if name == "Portkey" else {}
+
+
+def installed():
+    """Name and start of each rival that is here, or can be."""
+    for name, install, package, program, start in RIVALS:
+        try:
+            if not program.exists():
+                install(package)
+        except (OSError, subprocess.SubprocessError) as error:
+            print(f"SKIPPED: {name} cannot be installed here: {error}", file=sys.stderr)
+            continue
+        yield name, start
+
