@@ -28,7 +28,9 @@ def litellm(work, port, upstream, workers):
     config = work / "litellm.yaml"
     model = {"model": "openai/gpt-4o", "api_base": upstream, "api_key": "x"}
     config.write_text(json.dumps({"model_list": [{"model_name": "gpt-4o", "litellm_params": model}]}))
-    return [str(LITELLM / "bin/litellm"), "--config", str(config), "--host", "127.0.0.1", "--port", str(port), "--num_workers", str(workers)], {}
+    command = [str(LITELLM / "bin/litellm"), "--config", str(config), "--host", "127.0.0.1", "--port", str(port)]
+    # Gunicorn waits for workers that take long to start. The list of prices in the package will do.
+    return [*command, "--num_workers", str(workers), "--run_gunicorn"], {"LITELLM_LOCAL_MODEL_COST_MAP": "True"}
 
 
 def headroom(_work, port, upstream, _workers):
