@@ -24,6 +24,18 @@ fn digest_of(steps: &[(&str, &str, &str)]) -> String {
     )
 }
 
+/// The digest that a target of so many tokens leaves room for.
+fn in_room(steps: &[(&str, &str, &str)], target: u64) -> String {
+    let policy = policy_of(&format!(
+        "[[policy]]\nwindow = 100000\nreserve = 0\nkeep = {{ exchanges = 1 }}\n\
+        target = {{ tokens = {target} }}\nladder = [\"digest\"]\n"
+    ));
+    tagged(
+        &forced(&job(steps), &policy).messages,
+        "conversation_digest",
+    )
+}
+
 fn ticket(id: usize, state: &str) -> Value {
     json!({"ticket_id": format!("T-{id}"), "state": state, "blocked": id.is_multiple_of(2),
         "opened": format!("2031-04-0{id}T09:08:54"),
@@ -166,6 +178,94 @@ fn what_is_left_out_is_marked() {
             "{digest}"
         );
     }
+}
+
+#[test]
+fn a_table_that_is_left_out_beside_other_members_is_marked() {
+    let rows: Vec<Value> = (0..9)
+        .map(|n| json!({"text": words(n, 9), "weight": n % 2}))
+        .collect();
+    let account = json!({"account_id": "AC-7731", "state": "frozen", "opened": "2031-04-01",
+        "limit": 2500, "remarks": rows})
+    .to_string();
+    let (one, other) = (words(2, 60), words(9, 60));
+    let steps = [
+        (
+            "get_account",
+            r#"{"account_id":"AC-7731"}"#,
+            account.as_str(),
+        ),
+        ("read", "{}", one.as_str()),
+        ("read", "{\"n\":1}", other.as_str()),
+    ];
+    let mut left_out = 0;
+    for target in (80..140).step_by(5) {
+        let digest = in_room(&steps, target);
+        let (_, result) = digest.split_once("→ get_account").expect(&digest);
+        let result = result.split("\n→").next().unwrap();
+        if result.contains("state: frozen") && !result.contains("remarks") {
+            left_out += 1;
+            assert!(result.contains("\n …"), "{digest}");
+        }
+    }
+    assert!(left_out > 0);
+}
+
+#[test]
+fn lists_of_records_that_are_left_out_are_named() {
+    let tickets: Vec<String> = (1..5).map(|id| ticket(id, "open").to_string()).collect();
+    let mut steps: Vec<(&str, &str, &str)> = tickets
+        .iter()
+        .map(|ticket| ("get_ticket", "{}", ticket.as_str()))
+        .collect();
+    let list =
+        json!({"at": "2031-05-05", "paths": (0..60).map(|n| format!("/srv/{n}/part-{n}.bin"))
+        .collect::<Vec<String>>()})
+        .to_string();
+    steps.push(("find", r#"{"name":"part"}"#, &list));
+    let named = |digest: &str| {
+        let shown = digest.contains("\nrecords, notes [4]{");
+        let named = digest.contains("\n … also notes\n");
+        assert!(
+            shown != named && digest.contains("records, newest state [4]{"),
+            "{digest}"
+        );
+        named
+    };
+    let sizes = (200..700).step_by(50);
+    let found: Vec<bool> = sizes
+        .map(|target| named(&in_room(&steps, target)))
+        .collect();
+    assert!(found.contains(&true) && found.contains(&false), "{found:?}");
+}
+
+#[test]
+fn a_list_in_an_argument_is_a_table_below_its_call() {
+    let lines: Vec<Value> = (0..30)
+        .map(|n| json!({"sku": format!("SKU-{n}"), "count": n * 7, "note": words(n, 3)}))
+        .collect();
+    let order = json!({"customer": "C-77", "lines": lines}).to_string();
+    let digest = in_room(
+        &[
+            ("place_order", &order, r#"{"status":"refused"}"#),
+            ("wait", "{}", "ok"),
+        ],
+        300,
+    );
+    let head = "→ place_order(customer=C-77, lines=…)\n with lines: [30]{count,note,sku}:\n";
+    let (_, rows) = digest.split_once(head).expect(&digest);
+    let shown = rows.lines().take_while(|row| row.contains(",SKU-")).count();
+    assert!((1..30).contains(&shown), "{digest}");
+    let after = format!("\n  … {} more\n status: refused\n", 30 - shown);
+    assert!(digest.contains(&after), "{digest}");
+    // Where the result has no room, the call does not look as if it had none.
+    let result = words(4, 400);
+    let long = in_room(
+        &[("place_order", &order, &result), ("wait", "{}", "ok")],
+        150,
+    );
+    let quoted = long.lines().any(|line| line.starts_with(" |"));
+    assert!(quoted || long.contains("lines=…) …"), "{long}");
 }
 
 #[test]

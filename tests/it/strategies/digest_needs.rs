@@ -4,7 +4,7 @@ use baler::core::policy::Policy;
 use serde_json::{Value, json};
 
 use crate::invariants::{Core, policy_of};
-use crate::support::{messages_of, request, words};
+use crate::support::{message, messages_of, request, words};
 
 use super::{forced, job, tagged, tokens};
 
@@ -90,6 +90,56 @@ fn rows_without_room_as_a_whole_are_told_by_what_decisions_turn_on() {
         assert!(rows.iter().all(status), "{digest}");
     }
     assert_eq!(told, whole.len() + short.len(), "{digest}");
+}
+
+#[test]
+fn rows_fill_what_the_choice_leaves() {
+    let rows: Vec<Value> = (0..90)
+        .map(|n| {
+            json!({"id": format!("IT-{}", 7000 + n), "state": (["new", "sold"][n % 2]),
+            "made": format!("2029-0{}-11", 1 + n % 9), "text": words(n, 2)})
+        })
+        .collect();
+    let list = json!({ "items": rows }).to_string();
+    let all = job(&[("list_items", "{}", list.as_str()), ("wait", "{}", "ok")]);
+    for target in (500..1_500).step_by(100) {
+        let after = forced(&all, &down_to(target)).messages;
+        let digest = tagged(&after, "conversation_digest");
+        let shown = rows_below(&digest, "items: [90]{").len()
+            + rows_below(&digest, "items, others: [").len();
+        assert!((1..90).contains(&shown), "{digest}");
+        // A row in short takes less than this.
+        let left = target.saturating_sub(tokens(&after));
+        assert!(left < 20, "{left} of {target} tokens are unused: {digest}");
+    }
+}
+
+#[test]
+fn what_the_user_agrees_to_stays_with_its_numbers() {
+    let flights: Vec<Value> = (0..40)
+        .map(|n| {
+            json!({"flight_number": format!("ZQ{}", 410 + n), "seats": n % 5,
+            "departs": format!("1{}:20", n % 10), "price": 90 + 13 * n})
+        })
+        .collect();
+    let flights = json!({ "flights": flights }).to_string();
+    let steps: Vec<(&str, &str, &str)> = vec![("search_flights", "{}", flights.as_str()); 1];
+    let mut all = job(&steps);
+    all.pop();
+    let offer = "I found this connection for you:\n\n\
+        - **Outbound**:\n  - Flight: ZQ413\n  - Seats: two by the window\n\
+        - **Return**:\n  - Flight: ZQ419\n  - Seats: two by the aisle\n\n\
+        The total is $346. I would take it from voucher_88213. \
+        Is there anything else that I should look at?";
+    all.extend([
+        message("assistant", offer),
+        message("user", "Yes, please proceed."),
+    ]);
+    let digest = digest_in(450, &all);
+    for needed in ["ZQ413", "ZQ419", "$346", "voucher_88213"] {
+        let said = digest.split("assistant: ").nth(1).expect(&digest);
+        assert!(said.contains(needed), "{needed}: {digest}");
+    }
 }
 
 #[test]

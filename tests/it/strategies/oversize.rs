@@ -43,6 +43,31 @@ fn a_newest_result_that_is_too_much_loses_white_space_before_it_loses_a_value() 
 }
 
 #[test]
+fn a_newest_result_of_which_all_lines_stay_does_not_say_that_lines_are_missing() {
+    // A listing with many blank lines, each with its number.
+    let listing: String = (1..900)
+        .map(|n| match n % 30 {
+            0 => format!("  {n}\tlet field_{n} = read(source, {n});\n"),
+            _ => format!("  {n}\t\n"),
+        })
+        .collect();
+    let mut all = job(&[("read_file", "{}", &listing)]);
+    all.pop();
+    let policy = policy_of(
+        "[[policy]]\nwindow = 1000\nreserve = 0\ntrigger = { ratio = 1.0 }\n\
+        target = { ratio = 0.9 }\nladder = [\"token_budget\"]\n",
+    );
+    assert!(tokens(&all) > 1_000);
+    let result = text(forced(&all, &policy).messages.last().unwrap());
+    let fields = |n: usize| result.contains(&format!("let field_{n} = read"));
+    assert!((1..30).all(|n| fields(30 * n)), "{result}");
+    assert!(
+        result.contains("blanks and noise") && !result.contains(" lines "),
+        "{result}"
+    );
+}
+
+#[test]
 fn a_newest_result_with_half_of_a_surrogate_pair_is_cut_like_any_other() {
     // JavaScript writes such text where it cut a string inside of a character.
     let log: String = (0..400)

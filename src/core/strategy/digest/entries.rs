@@ -8,15 +8,16 @@ use std::borrow::Cow;
 use super::json_form::{inline, inline_bytes, shown_key};
 use super::line::{DigestLine, Part, Standing};
 use super::quoted::{quoted_lines, sentences_of};
+use super::read_back::{last_turn, read_back};
 use super::record::result_lines;
 use super::records::{RecordParts, tables_of};
 use super::seen::Seen;
-use super::write::{last_turn, read_back};
+use super::write::ARGUMENT;
 use crate::core::conversation::{Block, Call, Entry, Exchange, Kind, Speaker, Text, ToolResult};
 use crate::core::edit::{Tag, is_synthetic};
 use crate::core::json::Json;
 use crate::core::strategy::maps::{Map, Set, hash_of};
-use crate::core::text::{Failures, pieces};
+use crate::core::text::{Failures, Table, pieces};
 use crate::core::{Cancel, Cancelled};
 
 /// An argument up to this length is in the call's own line (bytes).
@@ -30,11 +31,14 @@ const HEAD_BYTES: usize = 2_000;
 /// The longest name of a tool that is shown (characters).
 const NAME_CHARS: usize = 64;
 
-/// Begins the line above an argument that has lines of its own.
-const ARGUMENT: &str = "with ";
-
 /// The key of an argument, and what is not in the line of its call.
-type Rest<'j> = (&'j str, Cow<'j, str>);
+type Rest<'j> = (&'j str, Argument<'j>);
+
+/// What has lines of its own.
+enum Argument<'j> {
+    Text(Cow<'j, str>),
+    Rows(Table<'j>),
+}
 
 /// Reads exchanges into lines, newest first.
 pub(super) struct Reader<'m, 'a> {
@@ -293,20 +297,42 @@ fn called(name: &str, arguments: Option<&str>, out: &mut Vec<DigestLine>) {
         let (first, after) = opening(arguments.unwrap_or_default());
         head.push_str(first);
         if !after.is_empty() {
-            rest.push(("", Cow::Borrowed(after)));
+            rest.push(("", Argument::Text(Cow::Borrowed(after))));
         }
     }
     head.push(')');
     out.push(DigestLine::new(Part::Call, 0, &head));
     let alone = rest.len() == 1;
-    for (key, text) in rest {
-        if !alone {
-            let section = format!("{ARGUMENT}{}:", shown_argument(key));
-            out.push(DigestLine::new(Part::Member, 1, &section));
+    for (key, argument) in rest {
+        let key = shown_argument(key);
+        match argument {
+            Argument::Text(text) => {
+                if !alone {
+                    push_part(Part::Member, 1, &format!("{ARGUMENT}{key}:"), out);
+                }
+                // Its first line is in the head.
+                quoted_lines(&text, Part::Argument, 2, 2, out);
+            }
+            Argument::Rows(table) => {
+                push_part(
+                    Part::Head,
+                    1,
+                    &format!("{ARGUMENT}{key}: {}", table.head()),
+                    out,
+                );
+                table
+                    .rows()
+                    .for_each(|row| push_part(Part::Row, 2, &row, out));
+            }
         }
-        // Its first line is in the head.
-        quoted_lines(&text, Part::Argument, 2, 2, out);
     }
+}
+
+/// Appends a line of an argument that is not quoted.
+fn push_part(part: Part, depth: u8, text: &str, out: &mut Vec<DigestLine>) {
+    let mut line = DigestLine::new(part, depth, text);
+    line.of_argument = true;
+    out.push(line);
 }
 
 /// The name of a tool: letters, digits and what joins them.
@@ -335,7 +361,8 @@ fn named_arguments<'j>(members: &'j [(String, Json)], head: &mut String, rest: &
                 inline(value, &mut text);
                 text
             });
-            rest.push(("more", Cow::Owned(more.collect::<Vec<_>>().join("\n"))));
+            let more = more.collect::<Vec<_>>().join("\n");
+            rest.push(("more", Argument::Text(Cow::Owned(more))));
             return;
         }
         if at > 0 {
@@ -349,8 +376,12 @@ fn named_arguments<'j>(members: &'j [(String, Json)], head: &mut String, rest: &
                 head.push_str(first);
                 if !after.is_empty() {
                     head.push('…');
-                    rest.push((key, Cow::Borrowed(after)));
+                    rest.push((key, Argument::Text(Cow::Borrowed(after))));
                 }
+            }
+            Json::List(items) if let Some(table) = Table::of(items) => {
+                head.push('…');
+                rest.push((key, Argument::Rows(table)));
             }
             value if inline_bytes(value, VALUE_BYTES) > VALUE_BYTES => {
                 let mut text = String::new();
@@ -358,7 +389,7 @@ fn named_arguments<'j>(members: &'j [(String, Json)], head: &mut String, rest: &
                 let (first, after) = opening(&text);
                 head.push_str(first);
                 head.push('…');
-                rest.push((key, Cow::Owned(after.to_owned())));
+                rest.push((key, Argument::Text(Cow::Owned(after.to_owned()))));
             }
             value => inline(value, head),
         }

@@ -79,6 +79,8 @@ pub(super) struct DigestLine {
     pub turn: u32,
     /// Deeper lines below belong to it.
     pub opens: bool,
+    /// A table, or the head of a part, of an argument that is told line by line.
+    pub of_argument: bool,
     /// A sentence that follows another on the same line.
     pub joins: bool,
     /// A blank line stood before it.
@@ -102,11 +104,26 @@ impl DigestLine {
             standing: Standing::Usual,
             turn: 0,
             opens: false,
+            of_argument: false,
             joins: false,
             spaced: false,
             number: 0,
             record: None,
             whole: None,
+        }
+    }
+
+    /// Whether it is of a call, rather than of its result.
+    pub(super) fn is_of_call(&self) -> bool {
+        self.of_argument || matches!(self.part, Part::Call | Part::Argument)
+    }
+
+    /// What its score goes by: an argument is one whatever its form.
+    pub(super) fn weighed_as(&self) -> Part {
+        if self.of_argument {
+            Part::Argument
+        } else {
+            self.part
         }
     }
 

@@ -10,6 +10,7 @@ mod fill;
 mod json_form;
 mod line;
 mod quoted;
+mod read_back;
 mod record;
 mod records;
 mod seen;

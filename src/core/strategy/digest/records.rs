@@ -10,6 +10,8 @@ use crate::core::text::Table;
 
 /// Begins a table of records.
 pub(super) const RECORDS: &str = "records, ";
+/// Names the one of what records themselves have.
+pub(super) const NEWEST: &str = "newest state";
 /// Scalars from which on a record may be a row.
 const LEAST_SCALARS: usize = 3;
 /// The part of their keys that records of one kind share.
@@ -98,7 +100,7 @@ pub(super) fn tables_of(records: &[RecordParts], lines: &mut Vec<DigestLine>) ->
             .iter()
             .map(|record| record.with_id(record.own.iter()));
         let own: Vec<Json> = own.collect();
-        if !push_table("newest state", &own, Standing::Own, &mut out) {
+        if !push_table(NEWEST, &own, Standing::Own, &mut out) {
             continue;
         }
         told.extend(members);

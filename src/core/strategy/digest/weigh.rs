@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use foldhash::fast::FixedState;
 
-use super::line::{DigestLine, Heading, Part};
+use super::line::{DigestLine, Heading, Part, Standing};
 use super::weights::{line as lines_by, word as words_by};
 use crate::core::strategy::maps::{Map, hash_of};
 use crate::core::text::{INFORMATIVE, parts_of, shape, words_of};
@@ -61,9 +61,9 @@ pub(super) struct Word {
 
 impl Word {
     /// Takes note of a line that has the word, in the last of `entries`.
-    fn note(&mut self, part: Part, entries: usize) {
+    fn note(&mut self, of_call: bool, entries: usize) {
         self.lines += 1;
-        self.calls += u32::from(matches!(part, Part::Call | Part::Argument));
+        self.calls += u32::from(of_call);
         if self.entry != entries {
             self.entry = entries;
             self.entries += 1;
@@ -139,6 +139,7 @@ struct Reader<'t> {
 struct Current<'t> {
     text: &'t str,
     part: Part,
+    of_call: bool,
     /// The ends of its cells, where it is the row of a table.
     cells: Vec<usize>,
     /// The mention that its first word is.
@@ -206,6 +207,7 @@ impl<'t> Reader<'t> {
         let mut current = Current {
             text: &line.text,
             part: line.part,
+            of_call: line.is_of_call(),
             cells: if line.part == Part::Row {
                 commas(&line.text)
             } else {
@@ -279,7 +281,9 @@ impl<'t> Reader<'t> {
         let id = self.id_of(word);
         match line.part {
             Part::Call if place.names_value => self.asked.push(id),
-            Part::Call | Part::Argument | Part::User | Part::Assistant => {}
+            Part::Head if line.of_call && !place.assigned => self.asked.push(id),
+            Part::User | Part::Assistant => {}
+            _ if line.of_call => {}
             _ if place.names_value && !place.id_as_key => line.key = Some(id),
             Part::Head if !place.assigned => {}
             _ => {
@@ -305,7 +309,7 @@ impl<'t> Reader<'t> {
         }
         if known.line != number {
             known.line = number;
-            known.note(line.part, entries);
+            known.note(line.of_call, entries);
             self.mentions.push(id);
         }
     }
@@ -342,6 +346,7 @@ impl<'t> Reader<'t> {
             self.for_known(text, |_, word| word.covered = true);
         }
         let wanted = self.wanted(context);
+        self.find_topic(lines, context);
         for (word, wanted) in self.words.iter_mut().zip(wanted) {
             let age = word.entry as f32 / self.entries.max(1) as f32;
             let recency = words_by::OLDEST + (1.0 - words_by::OLDEST) * age;
@@ -385,12 +390,6 @@ impl<'t> Reader<'t> {
                 note(&mut asked, id);
             });
         }
-        let total = self.lines.len() as f32;
-        for text in &context.recent {
-            self.for_known(text, |_, word| {
-                word.topic = (total / word.lines as f32).ln().max(0.0)
-            });
-        }
         // A call may take another value under the key whose value an earlier call took.
         for (value, key) in &self.values {
             let word = self.words.get(*value as usize);
@@ -405,6 +404,21 @@ impl<'t> Reader<'t> {
             }
         }
         wanted
+    }
+
+    /// The topic is in the newest messages, and in what the first of them answers.
+    fn find_topic(&mut self, lines: &[DigestLine], context: &Context) {
+        let total = self.lines.len() as f32;
+        let rarity = |word: &Word| (total / word.lines as f32).ln().max(0.0);
+        let is_answered = |line: &&DigestLine| line.standing == Standing::Answered;
+        for line in lines.iter().filter(is_answered) {
+            self.for_known(&line.text, |_, word| {
+                word.topic = words_by::ANSWERED * rarity(word);
+            });
+        }
+        for text in &context.recent {
+            self.for_known(text, |_, word| word.topic = rarity(word));
+        }
     }
 
     /// What a call asked for tells the topic of its result.
@@ -425,8 +439,7 @@ impl<'t> Reader<'t> {
 
     /// One value among many is less likely to be the one that is asked for.
     fn weigh_lengths(&mut self, lines: &[DigestLine]) {
-        let in_result =
-            |line: &DigestLine| !line.part.is_said() && !matches!(line.part, Part::Argument);
+        let in_result = |line: &DigestLine| !line.part.is_said() && !line.is_of_call();
         // Bytes of each entry, by the line that opens it.
         let mut bytes = vec![0_usize; lines.len()];
         // A table of records has the results of many calls.
@@ -434,7 +447,6 @@ impl<'t> Reader<'t> {
         for (line, weight) in lines.iter().zip(&self.lines) {
             if in_result(line)
                 && line.is_whole()
-                && line.part != Part::Call
                 && of_call(weight.entry)
                 && let Some(bytes) = bytes.get_mut(weight.entry)
             {

@@ -42,6 +42,8 @@ pub(super) mod word {
     pub(in super::super) const USED: f32 = 0.3;
     /// A value under a key whose values calls take.
     pub(in super::super) const ASKED: f32 = 4.0;
+    /// A word of what the model said last in the topic, compared to one of the newest messages.
+    pub(in super::super) const ANSWERED: f32 = 0.5;
     /// The score of a key: its value counts.
     pub(in super::super) const KEY: f32 = 0.1;
     /// The highest score of a line's first word with a capital, which is grammar.
@@ -66,6 +68,8 @@ pub(super) mod line {
     pub(in super::super) const SAID: f32 = 0.35;
     /// Tokens that are added to those of a sentence: short ones say as much.
     pub(in super::super) const SENTENCE: f32 = 6.0;
+    /// The same in what the user's newest message answers.
+    pub(in super::super) const ANSWER: f32 = 2.0;
     pub(in super::super) const DEMANDS: f32 = 3.0;
     /// A question of the model's, which the user has answered.
     pub(in super::super) const QUESTION: f32 = 0.3;

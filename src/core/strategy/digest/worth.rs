@@ -21,7 +21,8 @@ pub(super) struct Worth {
 impl Worth {
     /// `age` is the number of entries behind it.
     fn of(line: &DigestLine, age: usize) -> Self {
-        let own = match line.part {
+        let part = line.weighed_as();
+        let own = match part {
             Part::Call if is_command(&line.text) => lines_by::COMMAND,
             Part::Call => lines_by::CALL,
             Part::Record => {
@@ -32,22 +33,8 @@ impl Worth {
             }
             _ => lines_by::OTHER,
         };
-        let by_speech = || match Speech::of(&line.text) {
-            Speech::Demands if line.part == Part::User => lines_by::DEMANDS,
-            Speech::Polite => lines_by::POLITE,
-            _ => 1.0,
-        };
-        let is_told = matches!(line.standing, Standing::Edge | Standing::Answered);
-        let said = match line.part {
-            Part::User => lines_by::SAID * by_speech(),
-            Part::Assistant if is_told && asks(&line.text) => lines_by::SAID * lines_by::QUESTION,
-            Part::Assistant if is_told && greets_by_name(&line.text) => {
-                lines_by::SAID * lines_by::POLITE
-            }
-            Part::Assistant if is_told => lines_by::SAID * by_speech(),
-            _ => 0.0,
-        };
-        let fresh = match line.part {
+        let said = of_sentence(line);
+        let fresh = match part {
             Part::Argument => lines_by::FRESH_ARGUMENT,
             Part::Text => lines_by::FRESH_TEXT,
             Part::Call => lines_by::FRESH_CALL,
@@ -55,7 +42,7 @@ impl Worth {
             _ => 0.0,
         } * 0.5_f32.powf(age as f32 / lines_by::HALF_LIFE);
         let tokens = line.text.len() as f32 / cost::BYTES_PER_TOKEN;
-        let by_part = match line.part {
+        let by_part = match part {
             Part::User => lines_by::USER,
             Part::Assistant => lines_by::MODEL,
             Part::Argument => lines_by::WRITTEN,
@@ -68,12 +55,37 @@ impl Worth {
             Standing::Repeated => 0.0,
             _ => 1.0,
         };
+        // In what the user answers, short lines are crumbs without the others: there, what a line
+        // has of names and numbers counts besides its length.
+        let (least, answered) = match line.standing {
+            Standing::Answered => (0.0, (tokens + lines_by::ANSWER) * said),
+            _ => ((tokens + lines_by::SENTENCE) * said, 0.0),
+        };
         Worth {
-            least: (tokens + lines_by::SENTENCE) * said,
-            own: own + tokens * fresh,
+            least,
+            own: own + answered + tokens * fresh,
             factor: by_part * by_standing,
         }
     }
+}
+
+/// The worth of a sentence, per token, by what it is for.
+fn of_sentence(line: &DigestLine) -> f32 {
+    let by_speech = || match Speech::of(&line.text) {
+        Speech::Demands if line.part == Part::User => lines_by::DEMANDS,
+        Speech::Polite => lines_by::POLITE,
+        _ => 1.0,
+    };
+    let is_told = matches!(line.standing, Standing::Edge | Standing::Answered);
+    let factor = match line.part {
+        Part::User => by_speech(),
+        Part::Assistant if !is_told => return 0.0,
+        Part::Assistant if asks(&line.text) => lines_by::QUESTION,
+        Part::Assistant if greets_by_name(&line.text) => lines_by::POLITE,
+        Part::Assistant => by_speech(),
+        _ => return 0.0,
+    };
+    lines_by::SAID * factor
 }
 
 /// One per line.

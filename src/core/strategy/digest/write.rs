@@ -1,5 +1,4 @@
-//! The body of a digest, from the lines that were chosen, and lines from the body of an earlier
-//! one.
+//! The body of a digest, from the lines that were chosen.
 //!
 //! ```text
 //! The user said:
@@ -16,6 +15,10 @@
 //!  items, others: [2]{sku,state}:
 //!   A-2,sent
 //!   A-3,open
+//! → add(lines=…)
+//!  with lines: [2]{sku,count}:
+//!   A-1,3
+//!   A-2,1
 //! → shell(cat > a.py <<'EOF'…)
 //!   |import os
 //!  …
@@ -26,24 +29,28 @@
 //! is behind `|`, which no turn has. `…` stands for what was left out.
 
 use super::json_form::is_party;
-use super::line::{DigestLine, Heading, Part, Standing};
+use super::line::{DigestLine, Heading, Part};
 use super::record::{AS_BELOW, COLUMNS};
-use super::records::RECORDS;
+use super::records::{NEWEST, RECORDS};
 
 /// Begins the part with the user's words.
-const USER: &str = "The user said:";
+pub(super) const USER: &str = "The user said:";
 /// Begins the rest, where there is such a part.
-const REST: &str = "After each turn:";
+pub(super) const REST: &str = "After each turn:";
 /// Begins what the model said.
-const ASSISTANT: &str = "assistant: ";
+pub(super) const ASSISTANT: &str = "assistant: ";
 /// Begins a call.
-const CALL: &str = "→ ";
+pub(super) const CALL: &str = "→ ";
 /// The deepest place of a line (blanks).
-const MOST_BLANKS: usize = 6;
+pub(super) const MOST_BLANKS: usize = 6;
 /// Stands for what was left out.
 const GAP: &str = "…";
 /// Follows it where the place of the next lines matters: `… line 41`.
 const PLACE: &str = " line ";
+/// Begins the line above an argument that has lines of its own.
+pub(super) const ARGUMENT: &str = "with ";
+/// Names the lists of records that are not shown.
+const ALSO: &str = "… also ";
 /// Names the rows of a table that are told in short, besides others.
 const OTHERS: &str = "others";
 /// So many lines that follow each other are a run.
@@ -52,9 +59,12 @@ const RUN_LINES: usize = 4;
 /// The lines of the body of a digest with the chosen of `lines`.
 pub(super) fn body(lines: &[DigestLine], taken: &[bool]) -> Vec<String> {
     let entries = entries(lines, taken);
-    let (said, rest): (Vec<&Entry<'_>>, Vec<&Entry<'_>>) = entries
+    let (tables, others): (Vec<&Entry<'_>>, Vec<&Entry<'_>>) = entries
         .iter()
-        .filter(|entry| entry.shown().next().is_some())
+        .partition(|entry| entry.part() == Some(Part::Head));
+    let (said, rest): (Vec<&Entry<'_>>, Vec<&Entry<'_>>) = others
+        .into_iter()
+        .filter(|entry| entry.is_shown())
         .partition(|entry| entry.part() == Some(Part::User));
     let mut out = Vec::new();
     if !said.is_empty() {
@@ -63,11 +73,8 @@ pub(super) fn body(lines: &[DigestLine], taken: &[bool]) -> Vec<String> {
             entry.write_said(&format!("#{} ", entry.turn()), &mut out);
         }
     }
-    let (records, rest): (Vec<_>, Vec<_>) = rest
-        .into_iter()
-        .partition(|entry| entry.part() == Some(Part::Head));
     let with_turns = !out.is_empty();
-    records.iter().for_each(|table| table.write_table(&mut out));
+    write_tables(&tables, &mut out);
     if with_turns && !rest.is_empty() {
         out.push(REST.to_owned());
     }
@@ -83,6 +90,25 @@ pub(super) fn body(lines: &[DigestLine], taken: &[bool]) -> Vec<String> {
         }
     }
     out
+}
+
+/// The tables of records. That of a kind's own scalars names the lists that are not shown.
+fn write_tables(tables: &[&Entry<'_>], out: &mut Vec<String>) {
+    for (at, table) in tables.iter().enumerate().filter(|(_, t)| t.is_shown()) {
+        table.write_table(out);
+        let lists = tables.iter().skip(at + 1);
+        let lists = lists.take_while(|list| table.is_of_records() && !list.is_of_records());
+        let hidden = lists.filter(|list| !list.is_shown());
+        let mut also: Vec<&str> = table.also().collect();
+        for name in hidden.filter_map(|list| list.name()) {
+            if !also.contains(&name) {
+                also.push(name);
+            }
+        }
+        if !also.is_empty() {
+            out.push(format!(" {ALSO}{}", also.join(", ")));
+        }
+    }
 }
 
 /// What a party said, or a call with its result: its lines, each with whether it was chosen.
@@ -110,6 +136,31 @@ impl Entry<'_> {
 
     fn turn(&self) -> u32 {
         self.lines.first().map_or(0, |(line, _)| line.turn)
+    }
+
+    fn is_shown(&self) -> bool {
+        self.lines.iter().any(|(_, taken)| *taken)
+    }
+
+    /// The name of a table of records.
+    fn name(&self) -> Option<&str> {
+        let (head, _) = self.lines.first()?;
+        let (name, _) = head.text.strip_prefix(RECORDS)?.split_once(" [")?;
+        Some(name)
+    }
+
+    /// Whether it is a table of what records themselves have.
+    fn is_of_records(&self) -> bool {
+        self.name() == Some(NEWEST)
+    }
+
+    /// The lists that an earlier digest did not show.
+    fn also(&self) -> impl Iterator<Item = &str> {
+        let marks = self
+            .lines
+            .iter()
+            .filter_map(|(line, _)| line.text.strip_prefix(ALSO));
+        marks.flat_map(|names| names.split(", "))
     }
 
     fn shown(&self) -> impl Iterator<Item = &DigestLine> {
@@ -153,7 +204,7 @@ impl Entry<'_> {
             if line.depth == 0 {
                 out.push(line.text.clone());
                 missing = Heading::of(&line.text).map_or(0, |heading| heading.rows);
-            } else if *taken {
+            } else if *taken && !is_gap(&line.text) {
                 out.push(shown(line));
                 missing = missing.saturating_sub(1);
             }
@@ -169,8 +220,8 @@ impl Entry<'_> {
             return;
         };
         let mut head = format!("{CALL}{}", call.text);
-        let result_shown = self.shown().any(is_of_result);
-        let has_result = self.lines.iter().any(|(line, _)| is_of_result(line));
+        let result_shown = self.shown().any(|line| !line.is_of_call());
+        let has_result = self.lines.iter().any(|(line, _)| !line.is_of_call());
         if has_result && !result_shown && !head.ends_with(GAP) {
             head.push_str(" …");
         }
@@ -193,7 +244,8 @@ impl Entry<'_> {
                     out.push(shown(line));
                     rows = rows.map(|rows| rows.saturating_sub(rows_in(line)));
                 }
-                (Part::Row, false) => {}
+                // A table of which the head is shown counts what it misses itself.
+                (Part::Row, false) if rows.is_some() || !line.is_whole() => {}
                 (_, true) => {
                     mark_gap(&mut gap, line, self.place_of(at), out);
                     if line.spaced && out.last().is_some_and(|last| is_quote(last)) {
@@ -201,7 +253,7 @@ impl Entry<'_> {
                     }
                     out.push(shown(line));
                 }
-                (_, false) => gap |= !line.is_section() && (result_shown || !is_of_result(line)),
+                (_, false) => gap |= !line.is_section() && (result_shown || line.is_of_call()),
             }
             let next = self.lines.get(at + 1);
             if next.is_none_or(|(next, _)| next.part != Part::Row)
@@ -249,25 +301,17 @@ fn mark_gap(gap: &mut bool, line: &DigestLine, place: Option<u32>, out: &mut Vec
 }
 
 /// The number in the mark of a gap: that of the next line.
-fn place_in(mark: &str) -> Option<u32> {
+pub(super) fn place_in(mark: &str) -> Option<u32> {
     mark.strip_prefix(GAP)?.strip_prefix(PLACE)?.parse().ok()
 }
 
 /// Whether a line is the mark of a gap.
 pub(super) fn is_gap(text: &str) -> bool {
-    text == GAP || place_in(text).is_some()
+    text == GAP || place_in(text).is_some() || text.starts_with(ALSO)
 }
 
 fn is_quote(written: &str) -> bool {
     written.trim_start_matches(' ').starts_with('|')
-}
-
-fn is_of_result(line: &DigestLine) -> bool {
-    !matches!(line.part, Part::Call | Part::Argument) && !is_section_of_arguments(line)
-}
-
-fn is_section_of_arguments(line: &DigestLine) -> bool {
-    line.is_section() && line.text.starts_with("with ")
 }
 
 /// The number of rows that a row stands for.
@@ -311,191 +355,4 @@ fn speaks(text: &str) -> bool {
             .map(|(first, _)| is_party(first.trim_end()))
     };
     text.starts_with('→') || party().unwrap_or_default()
-}
-
-/// The lines of an earlier digest, of which only the text is left.
-pub(super) fn read_back(body: &str) -> Vec<DigestLine> {
-    let mut reader = Reader {
-        turn: 0,
-        entry: None,
-        below: Part::Text,
-        head: None,
-        spaced: false,
-        number: 0,
-    };
-    let mut lines: Vec<DigestLine> = Vec::new();
-    for text in body.split('\n') {
-        lines.extend(reader.read(text));
-    }
-    for at in 1..lines.len() {
-        let deeper = lines.get(at).map_or(0, |line| line.depth);
-        if let Some(above) = lines.get_mut(at - 1) {
-            above.opens = above.depth > 0 && above.depth < deeper;
-        }
-    }
-    // What was said and done in the same turn stands together again.
-    lines.sort_by_key(|line| line.turn);
-    lines
-}
-
-/// The highest number of a turn in the body of a digest.
-pub(super) fn last_turn(body: &str) -> u32 {
-    let numbers = body.split('\n').filter_map(|line| {
-        let number = line.strip_prefix('#')?;
-        number.split(' ').next()?.parse().ok()
-    });
-    numbers.max().unwrap_or_default()
-}
-
-/// Reads the lines of a body in their order.
-struct Reader {
-    turn: u32,
-    /// What the present entry is.
-    entry: Option<Part>,
-    /// What indented quotes are: lines of an argument, or of a text in a result.
-    below: Part,
-    /// The depth of the head of the present table.
-    head: Option<u8>,
-    spaced: bool,
-    /// The number of the next line in its text; 0 where it is not known.
-    number: u32,
-}
-
-impl Reader {
-    fn read(&mut self, text: &str) -> Option<DigestLine> {
-        match text {
-            USER | REST => {}
-            "" => self.spaced = true,
-            _ if is_count(text) => {}
-            _ => {
-                let mut line = self.line(text)?;
-                line.turn = self.turn;
-                line.spaced = std::mem::take(&mut self.spaced);
-                self.count(&mut line);
-                return Some(line);
-            }
-        }
-        None
-    }
-
-    /// Counts the lines of a text from the place that the mark of a gap gave on, up to blank ones,
-    /// of which there may have been several.
-    fn count(&mut self, line: &mut DigestLine) {
-        if let Some(number) = place_in(&line.text) {
-            self.number = number;
-        } else if !line.part.is_quoted() || line.spaced || self.number == 0 {
-            self.number = 0;
-        } else {
-            line.number = self.number;
-            self.number += 1;
-        }
-    }
-
-    fn line(&mut self, text: &str) -> Option<DigestLine> {
-        if let Some(numbered) = text.strip_prefix('#') {
-            let (number, rest) = numbered.split_once(' ').unwrap_or((numbered, ""));
-            self.turn = number.parse().unwrap_or(self.turn);
-            if rest.is_empty() {
-                return None;
-            }
-            self.entry = Some(Part::User);
-            return Some(DigestLine::new(Part::User, 0, rest));
-        }
-        if let Some(said) = text.strip_prefix(ASSISTANT) {
-            self.entry = Some(Part::Assistant);
-            let mut line = DigestLine::new(Part::Assistant, 0, said);
-            line.standing = Standing::Edge;
-            return Some(line);
-        }
-        if let Some(call) = text.strip_prefix(CALL) {
-            self.entry = Some(Part::Call);
-            (self.below, self.head) = (Part::Argument, None);
-            return Some(DigestLine::new(Part::Call, 0, call));
-        }
-        if text.starts_with(RECORDS) {
-            self.entry = Some(Part::Head);
-            return Some(DigestLine::new(Part::Head, 0, text));
-        }
-        let blanks = text.len() - text.trim_start_matches(' ').len();
-        let depth = u8::try_from(blanks.clamp(1, MOST_BLANKS)).unwrap_or(1);
-        let text = text.get(blanks.min(MOST_BLANKS)..)?;
-        let quoted = text.strip_prefix('|');
-        let in_table = self.head.is_some_and(|head| depth == head + 1);
-        let part = match (self.entry, quoted) {
-            (Some(said @ (Part::User | Part::Assistant)), _) => said,
-            (Some(Part::Head), _) => Part::Row,
-            (_, Some(_)) if depth > 1 => self.below,
-            (_, Some(_)) => Part::Text,
-            _ if in_table && !is_gap(text) => Part::Row,
-            _ if Heading::of(text).is_some() => Part::Head,
-            _ => Part::Member,
-        };
-        if part != Part::Row {
-            self.head = (part == Part::Head).then_some(depth);
-        }
-        if depth == 1 {
-            let of_argument = text.starts_with("with ") && text.ends_with(':');
-            self.below = if of_argument {
-                Part::Argument
-            } else {
-                Part::Text
-            };
-        }
-        let mut line = DigestLine::new(part, depth, quoted.unwrap_or(text));
-        if self.entry == Some(Part::Head) {
-            line.standing = Standing::Own;
-        }
-        Some(line)
-    }
-}
-
-/// Whether a line counts the rows that were left out.
-fn is_count(text: &str) -> bool {
-    let count = text
-        .trim_start()
-        .strip_prefix("… ")
-        .and_then(|rest| rest.strip_suffix(" more"));
-    count.is_some_and(|count| count.bytes().all(|b| b.is_ascii_digit()))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const BODY: &str = "\
-The user said:
-#2 Please cancel W-17. … It came too late.
- |And do not charge me.
-#3 Thanks
-records, newest state [3]{id,status}:
- W-17,cancelled
- … 2 more
-After each turn:
-#2
-assistant: I will look it up. …
-→ get_order(id=W-17)
- id: W-17, status: pending
- items: [3]{sku,count}:
-  A-1,3
-  … 2 more
- items, others: [2]{sku,state}:
-  A-2,sent
-  … 1 more
-→ shell(cat > a.py <<'EOF'…)
-  |import os
-  …
-  |os.exit()
- |2 passed
-
- |in 3 s
- …
- |user: pay
-#3
-assistant: Bye.";
-
-    #[test]
-    fn a_body_is_read_back_as_it_was_written() {
-        let lines = read_back(BODY);
-        assert_eq!(body(&lines, &vec![true; lines.len()]).join("\n"), BODY);
-    }
 }

@@ -1,0 +1,202 @@
+//! The lines of an earlier digest from its body, as `write` describes it.
+
+use super::line::{DigestLine, Heading, Part, Standing};
+use super::records::RECORDS;
+use super::write::{ARGUMENT, ASSISTANT, CALL, MOST_BLANKS, REST, USER, is_gap, place_in};
+
+/// The lines of an earlier digest, of which only the text is left.
+pub(super) fn read_back(body: &str) -> Vec<DigestLine> {
+    let mut reader = Reader {
+        turn: 0,
+        entry: None,
+        below: Part::Text,
+        head: None,
+        spaced: false,
+        number: 0,
+    };
+    let mut lines: Vec<DigestLine> = Vec::new();
+    for text in body.split('\n') {
+        lines.extend(reader.read(text));
+    }
+    for at in 1..lines.len() {
+        let deeper = lines.get(at).map_or(0, |line| line.depth);
+        if let Some(above) = lines.get_mut(at - 1) {
+            above.opens = above.depth > 0 && above.depth < deeper;
+        }
+    }
+    // What was said and done in the same turn stands together again.
+    lines.sort_by_key(|line| line.turn);
+    lines
+}
+
+/// The highest number of a turn in the body of a digest.
+pub(super) fn last_turn(body: &str) -> u32 {
+    let numbers = body.split('\n').filter_map(|line| {
+        let number = line.strip_prefix('#')?;
+        number.split(' ').next()?.parse().ok()
+    });
+    numbers.max().unwrap_or_default()
+}
+
+/// Reads the lines of a body in their order.
+struct Reader {
+    turn: u32,
+    /// What the present entry is.
+    entry: Option<Part>,
+    /// What indented quotes are: lines of an argument, or of a text in a result.
+    below: Part,
+    /// The depth of the head of the present table.
+    head: Option<u8>,
+    spaced: bool,
+    /// The number of the next line in its text; 0 where it is not known.
+    number: u32,
+}
+
+impl Reader {
+    fn read(&mut self, text: &str) -> Option<DigestLine> {
+        match text {
+            USER | REST => {}
+            "" => self.spaced = true,
+            _ if is_count(text) => {}
+            _ => {
+                let mut line = self.line(text)?;
+                line.turn = self.turn;
+                line.spaced = std::mem::take(&mut self.spaced);
+                self.count(&mut line);
+                return Some(line);
+            }
+        }
+        None
+    }
+
+    /// Counts the lines of a text from the place that the mark of a gap gave on, up to blank ones,
+    /// of which there may have been several.
+    fn count(&mut self, line: &mut DigestLine) {
+        if let Some(number) = place_in(&line.text) {
+            self.number = number;
+        } else if !line.part.is_quoted() || line.spaced || self.number == 0 {
+            self.number = 0;
+        } else {
+            line.number = self.number;
+            self.number += 1;
+        }
+    }
+
+    fn line(&mut self, text: &str) -> Option<DigestLine> {
+        if let Some(numbered) = text.strip_prefix('#') {
+            let (number, rest) = numbered.split_once(' ').unwrap_or((numbered, ""));
+            self.turn = number.parse().unwrap_or(self.turn);
+            if rest.is_empty() {
+                return None;
+            }
+            self.entry = Some(Part::User);
+            return Some(DigestLine::new(Part::User, 0, rest));
+        }
+        if let Some(said) = text.strip_prefix(ASSISTANT) {
+            self.entry = Some(Part::Assistant);
+            let mut line = DigestLine::new(Part::Assistant, 0, said);
+            line.standing = Standing::Edge;
+            return Some(line);
+        }
+        if let Some(call) = text.strip_prefix(CALL) {
+            self.entry = Some(Part::Call);
+            (self.below, self.head) = (Part::Argument, None);
+            return Some(DigestLine::new(Part::Call, 0, call));
+        }
+        if text.starts_with(RECORDS) {
+            self.entry = Some(Part::Head);
+            return Some(DigestLine::new(Part::Head, 0, text));
+        }
+        let blanks = text.len() - text.trim_start_matches(' ').len();
+        let depth = u8::try_from(blanks.clamp(1, MOST_BLANKS)).unwrap_or(1);
+        let text = text.get(blanks.min(MOST_BLANKS)..)?;
+        let quoted = text.strip_prefix('|');
+        let in_table = self.head.is_some_and(|head| depth == head + 1);
+        let part = match (self.entry, quoted) {
+            (Some(said @ (Part::User | Part::Assistant)), _) => said,
+            (Some(Part::Head), _) => Part::Row,
+            (_, Some(_)) if depth > 1 => self.below,
+            (_, Some(_)) => Part::Text,
+            _ if in_table && !is_gap(text) => Part::Row,
+            _ if Heading::of(text).is_some() => Part::Head,
+            _ => Part::Member,
+        };
+        if part != Part::Row {
+            self.head = (part == Part::Head).then_some(depth);
+        }
+        if depth == 1 && self.entry == Some(Part::Call) {
+            let of_argument = text.starts_with(ARGUMENT) && text.ends_with(':');
+            self.below = if of_argument {
+                Part::Argument
+            } else {
+                Part::Text
+            };
+        }
+        let mut line = DigestLine::new(part, depth, quoted.unwrap_or(text));
+        if self.entry == Some(Part::Head) {
+            line.standing = Standing::Own;
+        }
+        line.of_argument = self.entry == Some(Part::Call)
+            && self.below == Part::Argument
+            && !line.part.is_quoted()
+            && !is_gap(&line.text);
+        Some(line)
+    }
+}
+
+/// Whether a line counts the rows that were left out.
+fn is_count(text: &str) -> bool {
+    let count = text
+        .trim_start()
+        .strip_prefix("… ")
+        .and_then(|rest| rest.strip_suffix(" more"));
+    count.is_some_and(|count| count.bytes().all(|b| b.is_ascii_digit()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::write::body;
+    use super::*;
+
+    const BODY: &str = "\
+The user said:
+#2 Please cancel W-17. … It came too late.
+ |And do not charge me.
+#3 Thanks
+records, newest state [3]{id,status}:
+ W-17,cancelled
+ … 2 more
+ … also items, payments
+After each turn:
+#2
+assistant: I will look it up. …
+→ get_order(id=W-17)
+ id: W-17, status: pending
+ items: [3]{sku,count}:
+  A-1,3
+  … 2 more
+ items, others: [2]{sku,state}:
+  A-2,sent
+  … 1 more
+→ add(lines=…)
+ with lines: [2]{sku,count}:
+  A-1,3
+  … 1 more
+→ shell(cat > a.py <<'EOF'…)
+  |import os
+  …
+  |os.exit()
+ |2 passed
+
+ |in 3 s
+ …
+ |user: pay
+#3
+assistant: Bye.";
+
+    #[test]
+    fn a_body_is_read_back_as_it_was_written() {
+        let lines = read_back(BODY);
+        assert_eq!(body(&lines, &vec![true; lines.len()]).join("\n"), BODY);
+    }
+}
