@@ -258,6 +258,14 @@ fn a_list_in_an_argument_is_a_table_below_its_call() {
     assert!((1..30).contains(&shown), "{digest}");
     let after = format!("\n  … {} more\n status: refused\n", 30 - shown);
     assert!(digest.contains(&after), "{digest}");
+    // A list of long texts is quoted, of which parts may stay.
+    let edits: Vec<Value> = (0..4)
+        .map(|n| json!({"old": words(n, 80), "new": words(n + 4, 80)}))
+        .collect();
+    let edit = json!({"path": "a.py", "edits": edits}).to_string();
+    let digest = in_room(&[("edit", &edit, "ok"), ("wait", "{}", "ok")], 200);
+    let quoted = digest.lines().any(|line| line.starts_with("  |"));
+    assert!(!digest.contains("with edits: [") && quoted, "{digest}");
     // Where the result has no room, the call does not look as if it had none.
     let result = words(4, 400);
     let long = in_room(

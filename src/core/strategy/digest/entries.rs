@@ -7,7 +7,7 @@ use std::borrow::Cow;
 
 use super::json_form::{inline, inline_bytes, shown_key};
 use super::line::{DigestLine, Part, Standing};
-use super::quoted::{quoted_lines, sentences_of};
+use super::quoted::{LINE_BYTES, quoted_lines, sentences_of};
 use super::read_back::{last_turn, read_back};
 use super::record::result_lines;
 use super::records::{RecordParts, tables_of};
@@ -379,7 +379,7 @@ fn named_arguments<'j>(members: &'j [(String, Json)], head: &mut String, rest: &
                     rest.push((key, Argument::Text(Cow::Borrowed(after))));
                 }
             }
-            Json::List(items) if let Some(table) = Table::of(items) => {
+            Json::List(items) if let Some(table) = table_of(items) => {
                 head.push('…');
                 rest.push((key, Argument::Rows(table)));
             }
@@ -394,6 +394,12 @@ fn named_arguments<'j>(members: &'j [(String, Json)], head: &mut String, rest: &
             value => inline(value, head),
         }
     }
+}
+
+/// A list as a table, where its rows are short: edits and texts are quoted, line by line.
+fn table_of(items: &[Json]) -> Option<Table<'_>> {
+    let is_short = |item: &Json| inline_bytes(item, LINE_BYTES) <= LINE_BYTES;
+    items.iter().all(is_short).then(|| Table::of(items))?
 }
 
 /// The name of an argument; one that is too long for a name is cut.
