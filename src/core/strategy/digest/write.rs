@@ -26,7 +26,8 @@
 //! ```
 //!
 //! Each line shows where it is from. What the user said is in a section of its own. Text of others
-//! is behind `|`, which no turn has. `…` stands for what was left out.
+//! is behind `|`, which no turn has. `…` stands for what was left out; below a table of records,
+//! `… also items` names their lists that are not shown.
 
 use super::json_form::is_party;
 use super::line::{DigestLine, Heading, Part};
