@@ -45,36 +45,44 @@ const DRAIN_GRACE: Duration = Duration::from_millis(500);
 /// Time for an idle connection to say goodbye.
 const GOODBYE: Duration = Duration::from_secs(1);
 
-/// The HTTP server of a listener.
-pub(super) fn http(bounds: &Bounds) -> auto::Builder<Streams> {
-    let mut http = auto::Builder::new(Streams {
-        write_timeout: bounds.write_timeout,
-    });
-    http.http1()
-        .timer(TokioTimer::new())
-        .header_read_timeout(bounds.header_timeout)
-        .max_headers(MAX_HEADERS)
-        .max_buf_size(BUFFER_BYTES)
-        .preserve_header_case(true)
-        .auto_date_header(false);
-    http.http2()
-        .timer(TokioTimer::new())
-        .max_concurrent_streams(MAX_STREAMS)
-        .max_header_list_size(u32::try_from(BUFFER_BYTES).unwrap_or(u32::MAX))
-        .max_send_buf_size(BUFFER_BYTES)
-        .initial_stream_window_size(STREAM_WINDOW_BYTES)
-        .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
-        .keep_alive_interval(Duration::from_secs(60))
-        .auto_date_header(false);
-    if bounds.http1_only {
-        http = http.http1_only();
+/// The HTTP server of a listener, by version: the first bytes of a connection tell which it speaks.
+pub(super) struct Http {
+    one: auto::Builder<Streams>,
+    two: Option<auto::Builder<Streams>>,
+}
+
+impl Http {
+    pub(super) fn new(bounds: &Bounds) -> Self {
+        let mut http = auto::Builder::new(Streams {
+            write_timeout: bounds.write_timeout,
+        });
+        http.http1()
+            .timer(TokioTimer::new())
+            .header_read_timeout(bounds.header_timeout)
+            .max_headers(MAX_HEADERS)
+            .max_buf_size(BUFFER_BYTES)
+            .preserve_header_case(true)
+            .auto_date_header(false);
+        http.http2()
+            .timer(TokioTimer::new())
+            .max_concurrent_streams(MAX_STREAMS)
+            .max_header_list_size(u32::try_from(BUFFER_BYTES).unwrap_or(u32::MAX))
+            .max_send_buf_size(BUFFER_BYTES)
+            .initial_stream_window_size(STREAM_WINDOW_BYTES)
+            .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
+            .keep_alive_interval(Duration::from_secs(60))
+            .auto_date_header(false);
+        // A builder that has to find the version out itself keeps a buffer for it.
+        Http {
+            one: http.clone().http1_only(),
+            two: (!bounds.http1_only).then(|| http.http2_only()),
+        }
     }
-    http
 }
 
 /// One connection and what it is served with.
 pub(super) struct Connection {
-    pub http: Arc<auto::Builder<Streams>>,
+    pub http: Arc<Http>,
     pub bounds: Bounds,
     pub life: Arc<Life>,
     /// Cancelled once the listener accepts nothing more.
@@ -93,7 +101,7 @@ impl Connection {
         let Some(opening) = self.open(&mut stream).await else {
             return;
         };
-        let is_http2 = opening == PREFACE;
+        let is_http2 = opening == PREFACE && self.http.two.is_some();
         let (timeout, life) = (self.bounds.write_timeout, Arc::clone(&self.life));
         let io = ClientIo::new(stream, opening, timeout, life);
         self.drive(self.speak(io, handle, is_http2), is_http2).await;
@@ -128,7 +136,8 @@ impl Connection {
                 Ok::<_, Infallible>(response.map(|body| SentBody::new(body, running)))
             }
         });
-        let http = &self.http;
+        let Http { one, two } = &*self.http;
+        let http = two.as_ref().filter(|_| is_http2).unwrap_or(one);
         http.serve_connection(TokioIo::new(io), service)
             .into_owned()
     }

@@ -31,7 +31,7 @@ use tracing::warn;
 
 use accept::Door;
 use body::BodyError;
-use connection::Connection;
+use connection::{Connection, Http};
 use life::Life;
 
 /// Bounds of a listener.
@@ -208,7 +208,7 @@ async fn work<H, F, B>(
     B: Body<Data = bytes::Bytes> + Unpin + Send + 'static,
     B::Error: Into<BodyError>,
 {
-    let http = Arc::new(connection::http(&bounds));
+    let http = Arc::new(Http::new(&bounds));
     // A panic of a handler costs its request a 500, not the connection.
     let service = ServiceBuilder::new()
         .layer(CatchPanicLayer::custom(Panicked(after_panic)))

@@ -7,6 +7,7 @@
 //! with it, and the count stays right.
 
 use std::borrow::Cow;
+use std::ops::Range;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -20,6 +21,7 @@ use super::scope::Scope;
 use crate::core::conversation::{BlockId, Exchange};
 use crate::core::edit::{Draft, Edit};
 use crate::core::json::Json;
+use crate::core::text::split_lines;
 
 /// Lines that must agree before a run of them is looked at.
 const WINDOW: usize = 4;
@@ -59,13 +61,23 @@ type Place = (usize, usize);
 
 /// A text that references may point to.
 struct Source {
-    lines: Vec<String>,
+    text: String,
+    /// Where its lines are.
+    lines: Vec<Range<usize>>,
     /// The number of each line in the result as the tool gave it, from 1.
     numbers: Vec<usize>,
     /// The call that it is the result of.
     label: String,
     /// Position of the result among all that are there.
     position: usize,
+}
+
+impl Source {
+    /// Its lines from one of them on.
+    fn lines_from(&self, first: usize) -> impl Iterator<Item = &str> {
+        let lines = self.lines.iter().skip(first);
+        lines.map_while(|line| self.text.get(line.clone()))
+    }
 }
 
 /// The texts that were seen, newest first.
@@ -80,8 +92,8 @@ struct Seen {
 }
 
 /// A hash for each run of `WINDOW` lines, in order.
-fn hashes<S: AsRef<str>>(lines: &[S]) -> Vec<u64> {
-    let each: Vec<u64> = lines.iter().map(|line| hash_of(line.as_ref())).collect();
+fn hashes<'t>(lines: impl Iterator<Item = &'t str>) -> Vec<u64> {
+    let each: Vec<u64> = lines.map(hash_of).collect();
     each.windows(WINDOW).map(hash_of).collect()
 }
 
@@ -108,7 +120,7 @@ pub(super) fn apply(options: Dedupe, scope: &Scope, draft: &mut Draft<'_>) -> u6
         }
         let label = label_of(messages, &exchange, id);
         // Copies are looked for in what stood there before: lines that are a reference now lead on.
-        seen.add(&texts, &label, position);
+        seen.add(texts, &label, position);
     }
     replaced
 }
@@ -149,23 +161,24 @@ impl Texts {
 }
 
 impl Seen {
-    fn add(&mut self, result: &Texts, label: &str, position: usize) {
+    fn add(&mut self, result: Texts, label: &str, position: usize) {
         let mut number = 1;
-        for text in &result.texts {
+        for text in result.texts {
             // A reference is not a copy of anything.
             if text.starts_with(REFERENCE) {
                 number += 1;
                 continue;
             }
             let index = self.sources.len();
-            let (mut lines, mut numbers) = (Vec::new(), Vec::new());
-            for line in text.split('\n') {
-                lines.push(line.to_owned());
+            let (mut lines, mut numbers, mut begin) = (Vec::new(), Vec::new(), 0);
+            for line in split_lines(&text) {
+                lines.push(begin..begin + line.len());
+                begin += line.len() + 1;
                 numbers.push(number);
                 number += if result.is_edited { lines_in(line) } else { 1 };
             }
-            if has_lines(text) {
-                for (line, hash) in hashes(&lines).into_iter().enumerate() {
+            if has_lines(&text) {
+                for (line, hash) in hashes(split_lines(&text)).into_iter().enumerate() {
                     self.runs.entry(hash).or_insert((index, line));
                 }
             }
@@ -173,6 +186,7 @@ impl Seen {
                 self.whole.entry(text.clone()).or_insert(index);
             }
             self.sources.push(Source {
+                text,
                 lines,
                 numbers,
                 label: label.to_owned(),
@@ -199,8 +213,8 @@ impl Seen {
             return None;
         }
         // Line ends are part of the lines, so that every line without a copy stays byte for byte.
-        let lines: Vec<&str> = text.split('\n').collect();
-        let hashes = hashes(&lines);
+        let lines: Vec<&str> = split_lines(text).collect();
+        let hashes = hashes(lines.iter().copied());
         let (mut out, mut at, mut found): (Vec<Cow<'_, str>>, usize, bool) = (Vec::new(), 0, false);
         while let Some(line) = lines.get(at) {
             let place = hashes.get(at).and_then(|hash| self.runs.get(hash));
@@ -226,9 +240,9 @@ impl Seen {
         position: usize,
     ) -> Option<(usize, String)> {
         let newer = self.sources.get(index)?;
-        let copies = newer.lines.get(start..)?.iter().zip(lines);
+        let copies = newer.lines_from(start).zip(lines);
         let length = copies
-            .take_while(|(a, b)| a.as_str() == **b && !is_reference(a))
+            .take_while(|(a, b)| a == *b && !is_reference(a))
             .count();
         let bytes: usize = lines.iter().take(length).map(|line| line.len() + 1).sum();
         if length < WINDOW || bytes < LEAST_BYTES {

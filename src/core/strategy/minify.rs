@@ -2,6 +2,8 @@
 //! space, lists of like objects become tables, and other text loses terminal noise; code and diffs
 //! stay byte for byte.
 
+use std::borrow::Cow;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -75,7 +77,10 @@ pub(super) fn shorter(options: Minify, text: &str) -> Option<String> {
     let new = match shortest(text) {
         Some(json) if options.json => json,
         Some(_) => return None,
-        None if options.text => restorable(text).into_owned(),
+        None if options.text => match restorable(text) {
+            Cow::Owned(new) => new,
+            Cow::Borrowed(_) => return None,
+        },
         None => return None,
     };
     // A result must not become empty: some servers refuse that.

@@ -6,7 +6,8 @@
 
 use std::borrow::Cow;
 
-use super::noise::{settled, without_escapes};
+use super::lines::split_lines;
+use super::noise::{MAY_BE_NOISE, settled, without_escapes};
 
 /// Least number of repetitions of a line that are replaced by a count.
 const LEAST_REPEATS: usize = 3;
@@ -57,8 +58,12 @@ pub fn restorable(text: &str) -> Cow<'_, str> {
     let settle = |line| if from_terminal { settled(line) } else { line };
     // A line that ends like a count already could not be told from one.
     let counts = !plain.contains(" (×");
+    let may_change = from_terminal || (counts && has_repeats(&plain));
+    if !may_change {
+        return plain;
+    }
+    let mut lines = split_lines(&plain).map(settle).peekable();
     let mut out = String::with_capacity(plain.len());
-    let mut lines = plain.split('\n').map(settle).peekable();
     let mut first = true;
     while let Some(line) = lines.next() {
         let mut times = 1;
@@ -84,20 +89,29 @@ pub fn restorable(text: &str) -> Cow<'_, str> {
     }
 }
 
+/// Whether a line with words is repeated at once, often enough to be counted.
+fn has_repeats(text: &str) -> bool {
+    let (mut before, mut times) = (None, 1);
+    split_lines(text).any(|line| {
+        times = if before == Some(line) { times + 1 } else { 1 };
+        before = Some(line);
+        times >= LEAST_REPEATS && !line.trim().is_empty()
+    })
+}
+
 /// Whether a text was written for a terminal: it has escapes, or a line that overwrites itself. A
 /// form feed stands in source files, and `\r\n` ends the lines of some.
 fn is_from_terminal(text: &str) -> bool {
     let escapes = |c: char| c.is_control() && !matches!(c, '\n' | '\r' | '\t' | '\u{c}');
-    text.contains(escapes)
-        || text
-            .split('\n')
-            .any(|line| line.trim_end_matches('\r').contains('\r'))
+    (text.bytes().any(|byte| MAY_BE_NOISE.has(byte)) && text.contains(escapes))
+        || (text.contains('\r')
+            && split_lines(text).any(|line| line.trim_end_matches('\r').contains('\r')))
 }
 
 /// Whether a text looks like code, a diff, configuration or markup.
 fn is_code(text: &str) -> bool {
     let (mut lines, mut code) = (0, 0);
-    for line in text.lines() {
+    for line in split_lines(text) {
         if is_mark(line) {
             return true;
         }

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use super::bytes::ByteSet;
+use super::lines::split_lines;
 
 /// Least number of repetitions of a line that are replaced by a count.
 const LEAST_REPEATS: usize = 3;
@@ -17,7 +18,7 @@ pub fn without_noise(text: &str) -> Cow<'_, str> {
         return plain;
     }
     let mut out = String::with_capacity(plain.len());
-    let mut lines = plain.split('\n').map(settled).peekable();
+    let mut lines = split_lines(&plain).map(settled).peekable();
     let mut first = true;
     while let Some(line) = lines.next() {
         let mut times = 1;
@@ -49,7 +50,7 @@ pub fn without_noise(text: &str) -> Cow<'_, str> {
 /// Whether no line changes, and none repeats the one before it.
 fn is_settled(text: &str) -> bool {
     let mut before = None;
-    text.split('\n').all(|line| {
+    split_lines(text).all(|line| {
         let is_new = before != Some(line);
         before = Some(line);
         is_new && settled(line).len() == line.len()
@@ -70,7 +71,7 @@ pub(super) fn settled(line: &str) -> &str {
 
 /// Control characters but line breaks, carriage returns and tabs, and the first byte of those
 /// beyond ASCII, which is that of some letters, too.
-static MAY_BE_NOISE: ByteSet = ByteSet::of(b"\x0b\x0c\x7f\xc2")
+pub(super) static MAY_BE_NOISE: ByteSet = ByteSet::of(b"\x0b\x0c\x7f\xc2")
     .and(0, 0x08)
     .and(0x0e, 0x1f);
 

@@ -204,6 +204,8 @@ impl Brotli {
                 .write_all(self.buffer.get(..written).unwrap_or_default())?;
             match result {
                 BrotliResult::NeedsMoreOutput => {}
+                // Output that found no room in the buffer is still in the decoder.
+                BrotliResult::NeedsMoreInput if free == 0 => {}
                 BrotliResult::NeedsMoreInput => return Ok(()),
                 BrotliResult::ResultSuccess if unread == 0 => return Ok(()),
                 BrotliResult::ResultSuccess | BrotliResult::ResultFailure => {
@@ -419,6 +421,15 @@ mod tests {
                 .unwrap();
             assert!(out.ends_with(event.as_bytes()), "{event:?}");
         }
+    }
+
+    #[test]
+    fn what_was_flushed_is_decoded_at_once_when_it_is_larger_than_the_buffer() {
+        // 1,000 events, flushed, without the end of the stream.
+        let event = b"data: {\"choices\":[]}\n\n";
+        let flushed = include_bytes!("../../../tests/fuzz-seeds/encoded/brotli-flushed");
+        let (out, result) = decode("br", &[flushed], 1 << 20);
+        assert_eq!((out, result), (event.repeat(1_000), Ok(())));
     }
 
     #[test]

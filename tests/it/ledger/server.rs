@@ -1,6 +1,6 @@
 //! Real servers: Redis or Valkey, as the system has it, started on free ports.
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{self, BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -154,41 +154,45 @@ impl Drop for Server {
     }
 }
 
-/// The answer of any server to a command, as text.
+/// The answer of any server to a command, as text. A sentinel closes the connections of the replica
+/// that it makes the master: then the command is sent again.
 pub fn command(to: SocketAddr, words: &[&str]) -> String {
-    let mut stream = TcpStream::connect(to).unwrap();
-    stream
-        .set_read_timeout(Some(Duration::from_secs(60)))
-        .unwrap();
     let mut text = format!("*{}\r\n", words.len());
     for word in words {
         text += &format!("${}\r\n{word}\r\n", word.len());
     }
-    stream.write_all(text.as_bytes()).unwrap();
-    answer(&mut BufReader::new(stream))
+    let ask = || {
+        let mut stream = TcpStream::connect(to)?;
+        stream.set_read_timeout(Some(Duration::from_secs(60)))?;
+        stream.write_all(text.as_bytes())?;
+        answer(&mut BufReader::new(stream))
+    };
+    ask().or_else(|_| ask()).unwrap()
 }
 
 /// One answer of the protocol: texts and numbers as they are, the parts of a list a line each.
-fn answer(stream: &mut impl BufRead) -> String {
+fn answer(stream: &mut impl BufRead) -> io::Result<String> {
     let mut line = String::new();
-    stream.read_line(&mut line).unwrap();
+    if stream.read_line(&mut line)? == 0 {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
     let (kind, rest) = line.trim_end().split_at(1);
-    match kind {
+    Ok(match kind {
         "$" => {
             let Ok(length) = rest.parse::<usize>() else {
-                return String::new();
+                return Ok(String::new());
             };
             let mut bytes = vec![0; length + 2];
-            stream.read_exact(&mut bytes).unwrap();
+            stream.read_exact(&mut bytes)?;
             String::from_utf8_lossy(&bytes[..length]).into_owned()
         }
         "*" => {
             let count = rest.parse::<usize>().unwrap_or(0);
-            let parts: Vec<String> = (0..count).map(|_| answer(stream)).collect();
-            parts.join("\n")
+            let parts: io::Result<Vec<String>> = (0..count).map(|_| answer(stream)).collect();
+            parts?.join("\n")
         }
         _ => rest.to_owned(),
-    }
+    })
 }
 
 /// The path of a file in a folder, as an option has it.

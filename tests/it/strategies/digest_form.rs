@@ -240,6 +240,30 @@ fn lists_of_records_that_are_left_out_are_named() {
 }
 
 #[test]
+fn of_many_hidden_lists_some_are_named() {
+    let records: Vec<String> = (1..5)
+        .map(|id| {
+            let mut record = ticket(id, "open");
+            for list in 0..30 {
+                let part = json!({"part": format!("P-{id}-{list}"), "count": id * 31 + list});
+                record[format!("list_{list}")] = json!([part]);
+            }
+            record.to_string()
+        })
+        .collect();
+    let steps: Vec<(&str, &str, &str)> = records
+        .iter()
+        .map(|record| ("get_ticket", "{}", record.as_str()))
+        .collect();
+    let digest = in_room(&steps, 300);
+    let mark = digest
+        .lines()
+        .find_map(|line| line.strip_prefix(" … also "));
+    let names: Vec<&str> = mark.unwrap_or_default().split(", ").collect();
+    assert_eq!((names.len(), names.last()), (13, Some(&"…")), "{digest}");
+}
+
+#[test]
 fn a_list_in_an_argument_is_a_table_below_its_call() {
     let lines: Vec<Value> = (0..30)
         .map(|n| json!({"sku": format!("SKU-{n}"), "count": n * 7, "note": words(n, 3)}))

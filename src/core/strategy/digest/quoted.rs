@@ -3,7 +3,7 @@
 
 use super::line::{DigestLine, Part, Standing};
 use crate::core::strategy::maps::{Map, hash_of};
-use crate::core::text::{ByteSet, pieces, tells_of_failure, without_noise};
+use crate::core::text::{ByteSet, pieces, split_lines, tells_of_failure, without_noise};
 
 /// The longest line, roughly (bytes): longer ones are cut into pieces that stay or go on their own.
 pub(super) const LINE_BYTES: usize = 240;
@@ -80,11 +80,12 @@ pub(super) fn quoted_lines(
     first: u32,
     out: &mut Vec<DigestLine>,
 ) {
-    let text = without_noise(text);
+    let quiet = without_noise(text);
+    let text = quiet.strip_suffix('\n').unwrap_or(&quiet);
     let from = out.len();
-    let numbered = text.lines().nth(1).is_some();
+    let numbered = text.contains('\n');
     let mut spaced = false;
-    for (number, long) in (first..).zip(text.lines()) {
+    for (number, long) in (first..).zip(split_lines(text)) {
         if long.trim().is_empty() || (numbered && is_only_numbered(long)) {
             spaced = true;
             continue;

@@ -3,6 +3,7 @@
 use super::line::{DigestLine, Heading, Part, Standing};
 use super::records::RECORDS;
 use super::write::{ARGUMENT, ASSISTANT, CALL, MOST_BLANKS, REST, USER, is_gap, place_in};
+use crate::core::text::split_lines;
 
 /// The lines of an earlier digest, of which only the text is left.
 pub(super) fn read_back(body: &str) -> Vec<DigestLine> {
@@ -15,7 +16,7 @@ pub(super) fn read_back(body: &str) -> Vec<DigestLine> {
         number: 0,
     };
     let mut lines: Vec<DigestLine> = Vec::new();
-    for text in body.split('\n') {
+    for text in split_lines(body) {
         lines.extend(reader.read(text));
     }
     for at in 1..lines.len() {
@@ -31,7 +32,7 @@ pub(super) fn read_back(body: &str) -> Vec<DigestLine> {
 
 /// The highest number of a turn in the body of a digest.
 pub(super) fn last_turn(body: &str) -> u32 {
-    let numbers = body.split('\n').filter_map(|line| {
+    let numbers = split_lines(body).filter_map(|line| {
         let number = line.strip_prefix('#')?;
         number.split(' ').next()?.parse().ok()
     });

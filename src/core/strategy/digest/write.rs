@@ -52,6 +52,8 @@ const PLACE: &str = " line ";
 pub(super) const ARGUMENT: &str = "with ";
 /// Names the lists of records that are not shown.
 const ALSO: &str = "… also ";
+/// So many of them are named.
+const MOST_NAMED: usize = 12;
 /// Names the rows of a table that are told in short, besides others.
 const OTHERS: &str = "others";
 /// So many lines that follow each other are a run.
@@ -100,12 +102,16 @@ fn write_tables(tables: &[&Entry<'_>], out: &mut Vec<String>) {
         let lists = tables.iter().skip(at + 1);
         let lists = lists.take_while(|list| table.is_of_records() && !list.is_of_records());
         let hidden = lists.filter(|list| !list.is_shown());
-        let mut also: Vec<&str> = table.also().collect();
-        for name in hidden.filter_map(|list| list.name()) {
-            if !also.contains(&name) {
+        let mut also: Vec<&str> = Vec::new();
+        let mut more = false;
+        for name in table.also().chain(hidden.filter_map(|list| list.name())) {
+            if name == GAP || (also.len() == MOST_NAMED && !also.contains(&name)) {
+                more = true;
+            } else if !also.contains(&name) {
                 also.push(name);
             }
         }
+        also.extend(more.then_some(GAP));
         if !also.is_empty() {
             out.push(format!(" {ALSO}{}", also.join(", ")));
         }
@@ -331,7 +337,12 @@ fn shown(line: &DigestLine) -> String {
     } else {
         ""
     };
-    [&blanks(line), mark, &line.text].concat()
+    let depth = usize::from(line.depth);
+    let mut shown = String::with_capacity(depth + mark.len() + line.text.len());
+    shown.extend(std::iter::repeat_n(' ', depth));
+    shown.push_str(mark);
+    shown.push_str(&line.text);
+    shown
 }
 
 /// The head of the rows that a table has besides those that are shown as a whole.
