@@ -193,7 +193,7 @@ async fn bodies_share_a_bounded_memory() {
     .await;
     let body = request(&[message("user", &"x".repeat(60_000))]);
     let refused =
-        async || Box::pin(baler.chat(&body)).await.header("x-baler-error") == "out_of_memory";
+        async || Box::pin(baler.chat(&body)).await.headers("x-baler-error") == ["out_of_memory"];
     until(refused).await;
     assert_eq!(baler.chat(&body).await.status, 503);
     drop(held);
