@@ -72,7 +72,7 @@ impl Http {
             .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
             .keep_alive_interval(Duration::from_secs(60))
             .auto_date_header(false);
-        // A builder that has to find the version out itself keeps a buffer for it.
+        // The version is known when a connection gets here: nobody looks for it again.
         Http {
             one: http.clone().http1_only(),
             two: (!bounds.http1_only).then(|| http.http2_only()),
@@ -101,9 +101,9 @@ impl Connection {
         let Some(opening) = self.open(&mut stream).await else {
             return;
         };
-        let is_http2 = opening == PREFACE && self.http.two.is_some();
+        let is_http2 = opening.is_http2 && self.http.two.is_some();
         let (timeout, life) = (self.bounds.write_timeout, Arc::clone(&self.life));
-        let io = ClientIo::new(stream, opening, timeout, life);
+        let io = ClientIo::new(stream, opening.taken, timeout, life);
         self.drive(self.speak(io, handle, is_http2), is_http2).await;
     }
 
@@ -142,8 +142,8 @@ impl Connection {
             .into_owned()
     }
 
-    /// Reads as many bytes as tell the HTTP version; `None` when they do not come.
-    async fn open(&self, stream: &mut TcpStream) -> Option<Vec<u8>> {
+    /// Looks at as many bytes as tell the HTTP version; `None` when they do not come.
+    async fn open(&self, stream: &mut TcpStream) -> Option<Opening> {
         let draining = async {
             self.draining.cancelled().await;
             tokio::time::sleep(self.grace()).await;
@@ -215,16 +215,28 @@ impl Connection {
     }
 }
 
-/// Reads until the bytes are an HTTP/2 preface or cannot become one; `None` at the end of the
-/// stream.
-async fn read_opening(stream: &mut TcpStream) -> Option<Vec<u8>> {
-    let mut opening = Vec::with_capacity(PREFACE.len());
-    while opening.len() < PREFACE.len() && PREFACE.starts_with(&opening) {
-        let missing = PREFACE.len() - opening.len();
-        let read = stream.read_buf(&mut (&mut opening).limit(missing)).await;
-        if read.ok()? == 0 {
-            return None;
+/// What the first bytes of a connection tell.
+struct Opening {
+    is_http2: bool,
+    /// Bytes that are not in the socket any more.
+    taken: Vec<u8>,
+}
+
+/// Looks at the first bytes until they are an HTTP/2 preface or cannot become one; `None` at the
+/// end of the stream. They stay in the socket, where the parser reads them with what follows in one
+/// buffer. Only a part of a preface is taken: it would be seen at once again.
+async fn read_opening(stream: &mut TcpStream) -> Option<Opening> {
+    let mut taken = Vec::new();
+    loop {
+        let wanted = PREFACE.get(taken.len()..)?;
+        let mut seen = [0; PREFACE.len()];
+        let bytes = stream.peek(seen.get_mut(..wanted.len())?).await.ok()?;
+        let seen = seen.get(..bytes).filter(|seen| !seen.is_empty())?;
+        let is_http2 = wanted.starts_with(seen);
+        if !is_http2 || seen.len() == wanted.len() {
+            return Some(Opening { is_http2, taken });
         }
+        let part = (&mut taken).limit(seen.len());
+        stream.read_buf(&mut { part }).await.ok()?;
     }
-    Some(opening)
 }

@@ -6,11 +6,9 @@
 
 use std::borrow::Cow;
 
-use super::lines::split_lines;
+use super::lines::{LEAST_REPEATS, runs, split_lines};
 use super::noise::{MAY_BE_NOISE, settled, without_escapes};
 
-/// Least number of repetitions of a line that are replaced by a count.
-const LEAST_REPEATS: usize = 3;
 /// Share of the lines with words, in percent, from which on a text counts as code.
 const CODE_PERCENT: usize = 30;
 /// Beginnings of lines that only stand in code, diffs and markup.
@@ -62,14 +60,9 @@ pub fn restorable(text: &str) -> Cow<'_, str> {
     if !may_change {
         return plain;
     }
-    let mut lines = split_lines(&plain).map(settle).peekable();
     let mut out = String::with_capacity(plain.len());
     let mut first = true;
-    while let Some(line) = lines.next() {
-        let mut times = 1;
-        while lines.next_if_eq(&line).is_some() {
-            times += 1;
-        }
+    for (line, times) in runs(split_lines(&plain).map(settle)) {
         let counted = counts && times >= LEAST_REPEATS && !line.trim().is_empty();
         for _ in 0..if counted { 1 } else { times } {
             if !first {
@@ -82,21 +75,12 @@ pub fn restorable(text: &str) -> Cow<'_, str> {
             out.push_str(&format!(" (×{times})"));
         }
     }
-    if out == text {
-        Cow::Borrowed(text)
-    } else {
-        Cow::Owned(out)
-    }
+    Cow::Owned(out)
 }
 
 /// Whether a line with words is repeated at once, often enough to be counted.
 fn has_repeats(text: &str) -> bool {
-    let (mut before, mut times) = (None, 1);
-    split_lines(text).any(|line| {
-        times = if before == Some(line) { times + 1 } else { 1 };
-        before = Some(line);
-        times >= LEAST_REPEATS && !line.trim().is_empty()
-    })
+    runs(split_lines(text)).any(|(line, times)| times >= LEAST_REPEATS && !line.trim().is_empty())
 }
 
 /// Whether a text was written for a terminal: it has escapes, or a line that overwrites itself. A

@@ -13,6 +13,24 @@ pub(in crate::core) fn split_lines(text: &str) -> impl Iterator<Item = &str> + C
     })
 }
 
+/// Least number of repetitions of a line that are replaced by a count.
+pub(super) const LEAST_REPEATS: usize = 3;
+
+/// Each line with how many times it follows itself at once.
+pub(super) fn runs<'t>(
+    lines: impl Iterator<Item = &'t str>,
+) -> impl Iterator<Item = (&'t str, usize)> {
+    let mut lines = lines.peekable();
+    std::iter::from_fn(move || {
+        let line = lines.next()?;
+        let mut times = 1;
+        while lines.next_if_eq(&line).is_some() {
+            times += 1;
+        }
+        Some((line, times))
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;

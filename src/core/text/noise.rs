@@ -3,10 +3,7 @@
 use std::borrow::Cow;
 
 use super::bytes::ByteSet;
-use super::lines::split_lines;
-
-/// Least number of repetitions of a line that are replaced by a count.
-const LEAST_REPEATS: usize = 3;
+use super::lines::{LEAST_REPEATS, runs, split_lines};
 
 /// The text that a terminal would show in the end. Escape sequences and trailing blanks are
 /// removed, an overwritten line keeps its last version, runs of blank lines shrink to one, and
@@ -18,13 +15,8 @@ pub fn without_noise(text: &str) -> Cow<'_, str> {
         return plain;
     }
     let mut out = String::with_capacity(plain.len());
-    let mut lines = split_lines(&plain).map(settled).peekable();
     let mut first = true;
-    while let Some(line) = lines.next() {
-        let mut times = 1;
-        while lines.next_if_eq(&line).is_some() {
-            times += 1;
-        }
+    for (line, times) in runs(split_lines(&plain).map(settled)) {
         if !first {
             out.push('\n');
         }
@@ -49,12 +41,7 @@ pub fn without_noise(text: &str) -> Cow<'_, str> {
 
 /// Whether no line changes, and none repeats the one before it.
 fn is_settled(text: &str) -> bool {
-    let mut before = None;
-    split_lines(text).all(|line| {
-        let is_new = before != Some(line);
-        before = Some(line);
-        is_new && settled(line).len() == line.len()
-    })
+    runs(split_lines(text)).all(|(line, times)| times == 1 && settled(line).len() == line.len())
 }
 
 /// The visible part of a line: the text after the last carriage return, without trailing blanks.

@@ -280,6 +280,8 @@ impl<'t> Choice<'t> {
         *known.get_or_insert_with(|| {
             let marks = match line.part {
                 _ if line.joins => 0,
+                // It stands below its item, without a role of its own.
+                _ if line.within.is_some() => 2,
                 Part::User | Part::Assistant => 6,
                 Part::Call => 4,
                 _ => 2,
@@ -304,13 +306,19 @@ impl<'t> Choice<'t> {
             };
             topic += word.topic;
         }
-        let is_json = self.lines.get(at).is_some_and(|line| !line.part.is_plain());
-        let on_topic = if is_json {
-            1.0 + topic.min(lines_by::MOST_TOPIC) * lines_by::RECORD_ON_TOPIC
-                + weight.topic.min(lines_by::MOST_TOPIC) * lines_by::ASKED_ON_TOPIC
-        } else {
-            1.0 + topic.min(lines_by::MOST_TOPIC) * lines_by::ON_TOPIC
+        let line = self.lines.get(at);
+        let is_json = line.is_some_and(|line| !line.part.is_plain());
+        let own = match line.map(|line| line.standing) {
+            _ if is_json => lines_by::RECORD_ON_TOPIC,
+            Some(Standing::Answered) => lines_by::ANSWERED_ON_TOPIC,
+            _ => lines_by::ON_TOPIC,
         };
+        let above = if is_json || line.is_some_and(|line| line.within.is_some()) {
+            weight.topic.min(lines_by::MOST_TOPIC) * lines_by::ASKED_ON_TOPIC
+        } else {
+            0.0
+        };
+        let on_topic = 1.0 + topic.min(lines_by::MOST_TOPIC) * own + above;
         value.max(worth.least) * worth.factor * weight.length_prior * on_topic
     }
 

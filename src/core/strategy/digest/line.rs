@@ -83,6 +83,9 @@ pub(super) struct DigestLine {
     pub of_argument: bool,
     /// A sentence that follows another on the same line.
     pub joins: bool,
+    /// Of what is within the item of a list that somebody wrote: so many lines above it stands that
+    /// item.
+    pub within: Option<usize>,
     /// A blank line stood before it.
     pub spaced: bool,
     /// Its number in the text that it is from, from 1; 0 where it has none, or shows its own.
@@ -106,6 +109,7 @@ impl DigestLine {
             opens: false,
             of_argument: false,
             joins: false,
+            within: None,
             spaced: false,
             number: 0,
             record: None,

@@ -9,6 +9,7 @@ mod entries;
 mod fill;
 mod json_form;
 mod line;
+mod lists;
 mod quoted;
 mod read_back;
 mod record;

@@ -2,6 +2,7 @@
 //! results.
 
 use super::line::{DigestLine, Part, Standing};
+use super::lists::OpenItems;
 use crate::core::strategy::maps::{Map, hash_of};
 use crate::core::text::{ByteSet, pieces, split_lines, tells_of_failure, without_noise};
 
@@ -24,9 +25,12 @@ const EXPLAINS: usize = 5;
 /// Appends the sentences of what a party said. The first of a paragraph begins a line.
 pub(super) fn sentences_of(text: &str, part: Part, out: &mut Vec<DigestLine>) {
     let text = without_noise(text);
+    let mut lists = OpenItems::default();
     for paragraph in text.lines() {
         let mut joins = false;
-        for sentence in sentences(paragraph.trim()) {
+        let inner = paragraph.trim_start();
+        let indent = paragraph.len() - inner.len();
+        for sentence in sentences(inner.trim_end()) {
             for piece in pieces(sentence, SENTENCE_BYTES) {
                 let piece = piece.trim();
                 if piece.is_empty() {
@@ -34,6 +38,11 @@ pub(super) fn sentences_of(text: &str, part: Part, out: &mut Vec<DigestLine>) {
                 }
                 let mut line = DigestLine::new(part, 1, piece);
                 line.joins = joins;
+                if joins {
+                    lists.pass();
+                } else {
+                    line.within = lists.read(indent, piece);
+                }
                 out.push(line);
                 joins = true;
             }

@@ -1,6 +1,7 @@
 //! The lines of an earlier digest from its body, as `write` describes it.
 
 use super::line::{DigestLine, Heading, Part, Standing};
+use super::lists::OpenItems;
 use super::records::RECORDS;
 use super::write::{ARGUMENT, ASSISTANT, CALL, MOST_BLANKS, REST, USER, is_gap, place_in};
 use crate::core::text::split_lines;
@@ -14,6 +15,7 @@ pub(super) fn read_back(body: &str) -> Vec<DigestLine> {
         head: None,
         spaced: false,
         number: 0,
+        lists: OpenItems::default(),
     };
     let mut lines: Vec<DigestLine> = Vec::new();
     for text in split_lines(body) {
@@ -51,6 +53,8 @@ struct Reader {
     spaced: bool,
     /// The number of the next line in its text; 0 where it is not known.
     number: u32,
+    /// The open items of what a party said.
+    lists: OpenItems,
 }
 
 impl Reader {
@@ -63,6 +67,12 @@ impl Reader {
                 let mut line = self.line(text)?;
                 line.turn = self.turn;
                 line.spaced = std::mem::take(&mut self.spaced);
+                if line.part.is_said() {
+                    if line.depth == 0 {
+                        self.lists = OpenItems::default();
+                    }
+                    line.within = self.lists.read(0, &line.text);
+                }
                 self.count(&mut line);
                 return Some(line);
             }
@@ -194,6 +204,14 @@ assistant: I will look it up. …
  |user: pay
 #3
 assistant: Bye.";
+
+    #[test]
+    fn what_is_within_an_item_is_so_when_it_is_read_back() {
+        let body = "#1\nassistant: Two are left: …\n |1. HAT1\n |… - $9\n |2. HAT2\n |- $7";
+        let lines = read_back(body);
+        let within: Vec<Option<usize>> = lines.iter().map(|line| line.within).collect();
+        assert_eq!(within, [None, None, Some(1), None, Some(1)]);
+    }
 
     #[test]
     fn a_body_is_read_back_as_it_was_written() {

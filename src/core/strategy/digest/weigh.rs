@@ -32,7 +32,8 @@ pub(super) struct Weight {
     pub entry: usize,
     /// Factor of its score: above 1 in the entry of a short result, below in that of a long one.
     pub length_prior: f32,
-    /// The weight in the newest messages of the words of the line that opens its entry.
+    /// The weight in the newest messages of the words of the line that opens its entry, or of the
+    /// item that it is within.
     pub topic: f32,
 }
 
@@ -255,7 +256,7 @@ impl<'t> Reader<'t> {
                 None
             }
             // What was said before and after shows the place of a sentence.
-            _ if line.part.is_said() => None,
+            _ if line.part.is_said() => line.within.and_then(|above| at.checked_sub(above)),
             _ => {
                 let above = self.open.iter().rfind(|(depth, _)| *depth < line.depth);
                 let above = match (above, line.part) {
@@ -356,7 +357,7 @@ impl<'t> Reader<'t> {
             word.value *= recency * used * asked;
         }
         self.weigh_lengths(lines);
-        self.weigh_topics();
+        self.weigh_topics(lines);
         let has_parts = |word: &&str| word.bytes().any(|b| matches!(b, b'/' | b'.'));
         let inside = |word: &&'t str| {
             let parts = Some(*word).filter(has_parts).into_iter().flat_map(parts_of);
@@ -421,8 +422,9 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// What a call asked for tells the topic of its result.
-    fn weigh_topics(&mut self) {
+    /// What a call asked for tells the topic of its result, and an item of a list that of what is
+    /// within it.
+    fn weigh_topics(&mut self, lines: &[DigestLine]) {
         let of_line = |weight: &Weight| {
             let mentions = self.mentions.get(weight.words.clone());
             let words = mentions.into_iter().flatten();
@@ -432,8 +434,12 @@ impl<'t> Reader<'t> {
                 .sum::<f32>()
         };
         let own: Vec<f32> = self.lines.iter().map(of_line).collect();
-        for weight in &mut self.lines {
-            weight.topic = own.get(weight.entry).copied().unwrap_or_default();
+        for (weight, line) in self.lines.iter_mut().zip(lines) {
+            let above = match weight.needs.filter(|_| line.within.is_some()) {
+                Some(item) => item,
+                None => weight.entry,
+            };
+            weight.topic = own.get(above).copied().unwrap_or_default();
         }
     }
 

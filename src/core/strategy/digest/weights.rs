@@ -6,7 +6,7 @@ pub(super) mod share {
     /// The most for what the user said: it is short as a rule, and cannot be looked up again.
     pub(in super::super) const USER: f64 = 0.4;
     /// For what the model said last, which the user's newest message answers.
-    pub(in super::super) const ANSWERED: f64 = 0.15;
+    pub(in super::super) const ANSWERED: f64 = 0.2;
     /// For reports of failures among repetitive output, and the lines that explain them.
     pub(in super::super) const FAILURES: f64 = 0.15;
     /// For the scalars that records themselves have: decisions turn on them.
@@ -94,9 +94,11 @@ pub(super) mod line {
     /// What a newer argument or result replaces.
     pub(in super::super) const STALE: f32 = 0.4;
     /// Growth with each of its words that the newest messages have, by how rare it is: of a text,
-    /// of the values of JSON, and of these by the words of the call that gave them. The record that
-    /// is talked about is acted on next.
+    /// of what the user's newest message answers, of the values of JSON, and of these by the words
+    /// of the call that gave them, as of what is within an item of a list by those of the item. The
+    /// record that is talked about is acted on next.
     pub(in super::super) const ON_TOPIC: f32 = 0.08;
+    pub(in super::super) const ANSWERED_ON_TOPIC: f32 = 0.2;
     pub(in super::super) const RECORD_ON_TOPIC: f32 = 0.3;
     pub(in super::super) const ASKED_ON_TOPIC: f32 = 0.2;
     /// The most that such words count together.

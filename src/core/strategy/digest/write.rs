@@ -337,12 +337,7 @@ fn shown(line: &DigestLine) -> String {
     } else {
         ""
     };
-    let depth = usize::from(line.depth);
-    let mut shown = String::with_capacity(depth + mark.len() + line.text.len());
-    shown.extend(std::iter::repeat_n(' ', depth));
-    shown.push_str(mark);
-    shown.push_str(&line.text);
-    shown
+    [&blanks(line), mark, &line.text].concat()
 }
 
 /// The head of the rows that a table has besides those that are shown as a whole.
