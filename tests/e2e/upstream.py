@@ -60,7 +60,7 @@ ERRORS = {
 ANSWER = b'{"id":"chatcmpl-1","object":"chat.completion","created":1,"model":"large-1","choices":[{"index":0,"message":{"role":"assistant","content":"whole"},"finish_reason":"stop"}]}'
 EVENT = b'data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,"model":"large-1","choices":[{"index":0,"delta":{"content":"part"},"finish_reason":null}]}\n\n'
 JSON_HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n"
-STREAM_HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
+STREAM_HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\nconnection: close\r\n\r\n"
 
 
 def chunked(*pieces):
@@ -72,8 +72,8 @@ def sized(body, head=JSON_HEAD, more=0):
     return head + b"%bcontent-length: %d\r\n\r\n%b" % (close, len(body) + more, body)
 
 
-# What broken upstreams send, by the name that `do: fault NAME` asks for; the connection is closed after it. A whole answer of a known
-# length says so: a client that kept the connection could have sent the next request on it already, and this race is not the question here.
+# What broken upstreams send, by the name that `do: fault NAME` asks for; the connection is closed after it. A whole answer and a
+# stream say so: a client that kept the connection could have sent the next request on it already, and this race is not the question here.
 FAULTS = {
     "nothing": b"",
     "part-of-a-head": b"HTTP/1.1 200 OK\r\ncontent-ty",

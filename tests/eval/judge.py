@@ -2,12 +2,17 @@
 """Runs the judges of digests over recorded conversations, and compares what they find with the floors.
 
     judge.py BALER EVAL_DIR TRACES_DIR [--sample] [--record] [--table [RATIO,…]] [--of SET]
+    judge.py BALER EVAL_DIR TRACES_DIR --blind DIR [--seed N] [--half odd|even]
+    judge.py BALER EVAL_DIR TRACES_DIR --answers DIR
 
 --sample takes part of the cases of each file. --record prints the floors that follow from what is found, instead of comparing.
 --table prints a table for conversations in odd / even lines of each file, at these ratios: the curve of what room buys.
+--blind writes decisions that someone is to make from one form of the messages alone, and --answers compares what they decided.
 EVAL_DIR holds quality.py (facets: values, fields, words, lines, honesty) and probes.py (made-up conversations).
 """
 import argparse, json, os, re, subprocess, sys, time  # noqa: E401
+
+import blind
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 RATIOS = (0.4, 0.25)
@@ -106,12 +111,22 @@ def main():
     parser.add_argument("--record", action="store_true")
     parser.add_argument("--table", nargs="?", const=",".join(map(str, RATIOS)))
     parser.add_argument("--of")
+    parser.add_argument("--blind")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--half", choices=("odd", "even"), default="even")
+    parser.add_argument("--answers")
     args = parser.parse_args()
     sys.path.insert(0, args.eval)
     import quality  # noqa: E402
     adapted(quality)
     if args.table:
         table(quality, args)
+        return
+    if args.blind:
+        blind.write(quality, args)
+        return
+    if args.answers:
+        blind.score(args)
         return
     started = time.time()
     found = {("probes", "-", "passed"): probes(args)}
