@@ -60,7 +60,7 @@ ERRORS = {
 ANSWER = b'{"id":"chatcmpl-1","object":"chat.completion","created":1,"model":"large-1","choices":[{"index":0,"message":{"role":"assistant","content":"whole"},"finish_reason":"stop"}]}'
 EVENT = b'data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,"model":"large-1","choices":[{"index":0,"delta":{"content":"part"},"finish_reason":null}]}\n\n'
 JSON_HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n"
-STREAM_HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\nconnection: close\r\n\r\n"
+STREAM_HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n"
 
 
 def chunked(*pieces):
@@ -72,8 +72,14 @@ def sized(body, head=JSON_HEAD, more=0):
     return head + b"%bcontent-length: %d\r\n\r\n%b" % (close, len(body) + more, body)
 
 
-# What broken upstreams send, by the name that `do: fault NAME` asks for; the connection is closed after it. A whole answer and a
-# stream say so: a client that kept the connection could have sent the next request on it already, and this race is not the question here.
+def stream(*pieces):
+    """An event stream, which ends if its last piece is empty."""
+    close = b"" if pieces[-1] else b"connection: close\r\n"
+    return STREAM_HEAD + close + b"\r\n" + chunked(*pieces)
+
+
+# What broken upstreams send, by the name that `do: fault NAME` asks for; the connection is closed after it. What ends by itself says so
+# before: a client that kept the connection could have sent the next request on it already, and this race is not the question here.
 FAULTS = {
     "nothing": b"",
     "part-of-a-head": b"HTTP/1.1 200 OK\r\ncontent-ty",
@@ -92,15 +98,15 @@ FAULTS = {
     "length-too-small": sized(ANSWER, more=-20),
     "bad-chunk": JSON_HEAD + b"transfer-encoding: chunked\r\n\r\nzz\r\n" + ANSWER,
     "chunks-without-end": JSON_HEAD + b"transfer-encoding: chunked\r\n\r\n" + chunked(ANSWER),
-    "events-without-end": STREAM_HEAD + chunked(EVENT, EVENT),
-    "part-of-an-event": STREAM_HEAD + chunked(EVENT, EVENT[:50]),
-    "part-of-an-event-ended": STREAM_HEAD + chunked(EVENT, EVENT[:50], b""),
-    "no-done": STREAM_HEAD + chunked(EVENT, EVENT, b""),
-    "error-event": STREAM_HEAD + chunked(EVENT, b'data: {"error":{"message":"The server had an error","type":"server_error"}}\n\n', b""),
-    "bad-event": STREAM_HEAD + chunked(EVENT, b"data: {it is not\n\n", b""),
-    "no-events": STREAM_HEAD + chunked(b""),
-    "comments-and-unknown-fields": STREAM_HEAD + chunked(b": hello\n\nretry: 9\nid: 4\n", EVENT, b"data: [DONE]\n\n", b""),
-    "crlf-events": STREAM_HEAD + chunked(EVENT.replace(b"\n", b"\r\n"), b"data: [DONE]\r\n\r\n", b""),
+    "events-without-end": stream(EVENT, EVENT),
+    "part-of-an-event": stream(EVENT, EVENT[:50]),
+    "part-of-an-event-ended": stream(EVENT, EVENT[:50], b""),
+    "no-done": stream(EVENT, EVENT, b""),
+    "error-event": stream(EVENT, b'data: {"error":{"message":"The server had an error","type":"server_error"}}\n\n', b""),
+    "bad-event": stream(EVENT, b"data: {it is not\n\n", b""),
+    "no-events": stream(b""),
+    "comments-and-unknown-fields": stream(b": hello\n\nretry: 9\nid: 4\n", EVENT, b"data: [DONE]\n\n", b""),
+    "crlf-events": stream(EVENT.replace(b"\n", b"\r\n"), b"data: [DONE]\r\n\r\n", b""),
 }
 
 
