@@ -26,7 +26,7 @@ pub use markers::harmless;
 pub use noise::without_noise;
 pub use operator_patterns::{CaselessPattern, NamePatterns, TextPattern};
 pub use sentences::pieces;
-pub use speech::{Speech, greets_by_name};
+pub use speech::{Speech, greets_by_name, proposes};
 pub use table::{Table, shortest, write_cell};
 pub(in crate::core) use words::{INFORMATIVE, parts_of, shape, words_of};
 

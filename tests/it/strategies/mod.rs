@@ -6,6 +6,7 @@ mod coalesce;
 mod collapse_errors;
 mod dedupe;
 mod digest;
+mod digest_apart;
 mod digest_form;
 mod digest_needs;
 mod digest_work;

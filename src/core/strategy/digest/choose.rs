@@ -5,6 +5,7 @@ use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
 use super::line::{DigestLine, Part, Standing};
+use super::lists::is_label;
 use super::weigh::{Context, STRIDE, Weighed, Word, weigh};
 use super::weights::{cost, line as lines_by, share, word as words_by};
 use super::worth::{Worth, asks, worths};
@@ -281,7 +282,7 @@ impl<'t> Choice<'t> {
             let marks = match line.part {
                 _ if line.joins => 0,
                 // It stands below its item, without a role of its own.
-                _ if line.within.is_some() => 2,
+                _ if line.within.is_some() && line.depth > 0 => 2,
                 Part::User | Part::Assistant => 6,
                 Part::Call => 4,
                 _ => 2,
@@ -328,13 +329,14 @@ impl<'t> Choice<'t> {
         if line.is_some_and(|line| is_gap(&line.text)) {
             return false;
         }
+        let below = self.lines.get(at + 1);
+        let is_within = below.is_some_and(|below| below.within == Some(1));
+        if is_within && line.is_some_and(|line| line.part.is_said() && is_label(&line.text)) {
+            return false;
+        }
         let is_section = line.is_some_and(DigestLine::is_section);
         let depth = line.map_or(0, |line| line.depth);
-        !is_section
-            || self
-                .lines
-                .get(at + 1)
-                .is_none_or(|below| below.depth <= depth)
+        !is_section || below.is_none_or(|below| below.depth <= depth)
     }
 
     fn is_taken(&self, at: usize) -> bool {

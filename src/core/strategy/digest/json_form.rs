@@ -187,3 +187,10 @@ pub(super) fn is_id(key: &str) -> bool {
         || key.ends_with("ID")
         || key.ends_with("编号")
 }
+
+/// Whether a key that may identify often tells something else: an exit code, a page number.
+pub(super) fn may_tell_anything(key: &str) -> bool {
+    let last = key.rsplit(['_', '-', ' ']).next().unwrap_or_default();
+    const KEYS: [&str; 4] = ["number", "code", "ref", "key"];
+    KEYS.iter().any(|id| last.eq_ignore_ascii_case(id))
+}

@@ -4,16 +4,19 @@
 //! aged exchanges. Where there is more room than the earlier one had, it is made anew from the
 //! originals, which clients send with every request.
 
+mod answers;
 mod choose;
 mod entries;
 mod fill;
 mod json_form;
 mod line;
 mod lists;
+mod made;
 mod quoted;
 mod read_back;
 mod record;
 mod records;
+mod rows;
 mod seen;
 mod weigh;
 mod weights;
@@ -29,6 +32,7 @@ use self::choose::{Choice, choose_within};
 use self::entries::{Reader, turns_of};
 use self::fill::filled;
 use self::line::{DigestLine, Part};
+use self::made::Made;
 use self::record::result_lines;
 use self::seen::Seen;
 pub(super) use self::weigh::Context;
@@ -271,7 +275,8 @@ pub(super) fn shortened(
     // The one text is short enough for one step, and the flag is looked at between texts.
     let cancel = Cancel::default();
     let mut lines = Vec::new();
-    result_lines(text, &[], &mut Seen::default(), &mut Vec::new(), &mut lines);
+    let (mut seen, made) = (Seen::default(), Made::default());
+    result_lines(text, &made, &mut seen, &mut Vec::new(), &mut lines);
     lines.retain(DigestLine::is_whole);
     let taken = choose_within(&lines, context, budget, encoding, &cancel).ok()?;
     let left_out = taken.iter().filter(|taken| !**taken).count();
