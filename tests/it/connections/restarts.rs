@@ -80,6 +80,36 @@ async fn both_ports_can_be_shared_with_another_baler_but_with_no_other_program()
     assert!(error.to_string().starts_with("admin.address "), "{error}");
 }
 
+#[tokio::test]
+async fn a_baler_that_goes_on_serving_shares_neither_port() {
+    let (address, _) = Upstream::agreeable().await;
+    let baler = Baler::start("", address).await;
+    let free = SocketAddr::from(([127, 0, 0, 1], 0));
+    for (listen, admin, told) in [
+        (baler.data, baler.admin, "listen.address"),
+        (baler.data, free, "listen.address"),
+        (free, baler.admin, "admin.address"),
+    ] {
+        let mut config = config("", "http://127.0.0.1:1/v1");
+        (config.listen, config.admin) = (listen, admin);
+        let error = within(Listeners::bind(&config)).await.unwrap_err();
+        let error = error.to_string();
+        let taken = if told == "listen.address" {
+            listen
+        } else {
+            admin
+        };
+        assert!(error.starts_with(&format!("{told} {taken}: ")), "{error}");
+        assert!(error.contains("not draining"), "{error}");
+        assert!(error.contains("stop that process"), "{error}");
+    }
+    // Nothing of the attempts is left behind: every request still comes to the one upstream.
+    for _ in 0..20 {
+        let answer = baler.chat(&request(&[message("user", "hi")])).await;
+        assert_eq!(answer.status, 200);
+    }
+}
+
 /// Sends requests one after the other until nobody listens any more; returns how many were answered
 /// and how many were sent and lost.
 async fn ask_until_closed(to: SocketAddr) -> (usize, usize) {
