@@ -38,6 +38,7 @@ pub(super) fn run(flags: &CompactFlags) -> anyhow::Result<ExitCode> {
         env: environment(),
         ladder: flags.ladder.clone(),
         flags: Vec::new(),
+        may_loop: true,
     };
     let config = match config::load(&sources) {
         Ok(config) => config,

@@ -197,6 +197,7 @@ impl ServeFlags {
                 .filter_map(|(key, value)| Some((key, value?)))
                 .collect(),
             ladder: None,
+            may_loop: false,
         }
     }
 }

@@ -13,8 +13,8 @@ use crate::{admin, config};
 const TIMEOUT: Duration = Duration::from_secs(2);
 
 pub(super) fn run(flags: ServeFlags) -> anyhow::Result<ExitCode> {
-    let address = match config::load(&flags.sources()) {
-        Ok(config) => admin::reachable(config.admin),
+    let address = match config::load_admin(&flags.sources()) {
+        Ok(address) => admin::reachable(address),
         Err(problems) => {
             complain(&problems.to_string());
             return Ok(ExitCode::from(EXIT_CONFIG));

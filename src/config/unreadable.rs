@@ -239,7 +239,7 @@ fn make_harmless(item: &mut Value) -> bool {
     changed
 }
 
-fn show(value: &Value) -> String {
+pub(super) fn show(value: &Value) -> String {
     match value {
         Value::String(_, text) => format!("{text:?}"),
         Value::Bool(_, value) => value.to_string(),
