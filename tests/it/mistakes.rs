@@ -69,6 +69,25 @@ fn each_mistake_is_one_line_with_key_place_and_what_to_write() {
             "policy.1.name: \"a\" is the name of an earlier policy (f:5)",
         ),
         (
+            "[[policy]]\nmodels = [\"a\"]\n[[policy]]\nwindow = 8000\n",
+            "policy.1.name: \"default\" is the name of an earlier policy, as of every policy \
+             without one: give it a name of its own (f:3)",
+        ),
+        (
+            "[[policy]]\nmodels = []\n",
+            "policy.0.models: is empty: leave the key out for all models, or name those that the \
+             policy is for (f:2)",
+        ),
+        (
+            "[limits]\nplan_timeout = \"20s\"\n",
+            "limits.plan_timeout: 20s is longer than limits.plan_deadline, 10s: planning would be \
+             given up before its quick steps begin (f:2)",
+        ),
+        (
+            "[ledger]\nurl = \"redb:///tmp\"\n",
+            "ledger.url: is a directory; redb needs the path of a file (f:2)",
+        ),
+        (
             "[[policy]]\nladder = [\n  \"dedupe\",\n  \
              { sliding_window = { turns = 1, messages = 2 } },\n]\n",
             "policy.0.ladder.1.sliding_window: takes one of turns, exchanges and messages (f:4)",
