@@ -12,6 +12,7 @@ use tracing::{info, warn};
 use crate::app;
 use crate::app::Listeners;
 use crate::cli::{EXIT_CONFIG, EXIT_CUT, ServeFlags, complain};
+use crate::config::Limits;
 use crate::{config, observe};
 
 pub(super) fn run(flags: ServeFlags) -> anyhow::Result<ExitCode> {
@@ -78,10 +79,20 @@ fn within_descriptors(wanted: usize) -> usize {
     let possible = usize::try_from(limit.saturating_sub(RESERVED_DESCRIPTORS) / 2);
     let possible = possible.unwrap_or(usize::MAX).max(1);
     if possible < wanted {
-        warn!(
-            descriptors = limit,
-            "limits.connections is {wanted}, but there are descriptors for {possible} only"
-        );
+        macro_rules! line {
+            ($level:ident) => {
+                $level!(
+                    descriptors = limit,
+                    "limits.connections is {wanted}, but there are descriptors for {possible} only"
+                )
+            };
+        }
+        // A limit that nobody set promises nothing.
+        if wanted == Limits::default().connections {
+            line!(info);
+        } else {
+            line!(warn);
+        }
     }
     wanted.min(possible)
 }

@@ -292,6 +292,12 @@ fn parsed(text: &str) -> Value {
         .unwrap_or_else(|never: std::convert::Infallible| match never {})
 }
 
+/// Whether policies have a key of this name. They stand in a list, which has no variables.
+fn is_key_of_policies(name: &str) -> bool {
+    let policy = serde_json::to_value(raw::Policy::default());
+    policy.is_ok_and(|policy| policy.get(name).is_some())
+}
+
 fn nearest_variable(name: &str) -> String {
     let keys = raw::key_paths();
     let section = name.strip_prefix("BALER_").unwrap_or(name);
@@ -304,6 +310,10 @@ fn nearest_variable(name: &str) -> String {
     });
     if let Some(key) = of_section {
         return format!("for example {}", place::variable_of_key(key));
+    }
+    let of_policy = section.strip_prefix("POLICY_").unwrap_or(section);
+    if is_key_of_policies(&of_policy.to_ascii_lowercase()) {
+        return format!("did you mean BALER_POLICY__{of_policy}?");
     }
     let variables: Vec<String> = keys.iter().map(|key| place::variable_of_key(key)).collect();
     // What all of them begin with says nothing about which one was meant.

@@ -16,6 +16,7 @@ mod snapshot;
 mod sources;
 mod unreadable;
 
+pub(crate) use amounts::amount;
 pub use load::{from_raw, load, load_admin};
 pub use problem::{Problem, Problems};
 pub use raw::{DEFAULT_RESERVE, DEFAULT_SUMMARIZER, Limits, LogFormat, OnOverload, ServerTiming};
