@@ -25,7 +25,6 @@ pub(super) fn run(flags: ServeFlags) -> anyhow::Result<ExitCode> {
         }
     };
     observe::init_logging(config.log_format, &config.log_level);
-    config.limits.connections = within_descriptors(config.limits.connections);
     let file = sources.file.as_ref().map_or_else(
         || "none, only defaults, variables and flags".to_owned(),
         |file| file.display().to_string(),
@@ -34,6 +33,7 @@ pub(super) fn run(flags: ServeFlags) -> anyhow::Result<ExitCode> {
         "baler {}, configuration file: {file}",
         env!("CARGO_PKG_VERSION")
     );
+    config.limits.connections = within_descriptors(config.limits.connections);
     // This thread accepts connections, answers probes and handles signals. Requests run on threads
     // of their own.
     let runtime = tokio::runtime::Builder::new_current_thread()
