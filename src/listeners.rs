@@ -47,6 +47,8 @@ impl Listeners {
 const BACKLOG: u32 = 1_024;
 /// Time for the process that holds a port to say whether it is ready.
 const ASK_TIMEOUT: Duration = Duration::from_secs(1);
+/// Time between two questions.
+const ASK_PAUSE: Duration = Duration::from_millis(20);
 /// The longest answer that is read, bytes.
 const ANSWER_BYTES: u64 = 1_024;
 
@@ -131,7 +133,8 @@ async fn check_holder(data: &Bound, admin: &Bound) -> io::Result<()> {
         };
     }
     let probed = admin::reachable(admin.address);
-    match tokio::time::timeout(ASK_TIMEOUT, readiness_at(probed)).await {
+    let asked = settled_readiness_at(probed, data.is_shared);
+    match tokio::time::timeout(ASK_TIMEOUT, asked).await {
         Ok(Ok(status)) if !status.is_empty() && status != "503" => {
             let first = if data.is_shared { data } else { admin };
             Err(first.taken(&format!(
@@ -139,6 +142,18 @@ async fn check_holder(data: &Bound, admin: &Bound) -> io::Result<()> {
             )))
         }
         _ => Ok(()),
+    }
+}
+
+/// The same as [`readiness_at`], of a process that `may_start`: one that still has the port for
+/// applications and is not ready has only begun, and is given the time to become ready.
+async fn settled_readiness_at(address: SocketAddr, may_start: bool) -> io::Result<String> {
+    loop {
+        let status = readiness_at(address).await?;
+        if !may_start || status != "503" {
+            return Ok(status);
+        }
+        tokio::time::sleep(ASK_PAUSE).await;
     }
 }
 

@@ -21,7 +21,8 @@ pub(super) fn of_config(config: &Config) -> Vec<String> {
         && !folder.is_dir()
     {
         found.push(format!(
-            "ledger.url: there is no directory {}, and Baler makes none: serve would not start here",
+            "ledger.url: there is no directory {}, and Baler makes none: serve would not start \
+             here",
             folder.display()
         ));
     }

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use baler::app::Listeners;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 
 use crate::support::{Baler, Client, Upstream, config, message, request, until_closed, within};
 
@@ -108,6 +108,33 @@ async fn a_baler_that_goes_on_serving_shares_neither_port() {
         let answer = baler.chat(&request(&[message("user", "hi")])).await;
         assert_eq!(answer.status, 200);
     }
+}
+
+/// A listener that shares its port, as Baler's do.
+fn sharing() -> TcpListener {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.set_reuseport(true).unwrap();
+    socket.bind(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
+    socket.listen(8).unwrap()
+}
+
+#[tokio::test]
+async fn a_baler_that_is_only_starting_shares_neither_port() {
+    let (data, admin) = (sharing(), sharing());
+    let mut config = config("", "http://127.0.0.1:1/v1");
+    (config.listen, config.admin) = (data.local_addr().unwrap(), admin.local_addr().unwrap());
+    let starting = tokio::spawn(async move {
+        for status in ["503 Service Unavailable", "200 OK"] {
+            let (mut stream, _) = admin.accept().await.unwrap();
+            let mut asked = [0; 1024];
+            assert!(stream.read(&mut asked).await.unwrap() > 0);
+            let head = format!("HTTP/1.1 {status}\r\nconnection: close\r\n\r\n");
+            stream.write_all(head.as_bytes()).await.unwrap();
+        }
+    });
+    let error = within(Listeners::bind(&config)).await.unwrap_err();
+    assert!(error.to_string().contains("not draining"), "{error}");
+    starting.await.unwrap();
 }
 
 /// Sends requests one after the other until nobody listens any more; returns how many were answered
