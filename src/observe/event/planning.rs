@@ -172,7 +172,7 @@ fn register_inspection(registrar: &mut Registrar) -> Registered<Inspection> {
     )?;
     let passes = registrar.counter_by(
         "baler_passes_total",
-        "Inspected requests that were forwarded as they came, by reason.",
+        "Chat requests that were forwarded as they came, inspected or not, by reason.",
         "reason",
     )?;
     Ok((overhead, passes))
