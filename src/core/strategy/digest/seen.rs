@@ -100,7 +100,7 @@ impl Seen {
         let known = |newer: &Rc<Named>| newer.tool != tool || newer.asked == asked;
         let mut newer = newer.iter().rev().take(MOST_STATES).filter(same).peekable();
         let is_newest = newer.peek().is_none();
-        if newer.any(|newer| known(newer)) {
+        if newer.any(known) {
             return Record::Superseded;
         }
         let named = Rc::new(Named {
