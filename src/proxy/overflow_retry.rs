@@ -17,6 +17,7 @@ use crate::proxy::admission::BufferedBody;
 use crate::proxy::error::ProxyError;
 use crate::proxy::exchange::{Decision, Exchange};
 use crate::proxy::plan_request::{PlanRequest, Planned, Purpose, Refused};
+use crate::proxy::read::EffectiveMode;
 use crate::proxy::send::{Sent, UpstreamResponse};
 use crate::proxy::{headers, peek, plan};
 
@@ -82,7 +83,8 @@ impl Exchange {
         let began = Instant::now();
         let facts = Arc::clone(&request.plan_request);
         self.learn_from(&facts, overflow);
-        if !facts.policy.delivery.rescue {
+        let is_enforced = facts.mode == EffectiveMode::Enforce;
+        if !is_enforced || !facts.policy.delivery.rescue {
             self.overflowed(&facts, overflow, RescueOutcome::Off);
             return Ok(refused);
         }

@@ -274,15 +274,27 @@ async fn a_policy_may_leave_overflows_to_the_client_but_learns_the_window() {
 
 #[tokio::test]
 async fn observing_and_opting_out_leave_the_upstreams_error_alone() {
-    for headers in ["x-baler-mode: observe\r\n", "x-baler-mode: off\r\n"] {
+    for (headers, counted) in [
+        ("x-baler-mode: observe\r\n", 1.0),
+        ("x-baler-mode: off\r\n", 0.0),
+    ] {
         let (upstream, log) = small_window().await;
         let baler = Baler::start(POLICY, upstream).await;
-        let refused = baler.chat_with(&request(&agent(60, 100)), headers).await;
+        let body = request(&agent(60, 100));
+        let refused = baler.chat_with(&body, headers).await;
         assert_eq!(
             (refused.status, log.lock().unwrap().len()),
             (400, 1),
             "{headers}"
         );
+        assert!(refused.text().contains("4096 tokens"), "{headers}");
+        // What is only observed is told of: it is what a policy would have prevented.
+        let overflows = baler.metric("baler_overflows_total{kind=\"prompt\"}").await;
+        let off = baler.metric("baler_rescues_total{outcome=\"off\"}").await;
+        assert_eq!((overflows, off), (counted, counted), "{headers}");
+        let again = baler.chat_with(&body, headers).await;
+        let learned = again.header("x-baler-tokens").ends_with("window=4096");
+        assert_eq!(learned, counted > 0.0, "{headers}: {}", again.head);
     }
 }
 
