@@ -4,18 +4,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use baler::core::Cancel;
-use baler::core::conversation::Fingerprint;
 use baler::core::edit::Edit;
-use baler::core::planner::{Planner, Seeds, Session};
-use baler::core::policy::RequestFacts;
-use baler::core::strategy::{ExternalInputs, Stopped};
-use baler::core::tokens::Encoding;
 use serde_json::{Value, json};
 
-use crate::invariants::{DIALECT, policy_of};
-use crate::support::{message, request};
+use crate::invariants::policy_of;
+use crate::support::message;
 
-use super::{calls, forced, job, numbered, result, tagged, text, tokens};
+use super::{calls, compacted_while, forced, job, numbered, result, tagged, text, tokens};
 
 #[test]
 fn a_newest_result_that_is_too_much_loses_white_space_before_it_loses_a_value() {
@@ -128,6 +123,9 @@ fn a_target_without_room_above_it_is_shared_between_the_newest_result_and_what_i
     assert_eq!(text(roomy.last().unwrap()), new);
 }
 
+/// What becomes of old messages where it is the newest result that matters.
+const LADDER: &str = r#""token_budget""#;
+
 /// A long dialogue, then one call whose result alone is too much.
 fn read_after(texts: usize) -> Vec<String> {
     let mut all: Vec<String> = (0..texts)
@@ -140,25 +138,6 @@ fn read_after(texts: usize) -> Vec<String> {
     all
 }
 
-/// The edits of a compaction to so many tokens, for as long as `cancel` lets it run.
-fn compacted_to(all: &[String], target: u64, cancel: &Cancel) -> Result<Vec<Edit>, Stopped> {
-    let policy = policy_of(
-        "[[policy]]\nwindow = 100000000\nreserve = 0\nkeep = { tokens = 0, exchanges = 1 }\n\
-        ladder = [\"token_budget\"]\n",
-    );
-    let body = request(all);
-    let outline = DIALECT.outline(body.as_bytes()).unwrap();
-    let session = Session::open_afresh(DIALECT, outline, Encoding::O200K).unwrap();
-    let (request, seed) = (RequestFacts::default(), Fingerprint::of(b"seed"));
-    let seeds = Seeds {
-        checkpoint: seed,
-        usage: seed,
-    };
-    let planner = Planner::new(&policy, (None, 100_000_000), &request, seeds, cancel);
-    let done = planner.compact_to(&session, target, target, &ExternalInputs::default());
-    done.map(|(edits, _)| edits)
-}
-
 #[test]
 fn a_choice_of_lines_stops_between_the_texts_that_it_goes_by() {
     let all = read_after(2_000);
@@ -166,7 +145,7 @@ fn a_choice_of_lines_stops_between_the_texts_that_it_goes_by() {
         let looked = Arc::new(AtomicUsize::new(0));
         let counter = Arc::clone(&looked);
         let cancel = Cancel::at_deadline(move || counter.fetch_add(1, Ordering::Relaxed) >= most);
-        let done = compacted_to(&all, 2_000, &cancel);
+        let done = compacted_while(&all, LADDER, 2_000, &cancel);
         (looked.load(Ordering::Relaxed), done.is_ok())
     };
     let (whole, ended) = looks(usize::MAX);
@@ -179,7 +158,7 @@ fn a_choice_of_lines_stops_between_the_texts_that_it_goes_by() {
 fn a_newest_result_is_cut_by_its_ends_once_the_time_for_a_choice_is_spent() {
     let all = read_after(10);
     let newest = |cancel: &Cancel| {
-        let edits = compacted_to(&all, 2_000, cancel).unwrap();
+        let edits = compacted_while(&all, LADDER, 2_000, cancel).unwrap();
         match edits.last() {
             Some(Edit::Replace(new)) => text(&new.json),
             other => panic!("{other:?}"),
