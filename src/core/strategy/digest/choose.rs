@@ -21,36 +21,6 @@ const MOST_MISSES: usize = 64;
 /// Tokens below which nothing more is looked for.
 const LEAST_LEFT: u64 = 6;
 
-/// The lines of one text that stay within about `budget` tokens. Its beginning and its end stay in
-/// any case.
-pub(super) fn choose_within(
-    lines: &[DigestLine],
-    context: &Context,
-    budget: u64,
-    encoding: Encoding,
-    cancel: &Cancel,
-) -> Result<Vec<bool>, Cancelled> {
-    let mut choice = Choice::new(lines, context, encoding, cancel)?;
-    let mut left = budget;
-    for from_end in [false, true] {
-        let mut edge = scale(budget, share::EDGE);
-        for nth in 0..lines.len() {
-            let at = if from_end { lines.len() - 1 - nth } else { nth };
-            let cost = choice.tokens_of(at);
-            if cost > edge {
-                break;
-            }
-            edge -= cost;
-            left = left.saturating_sub(cost);
-            choice.take(at);
-        }
-    }
-    let failures = scale(budget, share::FAILURES);
-    let spent = failures - choice.fill(failures, |line| line.standing == Standing::Failure)?;
-    choice.fill(left.saturating_sub(spent), |_| true)?;
-    Ok(choice.taken)
-}
-
 /// The choice out of the lines of a full digest.
 pub(super) struct Choice<'t> {
     lines: &'t [DigestLine],
@@ -97,9 +67,38 @@ impl Ord for Candidate {
 impl<'t> Choice<'t> {
     /// Chooses anew, for another budget.
     pub(super) fn restart(&mut self, budget: u64) -> Result<(), Cancelled> {
+        self.clear();
+        self.spend(budget)
+    }
+
+    /// Chooses anew the lines of one text that stay within about `budget` tokens. Its beginning and
+    /// its end stay in any case.
+    pub(super) fn restart_within(&mut self, budget: u64) -> Result<(), Cancelled> {
+        self.clear();
+        let (mut left, all) = (budget, self.lines.len());
+        for from_end in [false, true] {
+            let mut edge = scale(budget, share::EDGE);
+            for nth in 0..all {
+                let at = if from_end { all - 1 - nth } else { nth };
+                let cost = self.tokens_of(at);
+                if cost > edge {
+                    break;
+                }
+                edge -= cost;
+                left = left.saturating_sub(cost);
+                self.take(at);
+            }
+        }
+        let failures = scale(budget, share::FAILURES);
+        let spent = failures - self.fill(failures, |line| line.standing == Standing::Failure)?;
+        self.fill(left.saturating_sub(spent), |_| true)?;
+        Ok(())
+    }
+
+    /// No line is chosen any more.
+    fn clear(&mut self) {
         self.taken.fill(false);
         self.of.words.clone_from(&self.fresh);
-        self.spend(budget)
     }
 
     /// Chooses the best lines that take about `budget` tokens together.

@@ -19,7 +19,7 @@ use crate::core::conversation::{Block, Call, Entry, Exchange, Kind, Speaker, Tex
 use crate::core::edit::{Tag, is_synthetic};
 use crate::core::json::Json;
 use crate::core::strategy::maps::{Map, Set, hash_of};
-use crate::core::text::{Failures, Table, pieces};
+use crate::core::text::{Failures, Table, pieces, shown_name};
 use crate::core::{Cancel, Cancelled};
 
 /// An argument up to this length is in the call's own line (bytes).
@@ -30,8 +30,6 @@ const SAID_BYTES: usize = 40;
 const VALUE_BYTES: usize = 1_000;
 /// Arguments that begin beyond this place are no longer in the call's own line (bytes).
 const HEAD_BYTES: usize = 2_000;
-/// The longest name of a tool that is shown (characters).
-const NAME_CHARS: usize = 64;
 
 /// The key of an argument, and what is not in the line of its call.
 type Rest<'j> = (&'j str, Argument<'j>);
@@ -333,21 +331,6 @@ fn push_part(part: Part, depth: u8, text: &str, out: &mut Vec<DigestLine>) {
     let mut line = DigestLine::new(part, depth, text);
     line.of_argument = true;
     out.push(line);
-}
-
-/// The name of a tool: letters, digits and what joins them.
-fn shown_name(name: &str) -> String {
-    let joins = |c: char| matches!(c, '_' | '-' | '.' | ':' | '/');
-    name.chars()
-        .take(NAME_CHARS)
-        .map(|c| {
-            if c.is_alphanumeric() || joins(c) {
-                c
-            } else {
-                '_'
-            }
-        })
-        .collect()
 }
 
 /// Appends arguments to the head line of their call, and the parts of long texts that have no place
