@@ -109,7 +109,8 @@ impl Exchange {
         };
         let is_readable = !is_encoded || decoded.is_some();
         let plain = decoded.unwrap_or_else(|| body.bytes.clone());
-        let facts = self.facts(dialect, &parts, plain).await?;
+        let may_look = !is_signed && is_readable;
+        let facts = self.facts(dialect, &parts, plain, may_look).await?;
         let opted_out = match facts.mode {
             EffectiveMode::Off(reason) => Some(reason),
             _ if is_signed => {
@@ -147,11 +148,14 @@ impl Exchange {
         Ok(Read::Unread(Box::new(Request::from_parts(head, body))))
     }
 
+    /// What is known of a request before it is planned. One that is not inspected, because of its
+    /// mode or because Baler may not look (`may_look`), does not wait for the ledger.
     async fn facts(
         &mut self,
         dialect: Dialect,
         parts: &Parts,
         body: Bytes,
+        may_look: bool,
     ) -> Result<PlanRequest, ProxyError> {
         let shared = Arc::clone(&self.proxy.shared);
         let tenant = shared.identities.tenant(&parts.headers, parts.uri.query());
@@ -174,7 +178,9 @@ impl Exchange {
             group: model_key,
         };
         self.model = Some(scope);
-        self.proxy.refresh_model(scope).await;
+        if may_look && !matches!(mode, EffectiveMode::Off(_)) {
+            self.proxy.refresh_model(scope).await;
+        }
         let discovered = shared.windows.discovered(model.as_deref());
         let (tokens, source) = policy.window_by(model.as_deref(), discovered);
         let input_limit = Policy::input_limit(model.as_deref(), tokens);
