@@ -181,9 +181,7 @@ impl Exchange {
         if may_look && !matches!(mode, EffectiveMode::Off(_)) {
             self.proxy.refresh_model(scope).await;
         }
-        let discovered = shared.windows.discovered(model.as_deref());
-        let (tokens, source) = policy.window_by(model.as_deref(), discovered);
-        let input_limit = Policy::input_limit(model.as_deref(), tokens);
+        let window = self.window_of(&policy, model.as_deref(), scope);
         Ok(PlanRequest {
             dialect,
             body,
@@ -191,13 +189,10 @@ impl Exchange {
             id: self.id.clone(),
             mode,
             force: mode_override == ModeOverride::Force,
-            window: RequestWindow {
-                tokens,
-                source,
-                input_limit,
-                learned: shared.ledger.learned(&model_key, policy.calibration_factor),
-            },
-            checkpoint_seed: shared.identities.checkpoint_seed(asker, &policy, tokens),
+            checkpoint_seed: shared
+                .identities
+                .checkpoint_seed(asker, &policy, window.tokens),
+            window,
             facts: visible_facts(
                 &shared.identities,
                 &policy,
@@ -212,6 +207,21 @@ impl Exchange {
             tenant,
             model_key,
         })
+    }
+
+    /// The context length that a request is planned by, as it is known now.
+    fn window_of(&self, policy: &Policy, model: Option<&str>, scope: Scope) -> RequestWindow {
+        let shared = &self.proxy.shared;
+        let discovered = shared.windows.discovered(model);
+        let (tokens, source) = policy.window_by(model, discovered);
+        RequestWindow {
+            tokens,
+            source,
+            input_limit: Policy::input_limit(model, tokens),
+            learned: shared
+                .ledger
+                .learned(&scope.group, policy.calibration_factor),
+        }
     }
 }
 
