@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::json;
+use tokio::io::AsyncWriteExt;
 
 use crate::support::Baler;
 use crate::support::Upstream;
@@ -231,6 +232,41 @@ async fn where_the_second_try_fails_too_the_client_gets_the_upstreams_own_error(
             .await,
         1.0
     );
+}
+
+#[tokio::test]
+async fn where_the_upstream_is_gone_at_the_second_try_its_refusal_is_told_as_it_was() {
+    let upstream = Upstream::start().await;
+    let baler = Baler::start(POLICY, upstream.address).await;
+    let body = request(&agent(60, 100));
+    let asked = async move {
+        let mut received = upstream.next().await;
+        // From here on nobody listens.
+        drop(upstream);
+        let refusal = too_long(roughly(&received.body));
+        received.stream.write_all(refusal.as_bytes()).await.unwrap();
+    };
+    let (refused, ()) = tokio::join!(baler.chat(&body), asked);
+    assert_eq!((refused.status, refused.action()), (400, "none"));
+    assert!(refused.text().contains("This model's maximum"));
+    assert_eq!(
+        baler
+            .metric("baler_rescues_total{outcome=\"failed\"}")
+            .await,
+        1.0
+    );
+}
+
+#[tokio::test]
+async fn a_request_that_is_planned_twice_is_counted_once() {
+    let (upstream, _) = small_window().await;
+    // Too long for the gate, and below the trigger.
+    let policy = POLICY.replace("200000", "20000");
+    let baler = Baler::start(&policy, upstream).await;
+    let served = baler.chat(&request(&agent(60, 100))).await;
+    assert_eq!((served.status, served.action()), (200, "rescued"));
+    assert_eq!(baler.sum("baler_checkpoint_lookups_total", &[]).await, 1.0);
+    assert_eq!(baler.sum("baler_unfit_total", &[]).await, 0.0);
 }
 
 #[tokio::test]

@@ -211,8 +211,8 @@ struct LargeResult<'r, 'd> {
 }
 
 impl LargeResult<'_, '_> {
-    /// All of it in fewer tokens, which is better than any cut, or those of its lines that say most.
-    /// `None` where neither comes to the limit.
+    /// All of it in fewer tokens, which is better than any cut, or the lines that say most. `None`
+    /// where neither comes to the limit.
     fn in_its_best_form(
         &self,
         context: &Context,

@@ -1,5 +1,5 @@
-//! Names that clients and models chose, as texts of Baler's own show them: none of them can pass for
-//! more than a name.
+//! Names that clients and models chose, as texts of Baler's own show them: none of them can pass
+//! for more than a name.
 
 use std::borrow::Cow;
 
