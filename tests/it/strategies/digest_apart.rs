@@ -287,7 +287,7 @@ fn a_sentence_is_of_the_one_who_said_it() {
 #[test]
 fn an_item_of_a_list_stands_below_its_own_head() {
     let list = "Here is what I have in mind for the kitchen.\n\n\
-        Things that I have and that must NOT be ordered:\n- oak parquet OAK-7731\n- sink SUB-500\n\n\
+        Things that I have and must NOT be ordered:\n- oak parquet OAK-7731\n- sink SUB-500\n\n\
         To be ordered:\n- tiles M8TX\n- oven HBG7341\n\nColours that she dislikes:\n- RAL 7016";
     let heads = [
         ("OAK-7731", "NOT be ordered:"),

@@ -4,9 +4,9 @@ use super::line::{DigestLine, Part, Standing};
 use super::lists::number_of;
 use super::worth::asks;
 
-/// The longest answer that says nothing without its question, and the longest word before the
-/// number of a choice (bytes).
-const ANSWER_BYTES: usize = 24;
+/// The longest answer that says nothing without its question (characters), and the longest word
+/// before the number of a choice (bytes).
+const ANSWER_CHARS: usize = 14;
 const CHOICE_BYTES: usize = 12;
 
 /// What the model said last, where nothing was done since, is what the user's newest message
@@ -37,7 +37,7 @@ pub(super) fn note_choices(lines: &mut [DigestLine]) {
             Part::Assistant => offered = at..end,
             Part::User => {
                 let asked = lines.get(offered.clone()).unwrap_or_default();
-                let is_short = end == at + 1 && line.text.len() <= ANSWER_BYTES;
+                let is_short = end == at + 1 && line.text.chars().count() <= ANSWER_CHARS;
                 let place = match choice_of(&line.text) {
                     Some(number) => asked
                         .iter()
@@ -47,8 +47,10 @@ pub(super) fn note_choices(lines: &mut [DigestLine]) {
                 let question = || asked.iter().rposition(|line| asks(&line.text));
                 let place = place.or_else(|| is_short.then(question).flatten());
                 let answered = place.map(|place| at - offered.start - place);
-                if let Some(line) = lines.get_mut(at) {
+                if let Some(line) = lines.get_mut(at).filter(|_| answered.is_some()) {
                     line.within = answered;
+                    // The same answer to another question is another answer.
+                    line.standing = Standing::Usual;
                 }
                 offered = 0..0;
             }

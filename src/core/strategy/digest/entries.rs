@@ -168,9 +168,8 @@ impl<'m, 'a> Reader<'m, 'a> {
             if at == 0 || at == last {
                 line.standing = ends;
             }
-            // Short answers, and the items of a list, are what they answer or belong to.
-            let is_own = line.text.len() < SAID_BYTES || line.within.is_some();
-            if !is_own && !self.seen.say(Some(part), &line.text) {
+            // The items of a list are of that list.
+            if line.within.is_none() && !self.seen.say(Some(part), &line.text) {
                 line.standing = Standing::Repeated;
             }
         }

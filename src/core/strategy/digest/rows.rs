@@ -71,7 +71,10 @@ pub(super) fn listed_rows(items: &[Json], names: Option<&[Json]>) -> Option<Vec<
         Json::List(first) => first.len(),
         _ => return None,
     };
-    let is_row = |item: &Json| matches!(item, Json::List(cells) if cells.len() == width && cells.iter().all(Json::is_scalar));
+    let is_row = |item: &Json| match item {
+        Json::List(cells) => cells.len() == width && cells.iter().all(Json::is_scalar),
+        _ => false,
+    };
     let least = if names.is_some() { 1 } else { 2 };
     if width < 2 || items.len() < least || !items.iter().all(is_row) {
         return None;
