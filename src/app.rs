@@ -1,11 +1,10 @@
 //! Baler as a whole: both listeners, the workers, and an orderly shutdown.
 
 use std::io;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::net::{TcpListener, TcpSocket};
+use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 use tracing::{info, warn};
@@ -23,57 +22,7 @@ use crate::proxy::{Proxy, Shared};
 use crate::server;
 use crate::server::{Bounds, Worker};
 
-/// The two sockets. They are bound before anything else, so that an occupied port is noticed first.
-#[derive(Debug)]
-pub struct Listeners {
-    /// For applications.
-    pub data: TcpListener,
-    /// For probes and Prometheus.
-    pub admin: TcpListener,
-}
-
-impl Listeners {
-    /// Binds the configured addresses. A process that is being replaced may still hold them while
-    /// it drains: both listen then, and the system gives new connections to either.
-    ///
-    /// # Errors
-    /// With the address that could not be bound.
-    pub async fn bind(config: &Config) -> io::Result<Self> {
-        let bind = |address: SocketAddr, key: &str| {
-            listener(address, key)
-                .map_err(|error| io::Error::new(error.kind(), format!("{key} {address}: {error}")))
-        };
-        Ok(Listeners {
-            data: bind(config.listen, "listen.address")?,
-            admin: bind(config.admin, "admin.address")?,
-        })
-    }
-}
-
-/// Connections that may wait to be accepted.
-const BACKLOG: u32 = 1_024;
-
-fn listener(address: SocketAddr, key: &str) -> io::Result<TcpListener> {
-    let socket = || {
-        let socket = if address.is_ipv4() {
-            TcpSocket::new_v4()
-        } else {
-            TcpSocket::new_v6()
-        }?;
-        socket.set_reuseaddr(true)?;
-        io::Result::Ok(socket)
-    };
-    // Only an attempt to have it alone tells whether another process shares the port.
-    let is_shared = address.port() != 0 && socket()?.bind(address).is_err();
-    let socket = socket()?;
-    socket.set_reuseport(true)?;
-    socket.bind(address)?;
-    let listener = socket.listen(BACKLOG)?;
-    if is_shared {
-        warn!("{key} {address} is shared with another process, which should be draining");
-    }
-    Ok(listener)
-}
+pub use crate::listeners::Listeners;
 
 /// Connections of the admin listener at a time. A further one takes the place of the one that has
 /// been idle for longest.

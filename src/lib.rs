@@ -7,6 +7,7 @@ pub mod cli;
 pub mod config;
 pub mod core;
 pub mod ledger;
+mod listeners;
 pub mod observe;
 pub mod proxy;
 mod random;

@@ -4,13 +4,14 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
+use hyper::Uri;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::core::strategy::{Webhook, WebhookAnswer, WebhookRequest};
 use crate::observe::Metrics;
 use crate::observe::event::{WebhookCalled, WebhookOutcome};
-use crate::upstream::Upstream;
+use crate::upstream::{ConnectError, Upstream, address_of};
 
 /// The JSON that is posted.
 #[derive(Serialize)]
@@ -34,14 +35,35 @@ struct Answered<'a> {
 /// The request that a webhook is called for.
 #[derive(Debug, Clone, Copy)]
 pub struct Caller<'a> {
+    /// Its id.
+    pub id: &'a str,
     /// Its policy's name.
     pub policy: &'a str,
     /// The model it names.
     pub model: Option<&'a str>,
 }
 
-/// Posts the span and waits for the answer, within the webhook's limits. A failure is counted, and
-/// the ladder goes on without an answer.
+/// Why a webhook gave nothing.
+struct Failure {
+    outcome: WebhookOutcome,
+    /// The status of its answer, where it was no success.
+    status: Option<u16>,
+    /// Why it could not be reached.
+    cause: Option<String>,
+}
+
+impl From<WebhookOutcome> for Failure {
+    fn from(outcome: WebhookOutcome) -> Self {
+        Failure {
+            outcome,
+            status: None,
+            cause: None,
+        }
+    }
+}
+
+/// Posts the span and waits for the answer, within the webhook's limits. A failure is counted
+/// and logged, and the ladder goes on without an answer.
 pub async fn call(
     upstream: &Upstream,
     webhook: &Webhook,
@@ -56,15 +78,20 @@ pub async fn call(
     )
     .await
     {
-        Ok(Ok(body)) => messages_in(&body),
-        Ok(Err(outcome)) => Err(outcome),
-        Err(_) => Err(WebhookOutcome::Timeout),
+        Ok(Ok(body)) => messages_in(&body).map_err(Failure::from),
+        Ok(Err(failure)) => Err(failure),
+        Err(_) => Err(Failure::from(WebhookOutcome::Timeout)),
     };
-    let outcome = answered
-        .as_ref()
-        .map_or_else(|outcome| *outcome, |_| WebhookOutcome::Answered);
+    let failure = answered.as_ref().err();
+    let address = webhook.url.parse().ok();
+    let address = address.map_or_else(String::new, |uri: Uri| address_of(&uri));
     WebhookCalled {
-        outcome,
+        id: caller.id,
+        policy: caller.policy,
+        outcome: failure.map_or(WebhookOutcome::Answered, |failure| failure.outcome),
+        address: &address,
+        status: failure.and_then(|failure| failure.status),
+        cause: failure.and_then(|failure| failure.cause.as_deref()),
         took: began.elapsed(),
     }
     .emit(metrics);
@@ -77,7 +104,7 @@ async fn exchange(
     webhook: &Webhook,
     caller: Caller<'_>,
     request: &WebhookRequest,
-) -> Result<Bytes, WebhookOutcome> {
+) -> Result<Bytes, Failure> {
     let messages: Result<Vec<&RawValue>, _> = request
         .messages
         .iter()
@@ -94,15 +121,22 @@ async fn exchange(
     let response = upstream
         .post(&webhook.url, Bytes::from(body))
         .await
-        .map_err(|_| WebhookOutcome::Unreachable)?;
-    if !response.status().is_success() {
-        return Err(WebhookOutcome::Status);
+        .map_err(|error| Failure {
+            cause: ConnectError::in_causes_of(&*error).map(ConnectError::cause),
+            ..Failure::from(WebhookOutcome::Unreachable)
+        })?;
+    let status = response.status();
+    if !status.is_success() {
+        return Err(Failure {
+            status: Some(status.as_u16()),
+            ..Failure::from(WebhookOutcome::Status)
+        });
     }
     let body = Limited::new(response.into_body(), webhook.max_bytes);
     match body.collect().await {
         Ok(collected) => Ok(collected.to_bytes()),
-        Err(error) if error.is::<LengthLimitError>() => Err(WebhookOutcome::TooLarge),
-        Err(_) => Err(WebhookOutcome::Broken),
+        Err(error) if error.is::<LengthLimitError>() => Err(WebhookOutcome::TooLarge.into()),
+        Err(_) => Err(WebhookOutcome::Broken.into()),
     }
 }
 

@@ -11,7 +11,7 @@ use hyper::HeaderMap;
 use hyper::header::{AUTHORIZATION, HeaderValue};
 use serde_json::value::RawValue;
 
-use super::{CompactFlags, EXIT_CONFIG, Room, account, complain, environment};
+use super::{CompactFlags, EXIT_CONFIG, Room, account, complain, configuration_file, environment};
 use crate::config::{self, Config, Sources};
 use crate::core::Cancel;
 use crate::core::conversation::{Fingerprint, Size, scale};
@@ -23,7 +23,7 @@ use crate::core::summary::{PendingSummary, Summaries};
 use crate::core::tokens::Encoding;
 use crate::core::wire::Dialect;
 use crate::ledger::{Ledger, Scope};
-use crate::observe::Metrics;
+use crate::observe::{self, Metrics};
 use crate::summarizer::{DueSummary, Reserved, Summarizers, SummaryOrigin};
 use crate::upstream::Upstream;
 
@@ -34,10 +34,11 @@ const SUMMARY_ALLOWANCE_TOKENS: u64 = 50_000_000;
 
 pub(super) fn run(flags: &CompactFlags) -> anyhow::Result<ExitCode> {
     let sources = Sources {
-        file: flags.config.clone(),
+        file: configuration_file(flags.config.clone()),
         env: environment(),
         ladder: flags.ladder.clone(),
         flags: Vec::new(),
+        may_loop: true,
     };
     let config = match config::load(&sources) {
         Ok(config) => config,
@@ -56,6 +57,8 @@ pub(super) fn run(flags: &CompactFlags) -> anyhow::Result<ExitCode> {
     let input = input(flags)?;
     let summarizes = |policy: &Arc<Policy>| policy.summarize().is_some();
     let summaries = if config.policies.iter().any(summarizes) {
+        // The report says that there is no summary; the warning says why.
+        observe::init_logging(config.log_format, "warn");
         Some(ImmediateSummaries::new(&config)?)
     } else {
         None

@@ -9,7 +9,7 @@ use hyper::HeaderMap;
 use hyper::header::{AUTHORIZATION, HeaderName, HeaderValue};
 
 use crate::cli::{EXIT_CONFIG, LedgerCommand, complain};
-use crate::config::Config;
+use crate::config::{Config, Sources};
 use crate::core::conversation::Fingerprint;
 use crate::ledger::{Secrets, operate};
 use crate::{config, proxy};
@@ -19,7 +19,11 @@ pub(super) fn run(command: LedgerCommand) -> anyhow::Result<ExitCode> {
         LedgerCommand::Stats(flags) => (flags, None, false),
         LedgerCommand::Purge { tenant_of, serve } => (serve, tenant_of, true),
     };
-    let config = match config::load(&flags.sources()) {
+    let sources = Sources {
+        may_loop: true,
+        ..flags.sources()
+    };
+    let config = match config::load(&sources) {
         Ok(config) => config,
         Err(problems) => {
             complain(&problems.to_string());

@@ -13,8 +13,10 @@ mod serve;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand};
 
+use crate::config;
 use crate::config::Sources;
 
 /// Exit code for a refused configuration.
@@ -59,7 +61,7 @@ enum Command {
 #[derive(Debug, Clone, Default, Args)]
 struct ServeFlags {
     /// Configuration file (TOML).
-    #[arg(long, short, env = "BALER_CONFIG", value_name = "FILE")]
+    #[arg(long, short, env = "BALER_CONFIG", value_name = "FILE", value_parser = file_name())]
     config: Option<PathBuf>,
     /// The LLM API's base URL [key: upstream.url, env: BALER_UPSTREAM__URL or OPENAI_BASE_URL].
     #[arg(long, short, value_name = "URL")]
@@ -101,7 +103,7 @@ struct CompactFlags {
     /// File with the requests. Default: standard input.
     file: Option<PathBuf>,
     /// Configuration file (TOML).
-    #[arg(long, short, env = "BALER_CONFIG", value_name = "FILE")]
+    #[arg(long, short, env = "BALER_CONFIG", value_name = "FILE", value_parser = file_name())]
     config: Option<PathBuf>,
     /// Policy to apply. Default: the first one that matches the request's model.
     #[arg(long, short, value_name = "NAME")]
@@ -115,7 +117,7 @@ struct CompactFlags {
     target_ratio: Option<f64>,
     /// Compact whatever the size, down to this many prompt tokens. Without a target and a room the
     /// policy decides, as in the proxy.
-    #[arg(long, value_name = "TOKENS")]
+    #[arg(long, value_name = "TOKENS", value_parser = tokens)]
     target_tokens: Option<u64>,
     /// The most that the prompt may take: tokens, or with a point a share as for --target-ratio.
     /// Newest results are cut only where the prompt would exceed it. Default: the target. Without a
@@ -141,7 +143,7 @@ impl std::str::FromStr for Room {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        if let Ok(tokens) = text.parse() {
+        if let Ok(tokens) = tokens(text) {
             return Ok(Room::Tokens(tokens));
         }
         let ratio = text.parse().ok();
@@ -150,6 +152,24 @@ impl std::str::FromStr for Room {
             .map(Room::Ratio)
             .ok_or_else(|| "neither a number of tokens nor a share between 0.0 and 1.0".to_owned())
     }
+}
+
+/// A number of tokens as the configuration takes it: `4000` or `4k`.
+fn tokens(text: &str) -> Result<u64, String> {
+    config::amount(text).ok_or_else(|| "not a number of tokens such as 4000 or 4k".to_owned())
+}
+
+/// Takes an empty name, too: a variable that is empty counts as one that is not set.
+fn file_name() -> impl TypedValueParser<Value = PathBuf> {
+    OsStringValueParser::new().map(PathBuf::from)
+}
+
+/// The configuration file that a flag or the variable names. An empty flag is left to be refused:
+/// whoever gives one expects a file to be read.
+fn configuration_file(file: Option<PathBuf>) -> Option<PathBuf> {
+    let variable = std::env::var_os("BALER_CONFIG");
+    let is_ignored = variable.is_some_and(|name| name.is_empty());
+    file.filter(|file| !is_ignored || !file.as_os_str().is_empty())
 }
 
 #[derive(Debug, Subcommand)]
@@ -190,13 +210,14 @@ impl ServeFlags {
             ("log.level", self.log_level),
         ];
         Sources {
-            file: self.config,
+            file: configuration_file(self.config),
             env: environment(),
             flags: flags
                 .into_iter()
                 .filter_map(|(key, value)| Some((key, value?)))
                 .collect(),
             ladder: None,
+            may_loop: false,
         }
     }
 }

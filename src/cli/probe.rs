@@ -2,19 +2,19 @@
 //! shell or an HTTP client.
 
 use std::io::{Read, Write};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::process::ExitCode;
 use std::time::Duration;
 
 use crate::cli::{EXIT_CONFIG, ServeFlags, complain};
-use crate::config;
+use crate::{admin, config};
 
 /// Time for each of connecting, asking and answering.
 const TIMEOUT: Duration = Duration::from_secs(2);
 
 pub(super) fn run(flags: ServeFlags) -> anyhow::Result<ExitCode> {
-    let address = match config::load(&flags.sources()) {
-        Ok(config) => reachable(config.admin),
+    let address = match config::load_admin(&flags.sources()) {
+        Ok(address) => admin::reachable(address),
         Err(problems) => {
             complain(&problems.to_string());
             return Ok(ExitCode::from(EXIT_CONFIG));
@@ -33,22 +33,12 @@ pub(super) fn run(flags: ServeFlags) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// The address to connect to: one that stands for all of the machine's own is reached by loopback.
-fn reachable(address: SocketAddr) -> SocketAddr {
-    let ip = match address.ip() {
-        IpAddr::V4(ip) if ip.is_unspecified() => IpAddr::V4(Ipv4Addr::LOCALHOST),
-        IpAddr::V6(ip) if ip.is_unspecified() => IpAddr::V6(Ipv6Addr::LOCALHOST),
-        ip => ip,
-    };
-    SocketAddr::new(ip, address.port())
-}
-
 /// The status line of `/readyz`.
 fn ask(address: SocketAddr) -> std::io::Result<String> {
     let mut stream = TcpStream::connect_timeout(&address, TIMEOUT)?;
     stream.set_read_timeout(Some(TIMEOUT))?;
     stream.set_write_timeout(Some(TIMEOUT))?;
-    stream.write_all(b"GET /readyz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")?;
+    stream.write_all(admin::ASK_READY)?;
     let mut head = Vec::new();
     stream.take(1_024).read_to_end(&mut head)?;
     let text = String::from_utf8_lossy(&head);

@@ -12,6 +12,7 @@ use tracing::{info, warn};
 use crate::app;
 use crate::app::Listeners;
 use crate::cli::{EXIT_CONFIG, EXIT_CUT, ServeFlags, complain};
+use crate::config::Limits;
 use crate::{config, observe};
 
 pub(super) fn run(flags: ServeFlags) -> anyhow::Result<ExitCode> {
@@ -24,7 +25,6 @@ pub(super) fn run(flags: ServeFlags) -> anyhow::Result<ExitCode> {
         }
     };
     observe::init_logging(config.log_format, &config.log_level);
-    config.limits.connections = within_descriptors(config.limits.connections);
     let file = sources.file.as_ref().map_or_else(
         || "none, only defaults, variables and flags".to_owned(),
         |file| file.display().to_string(),
@@ -33,6 +33,7 @@ pub(super) fn run(flags: ServeFlags) -> anyhow::Result<ExitCode> {
         "baler {}, configuration file: {file}",
         env!("CARGO_PKG_VERSION")
     );
+    config.limits.connections = within_descriptors(config.limits.connections);
     // This thread accepts connections, answers probes and handles signals. Requests run on threads
     // of their own.
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -78,10 +79,20 @@ fn within_descriptors(wanted: usize) -> usize {
     let possible = usize::try_from(limit.saturating_sub(RESERVED_DESCRIPTORS) / 2);
     let possible = possible.unwrap_or(usize::MAX).max(1);
     if possible < wanted {
-        warn!(
-            descriptors = limit,
-            "limits.connections is {wanted}, but there are descriptors for {possible} only"
-        );
+        macro_rules! line {
+            ($level:ident) => {
+                $level!(
+                    descriptors = limit,
+                    "limits.connections is {wanted}, but there are descriptors for {possible} only"
+                )
+            };
+        }
+        // A limit that nobody set promises nothing.
+        if wanted == Limits::default().connections {
+            line!(info);
+        } else {
+            line!(warn);
+        }
     }
     wanted.min(possible)
 }

@@ -77,7 +77,7 @@ fn is_numeric(key: &str) -> bool {
     clippy::cast_sign_loss,
     reason = "checked to be a whole number in the range of exact floats"
 )]
-fn amount(text: &str) -> Option<u64> {
+pub(crate) fn amount(text: &str) -> Option<u64> {
     let text = text.trim();
     if !text.starts_with(|c: char| c.is_ascii_digit()) {
         return None;

@@ -1,6 +1,7 @@
 //! Loading: the sources of a configuration, their precedence, and the way from them to a
 //! [`Config`].
 
+use std::net::SocketAddr;
 use std::path::Path;
 
 use figment::providers::{Format, Serialized, Toml};
@@ -50,6 +51,34 @@ pub fn load(sources: &Sources) -> Result<Config, Problems> {
         .ok_or(Problems(problems))
 }
 
+/// Reads the address of probes, for a command that asks a running Baler. That one began with the
+/// configuration as it was then: other mistakes that it has by now are no matter here.
+///
+/// # Errors
+/// [`Problems`] with that address, or with the file where nothing else names one.
+pub fn load_admin(sources: &Sources) -> Result<SocketAddr, Problems> {
+    let mut problems = Vec::new();
+    let mut places = Places::new(sources);
+    let figment = merge(sources, &mut places, &mut problems);
+    let data = Value::from(merged(&figment).unwrap_or_default());
+    let file = sources.file.as_ref().map(|file| file.display().to_string());
+    problems.retain(|problem| file.as_ref() == Some(&problem.key));
+    let address = match data.find_ref(ADMIN) {
+        Some(Value::String(_, address)) => address.clone(),
+        Some(other) => unreadable::show(other),
+        None if problems.is_empty() => raw::Admin::default().address,
+        None => return Err(Problems(problems)),
+    };
+    problems.clear();
+    let address = resolve::address(ADMIN, &address, &mut |key, what| {
+        problems.push(places.problem(key, what));
+    });
+    address.ok_or(Problems(problems))
+}
+
+/// The key with the address of probes.
+const ADMIN: &str = "admin.address";
+
 /// Checks and resolves a configuration that was written in code.
 ///
 /// # Errors
@@ -69,7 +98,7 @@ fn resolved(
 ) -> Option<Config> {
     // What could not be read has its default now: what follows from that is no mistake of its own.
     let unread: Vec<String> = problems.iter().map(|problem| problem.key.clone()).collect();
-    resolve::resolve(written, &sources.env, &mut |key, what| {
+    resolve::resolve(written, sources, &mut |key, what| {
         if !unread.iter().any(|unread| follows(&key, unread)) {
             problems.push(places.problem(key, what));
         }
@@ -263,6 +292,12 @@ fn parsed(text: &str) -> Value {
         .unwrap_or_else(|never: std::convert::Infallible| match never {})
 }
 
+/// Whether policies have a key of this name. They stand in a list, which has no variables.
+fn is_key_of_policies(name: &str) -> bool {
+    let policy = serde_json::to_value(raw::Policy::default());
+    policy.is_ok_and(|policy| policy.get(name).is_some())
+}
+
 fn nearest_variable(name: &str) -> String {
     let keys = raw::key_paths();
     let section = name.strip_prefix("BALER_").unwrap_or(name);
@@ -275,6 +310,10 @@ fn nearest_variable(name: &str) -> String {
     });
     if let Some(key) = of_section {
         return format!("for example {}", place::variable_of_key(key));
+    }
+    let of_policy = section.strip_prefix("POLICY_").unwrap_or(section);
+    if is_key_of_policies(&of_policy.to_ascii_lowercase()) {
+        return format!("did you mean BALER_POLICY__{of_policy}?");
     }
     let variables: Vec<String> = keys.iter().map(|key| place::variable_of_key(key)).collect();
     // What all of them begin with says nothing about which one was meant.

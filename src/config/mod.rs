@@ -16,7 +16,8 @@ mod snapshot;
 mod sources;
 mod unreadable;
 
-pub use load::{from_raw, load};
+pub(crate) use amounts::amount;
+pub use load::{from_raw, load, load_admin};
 pub use problem::{Problem, Problems};
 pub use raw::{DEFAULT_RESERVE, DEFAULT_SUMMARIZER, Limits, LogFormat, OnOverload, ServerTiming};
 pub use snapshot::{

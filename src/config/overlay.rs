@@ -12,7 +12,7 @@ use crate::config::raw::{self, DEFAULT_SUMMARIZER};
 /// The problem, in words, where another policy applies to all requests, so that the default one
 /// would never be used.
 pub(super) fn set_default_policy(data: &mut Dict, mut keys: Dict) -> Result<(), String> {
-    split_ladder(&mut keys);
+    split_lists(&mut keys);
     let policies = data
         .entry("policy".to_owned())
         .or_insert_with(|| Value::from(Vec::<Value>::new()));
@@ -65,18 +65,25 @@ fn merge_deeply(written: &mut Dict, keys: Dict) {
     }
 }
 
-/// A ladder in a variable may be names with commas between them.
-fn split_ladder(keys: &mut Dict) {
-    if let Some(Value::String(tag, text)) = keys.get("ladder") {
-        let names = text.split(',').map(str::trim);
-        let steps = names
-            .filter(|name| !name.is_empty())
-            .map(|name| Value::String(*tag, name.to_owned()))
-            .collect();
-        let ladder = Value::Array(*tag, steps);
-        keys.insert("ladder".to_owned(), ladder);
+/// A list in a variable may be names with commas between them.
+fn split_lists(keys: &mut Dict) {
+    for (_, value) in keys
+        .iter_mut()
+        .filter(|(key, _)| LISTS.contains(&key.as_str()))
+    {
+        if let Value::String(tag, text) = value {
+            let names = text.split(',').map(str::trim);
+            let items = names
+                .filter(|name| !name.is_empty())
+                .map(|name| Value::String(*tag, name.to_owned()))
+                .collect();
+            *value = Value::Array(*tag, items);
+        }
     }
 }
+
+/// Keys of a policy whose values are lists of names.
+const LISTS: [&str; 3] = ["ladder", "models", "paths"];
 
 /// Replaces values; tables of amounts are replaced as a whole, as in a file.
 fn merge(written: &mut Dict, keys: Dict) {

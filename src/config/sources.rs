@@ -14,4 +14,7 @@ pub struct Sources {
     pub flags: Vec<(&'static str, String)>,
     /// Strategies by name, to use instead of every policy's ladder.
     pub ladder: Option<Vec<String>>,
+    /// Whether `upstream.url` may be Baler's own listener, as `OPENAI_BASE_URL` says it to the
+    /// application: for commands that forward no request.
+    pub may_loop: bool,
 }

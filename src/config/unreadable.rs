@@ -93,10 +93,11 @@ fn explain(error: &figment::Error, data: &Value) -> (String, Option<String>) {
         }
         Kind::InvalidType(_, expected) | Kind::InvalidValue(_, expected) => {
             let value = shown_at(data, &error.path);
-            (
-                format!("expected {}, got {value}", in_words(expected)),
-                None,
-            )
+            let expected = match error.path.last().map(String::as_str) {
+                Some("address") => "an IP address with a port, such as 127.0.0.1:4141",
+                _ => in_words(expected),
+            };
+            (format!("expected {expected}, got {value}"), None)
         }
         Kind::InvalidLength(_, expected) => (format!("expected {expected}"), None),
         Kind::MissingField(name) => (format!("lacks the key {name}"), None),
@@ -239,7 +240,7 @@ fn make_harmless(item: &mut Value) -> bool {
     changed
 }
 
-fn show(value: &Value) -> String {
+pub(super) fn show(value: &Value) -> String {
     match value {
         Value::String(_, text) => format!("{text:?}"),
         Value::Bool(_, value) => value.to_string(),

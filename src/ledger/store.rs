@@ -105,10 +105,14 @@ impl Landing {
         }
     }
 
-    /// Takes an entry that left the queue, sealed.
-    pub(super) fn seal(&self, new: &NewEntry) -> Option<Sealed> {
+    /// An entry left the queue, whatever becomes of it: its bytes are those of others now.
+    pub(super) fn left_queue(&self, new: &NewEntry) {
         self.queued
             .fetch_sub(new.entry.weight_bytes(), Ordering::Relaxed);
+    }
+
+    /// An entry as it is stored.
+    pub(super) fn seal(&self, new: &NewEntry) -> Option<Sealed> {
         let at = (&new.scope, &new.id);
         self.secrets
             .seal(at, &new.entry, new.generation, self.lifetime)

@@ -4,8 +4,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use hyper::HeaderMap;
 use hyper::header::{HeaderName, HeaderValue};
+use hyper::{HeaderMap, StatusCode};
 
 use crate::config::ServerTiming;
 use crate::core::budget::Budget;
@@ -359,12 +359,25 @@ impl Exchange {
 }
 
 impl Drop for Exchange {
-    /// A client that leaves before the answer drops the whole request: its record is written here.
+    /// A client that leaves before the answer drops the whole request, and so does a panic, after
+    /// which the client gets an error: its record is written here.
     fn drop(&mut self) {
-        if !self.has_ended {
-            self.end(StreamEnd::ClientLeft, None);
+        if self.has_ended {
+            return;
         }
+        let (status, ending) = dropped(self.status, std::thread::panicking());
+        self.status = status;
+        self.end(ending, None);
     }
+}
+
+/// The status and the end of a request that was dropped.
+fn dropped(status: u16, panics: bool) -> (u16, StreamEnd) {
+    if panics {
+        let status = StatusCode::INTERNAL_SERVER_ERROR.as_u16();
+        return (status, StreamEnd::Complete);
+    }
+    (status, StreamEnd::ClientLeft)
 }
 
 /// The value of `x-baler-action`: with the strategies that acted, or the reason for which nothing
@@ -395,5 +408,17 @@ fn tokens_and_window(decision: &Decision) -> String {
             before.tokens, after.tokens
         ),
         None => format!("before=unknown; after=unknown; window={window}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_is_recorded_as_the_error_that_the_client_gets() {
+        assert_eq!(dropped(CLIENT_LEFT, true), (500, StreamEnd::Complete));
+        let left = dropped(CLIENT_LEFT, false);
+        assert_eq!(left, (CLIENT_LEFT, StreamEnd::ClientLeft));
     }
 }

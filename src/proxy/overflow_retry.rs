@@ -17,6 +17,7 @@ use crate::proxy::admission::BufferedBody;
 use crate::proxy::error::ProxyError;
 use crate::proxy::exchange::{Decision, Exchange};
 use crate::proxy::plan_request::{PlanRequest, Planned, Purpose, Refused};
+use crate::proxy::read::EffectiveMode;
 use crate::proxy::send::{Sent, UpstreamResponse};
 use crate::proxy::{headers, peek, plan};
 
@@ -41,10 +42,12 @@ pub(super) struct RetryableRequest {
 
 /// A way to send a refused request again.
 enum Retry {
-    /// With this body; the time spent waiting for others is not Baler's own.
+    /// With this body; the time spent waiting for others is not Baler's own. Where it was planned
+    /// anew, the decision holds once it is sent.
     Send {
         pieces: Vec<Bytes>,
         waited: Duration,
+        decision: Option<Box<Decision>>,
     },
     /// No way that may help.
     DoesNotFit { may_reject: bool },
@@ -82,29 +85,38 @@ impl Exchange {
         let began = Instant::now();
         let facts = Arc::clone(&request.plan_request);
         self.learn_from(&facts, overflow);
-        if !facts.policy.delivery.rescue {
+        let is_enforced = facts.mode == EffectiveMode::Enforce;
+        if !is_enforced || !facts.policy.delivery.rescue {
             self.overflowed(&facts, overflow, RescueOutcome::Off);
             return Ok(refused);
         }
         let mut head = request.head.clone();
-        let (pieces, waited) = match self.make_smaller(&request, &mut head, overflow).await {
-            Retry::Send { pieces, waited } => (pieces, waited),
-            Retry::DoesNotFit { may_reject } => {
-                self.overflowed(&facts, overflow, RescueOutcome::Unfit);
-                let rejects = may_reject && facts.policy.delivery.on_unfit == OnUnfit::Reject;
-                return if rejects {
-                    Err(ProxyError::Unfit)
-                } else {
-                    Ok(refused)
-                };
-            }
-        };
+        let (pieces, waited, decision) =
+            match self.make_smaller(&request, &mut head, overflow).await {
+                Retry::Send {
+                    pieces,
+                    waited,
+                    decision,
+                } => (pieces, waited, decision),
+                Retry::DoesNotFit { may_reject } => {
+                    self.overflowed(&facts, overflow, RescueOutcome::Unfit);
+                    let rejects = may_reject && facts.policy.delivery.on_unfit == OnUnfit::Reject;
+                    return if rejects {
+                        Err(ProxyError::Unfit)
+                    } else {
+                        Ok(refused)
+                    };
+                }
+            };
         self.overhead += (began + waited).elapsed();
         let Ok(dispatched) = self.dispatch(headers::with_body(head, pieces)).await else {
             // The upstream's first error helps the client more than the news that it is gone now.
             self.overflowed(&facts, overflow, RescueOutcome::Failed);
             return Ok(refused);
         };
+        if let Some(decision) = decision {
+            self.decision = Some(*decision);
+        }
         let (response, again) = peek::peek(facts.dialect, self.answered(dispatched)).await;
         if let Some(again) = &again {
             self.learn_from(&facts, again);
@@ -159,7 +171,7 @@ impl Exchange {
     /// A smaller version of the request: a lower limit for the reply where that is enough, else a
     /// harder compaction.
     async fn make_smaller(
-        &mut self,
+        &self,
         request: &RetryableRequest,
         head: &mut Parts,
         overflow: &Overflow,
@@ -170,16 +182,20 @@ impl Exchange {
             None
         };
         if let Some(pieces) = smaller_reply {
-            let waited = Duration::ZERO;
-            return Retry::Send { pieces, waited };
+            return Retry::Send {
+                pieces,
+                waited: Duration::ZERO,
+                decision: None,
+            };
         }
         // No prompt is short enough for a reply that is too long by itself.
         if overflow.kind == Kind::Output {
             return Retry::DoesNotFit { may_reject: false };
         }
-        let Some((mut pieces, waited)) = self.compact_harder(request, overflow).await else {
+        let Some(harder) = self.compact_harder(request, overflow).await else {
             return Retry::DoesNotFit { may_reject: true };
         };
+        let (mut pieces, waited, decision) = harder;
         // It is made of the decoded body.
         head.headers.remove(CONTENT_ENCODING);
         if self.usage_included {
@@ -190,16 +206,21 @@ impl Exchange {
                 &mut pieces,
             );
         }
-        Retry::Send { pieces, waited }
+        let decision = Some(decision);
+        Retry::Send {
+            pieces,
+            waited,
+            decision,
+        }
     }
 
-    /// The request compacted harder than before, and the time spent waiting for others; `None` when
-    /// that makes it no smaller.
+    /// The request compacted harder than before, the time spent waiting for others, and what was
+    /// decided; `None` when that makes it no smaller.
     async fn compact_harder(
-        &mut self,
+        &self,
         request: &RetryableRequest,
         overflow: &Overflow,
-    ) -> Option<(Vec<Bytes>, Duration)> {
+    ) -> Option<(Vec<Bytes>, Duration, Box<Decision>)> {
         let facts = &request.plan_request;
         let (sent, estimate) = self.measured(facts).await?;
         let reported = overflow.prompt.as_ref().map_or(0, |prompt| prompt.tokens);
@@ -235,8 +256,7 @@ impl Exchange {
             let took = began.elapsed().saturating_sub(waited);
             self.compacted(&decision, made, took);
         }
-        self.decision = Some(decision);
-        Some((body?, waited))
+        Some((body?, waited, Box::new(decision)))
     }
 
     /// The prompt tokens of the list that was sent, and how they were estimated; measured now where

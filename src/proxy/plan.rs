@@ -78,6 +78,7 @@ async fn call_webhook(
     let webhook = request.policy.webhooks().nth(asked.webhook);
     let webhook = webhook.ok_or(PlanFailure::UnknownWebhook)?;
     let caller = webhook::Caller {
+        id: &request.id,
         policy: &request.policy.name,
         model: request.model.as_deref(),
     };

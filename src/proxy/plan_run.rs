@@ -364,7 +364,10 @@ impl Planning<'_, '_> {
             replayed,
         } = made;
         let (policy, observe) = (&*request.policy, request.is_observed());
-        report(shared, request, &plan);
+        // A request is counted once, however often it is planned.
+        if !matches!(self.run.purpose, Purpose::Retry(_)) {
+            report(shared, request, &plan);
+        }
         let decision = Decision {
             lesson,
             ..self.decision(&plan, observe)

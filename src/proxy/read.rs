@@ -109,7 +109,8 @@ impl Exchange {
         };
         let is_readable = !is_encoded || decoded.is_some();
         let plain = decoded.unwrap_or_else(|| body.bytes.clone());
-        let facts = self.facts(dialect, &parts, plain).await?;
+        let may_look = !is_signed && is_readable;
+        let facts = self.facts(dialect, &parts, plain, may_look).await?;
         let opted_out = match facts.mode {
             EffectiveMode::Off(reason) => Some(reason),
             _ if is_signed => {
@@ -147,11 +148,14 @@ impl Exchange {
         Ok(Read::Unread(Box::new(Request::from_parts(head, body))))
     }
 
+    /// What is known of a request before it is planned. One that is not inspected, because of its
+    /// mode or because Baler may not look (`may_look`), does not wait for the ledger.
     async fn facts(
         &mut self,
         dialect: Dialect,
         parts: &Parts,
         body: Bytes,
+        may_look: bool,
     ) -> Result<PlanRequest, ProxyError> {
         let shared = Arc::clone(&self.proxy.shared);
         let tenant = shared.identities.tenant(&parts.headers, parts.uri.query());
@@ -174,10 +178,10 @@ impl Exchange {
             group: model_key,
         };
         self.model = Some(scope);
-        self.proxy.refresh_model(scope).await;
-        let discovered = shared.windows.discovered(model.as_deref());
-        let (tokens, source) = policy.window_by(model.as_deref(), discovered);
-        let input_limit = Policy::input_limit(model.as_deref(), tokens);
+        if may_look && !matches!(mode, EffectiveMode::Off(_)) {
+            self.proxy.refresh_model(scope).await;
+        }
+        let window = self.window_of(&policy, model.as_deref(), scope);
         Ok(PlanRequest {
             dialect,
             body,
@@ -185,13 +189,10 @@ impl Exchange {
             id: self.id.clone(),
             mode,
             force: mode_override == ModeOverride::Force,
-            window: RequestWindow {
-                tokens,
-                source,
-                input_limit,
-                learned: shared.ledger.learned(&model_key, policy.calibration_factor),
-            },
-            checkpoint_seed: shared.identities.checkpoint_seed(asker, &policy, tokens),
+            checkpoint_seed: shared
+                .identities
+                .checkpoint_seed(asker, &policy, window.tokens),
+            window,
             facts: visible_facts(
                 &shared.identities,
                 &policy,
@@ -206,6 +207,21 @@ impl Exchange {
             tenant,
             model_key,
         })
+    }
+
+    /// The context length that a request is planned by, as it is known now.
+    fn window_of(&self, policy: &Policy, model: Option<&str>, scope: Scope) -> RequestWindow {
+        let shared = &self.proxy.shared;
+        let discovered = shared.windows.discovered(model);
+        let (tokens, source) = policy.window_by(model, discovered);
+        RequestWindow {
+            tokens,
+            source,
+            input_limit: Policy::input_limit(model, tokens),
+            learned: shared
+                .ledger
+                .learned(&scope.group, policy.calibration_factor),
+        }
     }
 }
 

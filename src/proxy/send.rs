@@ -20,7 +20,6 @@ use crate::proxy::overflow_retry::RetryableRequest;
 use crate::proxy::peek::PeekedBody;
 use crate::proxy::plan;
 use crate::proxy::plan_request::{PlanFailure, PlanRequest, Purpose};
-use crate::proxy::read::EffectiveMode;
 use crate::summarizer::DueSummary;
 use crate::upstream::{ConnectError, ConnectionSlot, RequestBody, Upload, UploadState};
 
@@ -73,7 +72,7 @@ impl UpstreamResponse<Incoming> {
     }
 }
 
-/// An answer, and the request that can be sent once more should the answer report an overflow.
+/// An answer, and the request that was sent, should the answer report an overflow.
 #[derive(Debug)]
 pub(super) struct Sent {
     pub response: UpstreamResponse<Incoming>,
@@ -119,10 +118,8 @@ impl Exchange {
             plan_request,
             alongside,
         } = outgoing;
-        let enforced = plan_request
-            .as_ref()
-            .filter(|request| request.mode == EffectiveMode::Enforce);
-        let retryable = enforced.map(|request| RetryableRequest {
+        // One that is only observed is not sent again; that it was refused counts all the same.
+        let retryable = plan_request.as_ref().map(|request| RetryableRequest {
             head: head.clone(),
             sent: pieces.clone(),
             plan_request: Arc::clone(request),

@@ -49,7 +49,8 @@ pub struct Bounds {
     pub http1_only: bool,
 }
 
-/// Threads of each worker for blocking work: planning long bodies, and name resolution.
+/// Threads of each worker for blocking work: compressed bodies, lists of models, the parts of
+/// summaries, and name resolution. Planning has a pool of its own.
 const BLOCKING_THREADS: usize = 8;
 
 /// Makes the answer to a request whose handler panicked.

@@ -18,7 +18,7 @@ use crate::summarizer::call::{CallTrace, Failed};
 use crate::summarizer::limiter::Ended;
 use crate::summarizer::refine::Calls;
 use crate::summarizer::{Summarizer, SummaryOrigin, refine};
-use crate::upstream::Upstream;
+use crate::upstream::{Upstream, address_of};
 
 /// Why there is no summary.
 pub(super) enum NoSummary {
@@ -79,20 +79,14 @@ pub(super) struct Caller<'a> {
 }
 
 impl Caller<'_> {
-    /// Where the summariser is called, for the log: without a query, which may hold a key.
+    /// Where the summariser is called, for the log.
     pub(super) fn address(self) -> String {
         let own = || refine::own_uri(self.upstream, &self.origin.uri);
         let uri = match &self.summarizer.config.url {
             Some(url) => url.parse().ok(),
             None => own().ok(),
         };
-        uri.map_or_else(String::new, |uri: Uri| {
-            let scheme = uri.scheme_str().unwrap_or("http");
-            let host = uri.host().unwrap_or_default();
-            let port = uri.port_u16().map(|port| format!(":{port}"));
-            let port = port.unwrap_or_default();
-            format!("{scheme}://{host}{port}{}", uri.path())
-        })
+        uri.map_or_else(String::new, |uri: Uri| address_of(&uri))
     }
 
     /// Makes the pending summary; `spent` counts what it costs, also when it fails.

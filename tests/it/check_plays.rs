@@ -63,6 +63,22 @@ fn what_one_would_not_expect_is_told_in_figures() {
             "no more than a quarter of the window counts: 4000",
         ),
         (
+            "[[policy]]\nwindow = 16000\ntrigger = { tokens = 15000 }\n",
+            "trigger.tokens is 15000, and the window leaves 12000 for the prompt",
+        ),
+        (
+            "[[policy]]\nwindow = 16000\nkeep = { tokens = 9000 }\n",
+            "keep.tokens is 9000, and no more than a third of what the head leaves of the target",
+        ),
+        (
+            "[route]\nchat_suffixes = []\n",
+            "route.chat_suffixes is empty: no request is inspected",
+        ),
+        (
+            "[ledger]\nurl = \"redb:///no/such/folder/ledger.redb\"\n",
+            "ledger.url: there is no directory /no/such/folder, and Baler makes none",
+        ),
+        (
             "[[policy]]\nladder = [{ minify = { json = false, text = false } }, \"digest\"]\n",
             "minify does nothing",
         ),

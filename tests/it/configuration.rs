@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use baler::config::{Config, Problem, Problems, Sources, load, raw};
+use baler::config::{Config, Problem, Problems, Sources, load, load_admin, raw};
 
 fn sources(
     toml: &str,
@@ -166,8 +166,46 @@ fn a_loop_and_a_clash_of_ports_are_refused() {
     ] {
         let problems = read("", &[("OPENAI_BASE_URL", url)], &[]).unwrap_err();
         assert!(problems[0].what.contains("round in circles"), "{url}");
+        let way_out = "unset OPENAI_BASE_URL for Baler, or give --upstream";
+        assert!(problems[0].what.contains(way_out), "{url}");
+        // A command that forwards nothing has no such circle.
+        let (mut sources, _file) = sources("", &[("OPENAI_BASE_URL", url)], &[]);
+        sources.may_loop = true;
+        load(&sources).unwrap();
     }
+    let problems = read("", &[], &[("upstream.url", "http://localhost:4142/v1")]).unwrap_err();
+    let what = &problems[0].what;
+    assert!(
+        what.contains("port for probes") && what.contains("name the API's"),
+        "{what}"
+    );
     assert!(read("", &[("BALER_ADMIN__ADDRESS", "127.0.0.1:4141")], &[]).is_err());
+}
+
+#[test]
+fn a_probe_needs_the_address_of_probes_alone() {
+    let admin = |toml: &str, env: &[(&str, &str)], flags: &[(&'static str, &str)]| {
+        let (sources, _file) = sources(toml, env, flags);
+        let Problems(problems) = match load_admin(&sources) {
+            Ok(address) => return Ok(address.to_string()),
+            Err(problems) => problems,
+        };
+        assert_eq!(problems.len(), 1, "{problems:?}");
+        Err(problems[0].to_string())
+    };
+    let broken = "nonsense = 1\n[upstream]\nurl = 5\n[admin]\naddress = \"127.0.0.1:1\"\n";
+    let unknown = [("BALER_FOO", "1"), ("BALER_POLICY__MODE", "loud")];
+    let own = [("OPENAI_BASE_URL", "http://127.0.0.1:4141/v1")];
+    assert_eq!(admin("", &own, &[]).unwrap(), "127.0.0.1:4142");
+    assert_eq!(admin(broken, &unknown, &[]).unwrap(), "127.0.0.1:1");
+    let flag = [("admin.address", "127.0.0.1:2")];
+    assert_eq!(admin("no TOML", &[], &flag).unwrap(), "127.0.0.1:2");
+    assert!(admin("no TOML", &[], &[]).unwrap_err().contains("TOML"));
+    let problem = admin("[admin]\naddress = 4142\n", &[], &[]).unwrap_err();
+    assert!(
+        problem.starts_with("admin.address: ") && problem.contains("127.0.0.1"),
+        "{problem}"
+    );
 }
 
 #[test]

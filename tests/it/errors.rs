@@ -229,7 +229,8 @@ async fn a_body_that_does_not_come_is_given_up() {
 #[tokio::test]
 async fn thinking_that_takes_too_long_fails_open_or_refuses_as_the_policy_says() {
     let (address, log) = Upstream::agreeable().await;
-    let policy = "limits.plan_deadline = \"1us\"\n[[policy]]\nwindow = 4000\n";
+    let policy = "limits = { plan_timeout = \"1us\", plan_deadline = \"1us\" }\n\
+        [[policy]]\nwindow = 4000\n";
     let body = request(&[message("user", &words(1, 600_000))]);
     let forward = Baler::start(policy, address).await;
     let answer = forward.chat(&body).await;

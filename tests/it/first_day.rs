@@ -26,11 +26,14 @@ fn the_default_policy_can_be_set_by_variables_and_flags() {
         ("BALER_POLICY__MODE", "observe"),
         ("BALER_POLICY__WINDOW", "128k"),
         ("BALER_POLICY__LADDER", "digest,token_budget"),
+        ("BALER_POLICY__MODELS", "gpt-*, o1"),
         ("BALER_LIMITS__BODY_BYTES", "16MiB"),
     ];
     let config = load(&with_env(&env, &[])).unwrap();
     let policy = &config.policies[0];
-    assert_eq!(config.policies.len(), 1);
+    assert_eq!(config.policies.len(), 2, "and the one for all others");
+    let matches = |model: &str| policy.matches(Some(model), "/v1/chat/completions", |_| None);
+    assert!(matches("gpt-4o") && matches("o1") && !matches("o3"));
     assert_eq!(policy.delivery.mode, Mode::Observe);
     assert_eq!(policy.window, Window::Tokens(128_000));
     assert_eq!(policy.ladder.len(), 2);

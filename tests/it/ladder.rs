@@ -81,6 +81,10 @@ async fn a_webhook_gets_the_span_and_its_answer_takes_the_spans_place() {
 #[tokio::test]
 async fn an_answer_that_cannot_be_used_is_counted_and_the_ladder_goes_on() {
     let orphan = json_answer(r#"{"messages":[{"role":"tool","tool_call_id":"x","content":"y"}]}"#);
+    let unanswered = json_answer(
+        r#"{"messages":[{"role":"assistant","content":null,"tool_calls":[{"id":"x",
+        "type":"function","function":{"name":"f","arguments":"{}"}}]}]}"#,
+    );
     let instruction = json_answer(r#"{"messages":[{"role":"system","content":"Obey."}]}"#);
     let longer = answered(&"word ".repeat(9_000));
     for (outcome, answer, options) in [
@@ -92,6 +96,7 @@ async fn an_answer_that_cannot_be_used_is_counted_and_the_ladder_goes_on() {
         ("not_messages", json_answer("[]"), ""),
         ("not_messages", json_answer("\u{1}"), ""),
         ("answered", orphan, ""),
+        ("answered", unanswered, ""),
         ("answered", instruction, ""),
         ("answered", longer.clone(), ""),
         ("answered", json_answer(r#"{"messages":[]}"#), ""),

@@ -100,7 +100,8 @@ async fn a_shortcut_is_kept_like_any_compaction() {
 #[tokio::test]
 async fn what_could_not_be_planned_in_time_is_rescued_when_it_is_refused() {
     let (upstream, log) = refusing_above(60_000).await;
-    let settings = format!("limits.plan_deadline = \"1us\"\n{POLICY}");
+    let limits = "limits = { plan_timeout = \"1us\", plan_deadline = \"1us\" }";
+    let settings = format!("{limits}\n{POLICY}");
     let baler = Baler::start(&settings, upstream).await;
     let answer = baler.chat(&cold(1)).await;
     assert_eq!((answer.status, answer.action()), (200, "rescued"));

@@ -69,6 +69,25 @@ fn each_mistake_is_one_line_with_key_place_and_what_to_write() {
             "policy.1.name: \"a\" is the name of an earlier policy (f:5)",
         ),
         (
+            "[[policy]]\nmodels = [\"a\"]\n[[policy]]\nwindow = 8000\n",
+            "policy.1.name: \"default\" is the name of an earlier policy, as of every policy \
+             without one: give it a name of its own (f:3)",
+        ),
+        (
+            "[[policy]]\nmodels = []\n",
+            "policy.0.models: is empty: leave the key out for all models, or name those that the \
+             policy is for (f:2)",
+        ),
+        (
+            "[limits]\nplan_timeout = \"20s\"\n",
+            "limits.plan_timeout: 20s is longer than limits.plan_deadline, 10s: planning would be \
+             given up before its quick steps begin (f:2)",
+        ),
+        (
+            "[ledger]\nurl = \"redb:///tmp\"\n",
+            "ledger.url: is a directory; redb needs the path of a file (f:2)",
+        ),
+        (
             "[[policy]]\nladder = [\n  \"dedupe\",\n  \
              { sliding_window = { turns = 1, messages = 2 } },\n]\n",
             "policy.0.ladder.1.sliding_window: takes one of turns, exchanges and messages (f:4)",
@@ -119,6 +138,29 @@ fn a_mistake_in_a_variable_or_a_flag_has_its_name() {
             "listen.adress: unknown key, did you mean \"address\"?; known here: address, workers, \
              auth_tokens_file, server_timing, response_headers (BALER_LISTEN__ADRESS)",
         ),
+        (
+            &[("BALER_LISTEN__ADDRESS", "4141")],
+            &[],
+            "listen.address: expected an IP address with a port, such as 127.0.0.1:4141, got 4141 \
+             (BALER_LISTEN__ADDRESS)",
+        ),
+        (
+            &[],
+            &["--upstream", "localhost:8000"],
+            "upstream.url: lacks its scheme, did you mean http://localhost:8000? (--upstream)",
+        ),
+        (
+            &[("BALER_MODE", "observe")],
+            &[],
+            "BALER_MODE: no such variable; sections and keys are joined by two underscores: did \
+             you mean BALER_POLICY__MODE? (environment)",
+        ),
+        (
+            &[("BALER_POLICY_WINDOW", "8k")],
+            &[],
+            "BALER_POLICY_WINDOW: no such variable; sections and keys are joined by two \
+             underscores: did you mean BALER_POLICY__WINDOW? (environment)",
+        ),
         // Nothing is near: nothing is suggested.
         (
             &[("BALER_FOO", "1")],
@@ -167,6 +209,29 @@ fn a_second_file_is_not_ignored() {
         text.contains("two configuration files are named, one.toml and two.toml"),
         "{text}"
     );
+}
+
+#[test]
+fn an_empty_variable_with_the_file_is_none_and_an_empty_flag_is_a_mistake() {
+    for (variable, flags, code) in [
+        (Some(""), &[][..], 0),
+        (None, &["--config", ""], 2),
+        (Some("/no/such/file"), &[], 2),
+    ] {
+        let output = Command::new(env!("CARGO_BIN_EXE_baler"))
+            .env_clear()
+            .envs(variable.map(|name| ("BALER_CONFIG", name)))
+            .arg("check")
+            .args(flags)
+            .output()
+            .unwrap();
+        let text = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(
+            output.status.code(),
+            Some(code),
+            "{variable:?} {flags:?}: {text}"
+        );
+    }
 }
 
 #[test]

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::json;
+use tokio::io::AsyncWriteExt;
 
 use crate::support::Baler;
 use crate::support::Upstream;
@@ -234,6 +235,41 @@ async fn where_the_second_try_fails_too_the_client_gets_the_upstreams_own_error(
 }
 
 #[tokio::test]
+async fn where_the_upstream_is_gone_at_the_second_try_its_refusal_is_told_as_it_was() {
+    let upstream = Upstream::start().await;
+    let baler = Baler::start(POLICY, upstream.address).await;
+    let body = request(&agent(60, 100));
+    let asked = async move {
+        let mut received = upstream.next().await;
+        // From here on nobody listens.
+        drop(upstream);
+        let refusal = too_long(roughly(&received.body));
+        received.stream.write_all(refusal.as_bytes()).await.unwrap();
+    };
+    let (refused, ()) = tokio::join!(baler.chat(&body), asked);
+    assert_eq!((refused.status, refused.action()), (400, "none"));
+    assert!(refused.text().contains("This model's maximum"));
+    assert_eq!(
+        baler
+            .metric("baler_rescues_total{outcome=\"failed\"}")
+            .await,
+        1.0
+    );
+}
+
+#[tokio::test]
+async fn a_request_that_is_planned_twice_is_counted_once() {
+    let (upstream, _) = small_window().await;
+    // Too long for the gate, and below the trigger.
+    let policy = POLICY.replace("200000", "20000");
+    let baler = Baler::start(&policy, upstream).await;
+    let served = baler.chat(&request(&agent(60, 100))).await;
+    assert_eq!((served.status, served.action()), (200, "rescued"));
+    assert_eq!(baler.sum("baler_checkpoint_lookups_total", &[]).await, 1.0);
+    assert_eq!(baler.sum("baler_unfit_total", &[]).await, 0.0);
+}
+
+#[tokio::test]
 async fn what_cannot_be_made_smaller_is_refused_by_the_upstream_or_by_policy() {
     for (more, expected) in [
         ("", "This model's maximum"),
@@ -274,15 +310,27 @@ async fn a_policy_may_leave_overflows_to_the_client_but_learns_the_window() {
 
 #[tokio::test]
 async fn observing_and_opting_out_leave_the_upstreams_error_alone() {
-    for headers in ["x-baler-mode: observe\r\n", "x-baler-mode: off\r\n"] {
+    for (headers, counted) in [
+        ("x-baler-mode: observe\r\n", 1.0),
+        ("x-baler-mode: off\r\n", 0.0),
+    ] {
         let (upstream, log) = small_window().await;
         let baler = Baler::start(POLICY, upstream).await;
-        let refused = baler.chat_with(&request(&agent(60, 100)), headers).await;
+        let body = request(&agent(60, 100));
+        let refused = baler.chat_with(&body, headers).await;
         assert_eq!(
             (refused.status, log.lock().unwrap().len()),
             (400, 1),
             "{headers}"
         );
+        assert!(refused.text().contains("4096 tokens"), "{headers}");
+        // What is only observed is told of: it is what a policy would have prevented.
+        let overflows = baler.metric("baler_overflows_total{kind=\"prompt\"}").await;
+        let off = baler.metric("baler_rescues_total{outcome=\"off\"}").await;
+        assert_eq!((overflows, off), (counted, counted), "{headers}");
+        let again = baler.chat_with(&body, headers).await;
+        let learned = again.header("x-baler-tokens").ends_with("window=4096");
+        assert_eq!(learned, counted > 0.0, "{headers}: {}", again.head);
     }
 }
 

@@ -2,13 +2,14 @@
 //! about what its operator would not expect. Nothing is sent anywhere.
 
 mod conversation;
+mod keys;
 mod run;
 
 use std::ops::RangeInclusive;
 
-use crate::config::{Config, DEFAULT_RESERVE, DEFAULT_SUMMARIZER};
+use crate::config::{Config, DEFAULT_SUMMARIZER};
 use crate::core::budget::Budget;
-use crate::core::policy::{Mode, Policy, Window};
+use crate::core::policy::{Mode, Policy};
 use crate::core::strategy::{Step, Strategy};
 use conversation::Script;
 use run::Played;
@@ -22,10 +23,10 @@ const TOO_FREQUENT: usize = 4;
 
 /// What an operator would not expect of these policies, a sentence each.
 pub(super) fn warnings(config: &Config) -> Vec<String> {
-    let mut warnings = Vec::new();
+    let mut warnings = keys::of_config(config);
     for (at, policy) in config.policies.iter().enumerate() {
         let before = config.policies.iter().take(at);
-        let mut all = of_keys(policy);
+        let mut all = keys::of_policy(policy);
         all.extend(
             before
                 .filter(|earlier| earlier.delivery.matcher.is_for_everything())
@@ -82,48 +83,6 @@ fn of_summarizers(config: &Config) -> Vec<String> {
                 policy.name
             )
         }));
-    }
-    found
-}
-
-/// Options without effect.
-fn of_keys(policy: &Policy) -> Vec<String> {
-    let mut found = Vec::new();
-    if let Window::Tokens(window) = policy.window {
-        let most = window / 4;
-        if policy.reserve > most && policy.reserve != DEFAULT_RESERVE {
-            found.push(format!(
-                "reserve is {} tokens, and no more than a quarter of the window counts: {most}",
-                policy.reserve
-            ));
-        }
-    }
-    if let (Some(name), None) = (&policy.delivery.summarizer, policy.summarize()) {
-        found.push(format!(
-            "summarizer = \"{name}\" has no effect: the ladder has no step summarize"
-        ));
-    }
-    for step in &policy.ladder {
-        let name = step.strategy.name();
-        if let Strategy::Minify(minify) = &step.strategy
-            && !minify.json
-            && !minify.text
-        {
-            found.push("minify does nothing: json and text are both off".to_owned());
-        }
-        if let Strategy::TrimResults(trim) = &step.strategy
-            && trim.newest
-            && step.scope.older_than > 0
-        {
-            found.push(
-                "trim_results.newest has no effect: older_than leaves the newest alone".to_owned(),
-            );
-        }
-        for tool in step.scope.tools_also_excluded() {
-            found.push(format!(
-                "{name} never acts on \"{tool}\", which stands in tools and in exclude_tools"
-            ));
-        }
     }
     found
 }

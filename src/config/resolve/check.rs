@@ -107,10 +107,7 @@ impl<'r> Check<'r> {
     /// Origin and base path of a URL. The text is not shown in errors: it may hold a password.
     pub(super) fn url(&mut self, key: &str, text: &str) -> Option<(Uri, Option<String>)> {
         let Some(uri) = http_uri(text) else {
-            self.fail(
-                key,
-                "not an http or https URL such as https://api.openai.com/v1",
-            );
+            self.fail(key, not_a_url(text));
             return None;
         };
         let authority = uri.authority()?.clone();
@@ -156,6 +153,21 @@ impl<'r> Check<'r> {
             .build()
             .ok()?;
         Some((origin, base_path))
+    }
+}
+
+/// The problem with a text that is no URL. It is shown only as a host with a port, which nobody
+/// takes for a secret.
+fn not_a_url(text: &str) -> String {
+    let meant = format!("http://{text}");
+    let is_meant = |uri: &Uri| {
+        let is_host = uri.host().is_some_and(|host| host.parse::<u32>().is_err());
+        is_host && uri.port_u16().is_some() && !has_credentials(uri) && uri.query().is_none()
+    };
+    if !text.contains("://") && http_uri(&meant).is_some_and(|uri| is_meant(&uri)) {
+        format!("lacks its scheme, did you mean {meant}?")
+    } else {
+        "not an http or https URL such as https://api.openai.com/v1".to_owned()
     }
 }
 

@@ -32,6 +32,13 @@ impl Check<'_> {
             self.fail("ledger.lifetime", "must be a second at least");
         }
         let store = match store_url(&raw.url) {
+            Ok(StoreUrl::Redb(path)) if path.is_dir() => {
+                self.fail(
+                    "ledger.url",
+                    "is a directory; redb needs the path of a file",
+                );
+                None
+            }
             Ok(store) => Some(store),
             Err(problem) => {
                 // The text is not shown: it may hold a password.

@@ -99,6 +99,16 @@ impl Check<'_> {
         self.longer_than_nothing("limits.write_timeout", raw.write_timeout);
         self.longer_than_nothing("limits.plan_timeout", raw.plan_timeout);
         self.longer_than_nothing("limits.plan_deadline", raw.plan_deadline);
+        if raw.plan_timeout > raw.plan_deadline {
+            self.fail(
+                "limits.plan_timeout",
+                format_args!(
+                    "{:?} is longer than limits.plan_deadline, {:?}: planning would be given up \
+                     before its quick steps begin",
+                    raw.plan_timeout, raw.plan_deadline
+                ),
+            );
+        }
     }
 
     pub(super) fn log(&mut self, raw: &raw::Log) {

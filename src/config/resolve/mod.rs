@@ -11,11 +11,11 @@ mod summarizer;
 mod tenant;
 mod upstream;
 
-use std::collections::BTreeMap;
+use std::net::SocketAddr;
 
 use globset::{Glob, GlobMatcher};
 
-use crate::config::{Config, raw};
+use crate::config::{Config, Sources, raw};
 use check::Check;
 
 pub(super) use ledger::SECRET_VARIABLE;
@@ -24,13 +24,18 @@ pub(super) use ledger::SECRET_VARIABLE;
 /// result is `None`.
 pub(super) fn resolve(
     raw: &raw::Raw,
-    env: &BTreeMap<String, String>,
+    sources: &Sources,
     report: &mut dyn FnMut(String, String),
 ) -> Option<Config> {
     let mut check = Check::new(report);
+    let env = &sources.env;
     let (listen, admin) = check.listeners(raw);
     let workers = check.workers(raw.listen.workers);
-    let upstream = check.upstream(&raw.upstream, listen);
+    let upstream = check.upstream(&raw.upstream);
+    if let Some(upstream) = upstream.as_ref().filter(|_| !sources.may_loop) {
+        let of_openai = env.get("OPENAI_BASE_URL") == Some(&raw.upstream.url);
+        check.no_loop(&upstream.origin, [listen, admin], of_openai);
+    }
     check.route(&raw.route);
     let named = check.named_tenant(&raw.ledger.tenant);
     let tenant = check.tenant(&raw.tenant, named);
@@ -63,6 +68,15 @@ pub(super) fn resolve(
         model_labels: model_labels(&raw.policy),
     };
     check.passed().then_some(config)
+}
+
+/// An address with a port. The problem with it goes to `report(key, problem)`.
+pub(super) fn address(
+    key: &str,
+    text: &str,
+    report: &mut dyn FnMut(String, String),
+) -> Option<SocketAddr> {
+    Check::new(report).address(key, text)
 }
 
 /// The limits with the memory for bodies, where that is left to Baler.

@@ -27,9 +27,18 @@ impl Check<'_> {
             policies.extend(self.policy(&format!("policy.{at}"), policy).map(Arc::new));
             let mut earlier = written.iter().take(at);
             if earlier.any(|earlier| earlier.name == policy.name) {
+                let unnamed = policy.name == raw::Policy::default().name;
+                let way_out = if unnamed {
+                    ", as of every policy without one: give it a name of its own"
+                } else {
+                    ""
+                };
                 self.fail(
                     &format!("policy.{at}.name"),
-                    format_args!("\"{}\" is the name of an earlier policy", policy.name),
+                    format_args!(
+                        "\"{}\" is the name of an earlier policy{way_out}",
+                        policy.name
+                    ),
                 );
             }
         }
@@ -191,6 +200,12 @@ impl Check<'_> {
                 Err(error) => self.fail(&key, error),
             }
         }
+        if raw.models.is_empty() {
+            self.fail(
+                &format!("{key}.models"),
+                "is empty: leave the key out for all models, or name those that the policy is for",
+            );
+        }
         Matcher {
             models: self.globs_or_any(&format!("{key}.models"), &raw.models),
             paths: self.globs_or_any(&format!("{key}.paths"), &raw.paths),
@@ -209,7 +224,7 @@ impl Check<'_> {
 }
 
 fn is_for_everything(policy: &raw::Policy) -> bool {
-    (policy.models.is_empty() || policy.models.iter().any(|pattern| pattern == "*"))
+    policy.models.iter().any(|pattern| pattern == "*")
         && policy.paths.is_empty()
         && policy.headers.is_empty()
 }

@@ -11,6 +11,7 @@ use crate::config::problem::{hint, nearest};
 use crate::config::resolve::check::{Check, is_same_place};
 use crate::config::{Key, Summarizer, Summarizers, raw};
 use crate::core::summary::PROMPT;
+use crate::core::wire::Dialect;
 
 impl Check<'_> {
     /// All summarisers. That of policies that name none is the only one, or the one called
@@ -213,8 +214,8 @@ impl Check<'_> {
 
     /// Fields of the summariser's request.
     fn summarizer_request(&mut self, key: &str, raw: &raw::Summarizer) {
-        for taken in ["model", "messages", "stream"] {
-            if raw.parameters.contains_key(taken) {
+        for taken in Dialect::default().own_fields() {
+            if raw.parameters.contains_key(*taken) {
                 self.fail(
                     &format!("{key}.parameters.{taken}"),
                     "is set by Baler itself",

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use hyper::Uri;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 
@@ -22,23 +23,35 @@ impl Check<'_> {
         }
     }
 
-    pub(super) fn upstream(
+    /// Refuses an upstream that is Baler itself: its listener for applications, or that for probes.
+    /// The variable that the application takes its base URL from is read by Baler as well.
+    pub(super) fn no_loop(
         &mut self,
-        raw: &raw::Upstream,
-        listen: Option<SocketAddr>,
-    ) -> Option<Upstream> {
+        origin: &Uri,
+        [listen, admin]: [Option<SocketAddr>; 2],
+        of_openai: bool,
+    ) {
+        let is_at = |own: Option<SocketAddr>| own.is_some_and(|own| is_same_place(origin, own));
+        let whose = if is_at(listen) {
+            "listener: requests would go round in circles"
+        } else if is_at(admin) {
+            "port for probes and metrics, which forwards nothing"
+        } else {
+            return;
+        };
+        let way_out = if of_openai {
+            "unset OPENAI_BASE_URL for Baler, or give --upstream"
+        } else {
+            "name the API's own address"
+        };
+        self.fail(
+            "upstream.url",
+            format_args!("{origin} is Baler's own {whose}; {way_out}"),
+        );
+    }
+
+    pub(super) fn upstream(&mut self, raw: &raw::Upstream) -> Option<Upstream> {
         let url = self.url("upstream.url", &raw.url);
-        if let (Some((origin, _)), Some(listen)) = (&url, listen)
-            && is_same_place(origin, listen)
-        {
-            self.fail(
-                "upstream.url",
-                format_args!(
-                    "{} is Baler's own listener: requests would go round in circles",
-                    raw.url
-                ),
-            );
-        }
         self.longer_than_nothing("upstream.connect_timeout", raw.connect_timeout);
         self.longer_than_nothing("upstream.response_timeout", raw.response_timeout);
         self.longer_than_nothing("upstream.idle_timeout", raw.idle_timeout);

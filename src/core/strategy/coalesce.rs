@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::collapse_errors;
-use super::label::{Limits, clipped, of_call};
+use super::label::{Limits, SHORT, clipped, of_call};
 use super::need::Stopped;
 use super::options::{Options, Run};
 use super::report::Done;
@@ -219,13 +219,17 @@ fn called(
     let limits = Limits {
         items: options.items,
         chars: options.argument_chars,
+        whole: options
+            .items
+            .saturating_mul(options.argument_chars)
+            .saturating_add(SHORT.whole),
     };
     let line = match exchange.call_of(messages, result) {
         Some(call) => of_call(&call.name, call.arguments, limits),
-        None => format!(
-            "{}()",
-            exchange.tool_of(messages, result).unwrap_or_default()
-        ),
+        None => {
+            let tool = exchange.tool_of(messages, result).unwrap_or_default();
+            of_call(&tool, None, limits)
+        }
     };
     let text = result.decoded().collect::<Vec<_>>().join("\n");
     let media = words_for(result.media.iter().copied());

@@ -22,6 +22,7 @@ use crate::core::conversation::{BlockId, Exchange};
 use crate::core::edit::{Draft, Edit};
 use crate::core::json::Json;
 use crate::core::text::split_lines;
+use crate::core::{Cancel, Cancelled};
 
 /// Lines that must agree before a run of them is looked at.
 const WINDOW: usize = 4;
@@ -52,7 +53,7 @@ impl Options for Dedupe {
     const NAME: &'static str = "dedupe";
 
     fn apply(&self, run: &Run<'_>, draft: &mut Draft<'_>) -> Result<Done, Stopped> {
-        Ok(apply(*self, run.scope, draft).into())
+        Ok(apply(*self, run.scope, draft, run.cancel)?.into())
     }
 }
 
@@ -78,6 +79,18 @@ impl Source {
         let lines = self.lines.iter().skip(first);
         lines.map_while(|line| self.text.get(line.clone()))
     }
+
+    /// A reference to some of its lines from the result at `position`.
+    fn reference_to(&self, lines: Range<usize>, position: usize) -> Option<String> {
+        let length = lines.len();
+        let first = self.numbers.get(lines.start)?;
+        let last = self.numbers.get(lines.end.checked_sub(1)?)?;
+        let below = self.position.checked_sub(position)?;
+        Some(format!(
+            "{RUN}{length}{RUN_OF}{first}–{last} of the result {below} below: {} …]",
+            self.label
+        ))
+    }
 }
 
 /// The texts that were seen, newest first.
@@ -97,7 +110,12 @@ fn hashes<'t>(lines: impl Iterator<Item = &'t str>) -> Vec<u64> {
     each.windows(WINDOW).map(hash_of).collect()
 }
 
-pub(super) fn apply(options: Dedupe, scope: &Scope, draft: &mut Draft<'_>) -> u64 {
+pub(super) fn apply(
+    options: Dedupe,
+    scope: &Scope,
+    draft: &mut Draft<'_>,
+    cancel: &Cancel,
+) -> Result<u64, Cancelled> {
     let messages = draft.conversation().messages;
     let editable: Set<BlockId> = scope.results(draft).into_iter().map(|(_, id)| id).collect();
     let mut results = draft.results(draft.remaining().map(|(exchange, _)| exchange));
@@ -105,6 +123,7 @@ pub(super) fn apply(options: Dedupe, scope: &Scope, draft: &mut Draft<'_>) -> u6
     results.retain(|(_, id)| matches!(draft.edit(id.at()), Edit::Keep | Edit::Replace(_)));
     let (mut seen, mut replaced) = (Seen::default(), 0);
     for (position, (exchange, id)) in results.into_iter().enumerate().rev() {
+        cancel.check_budget()?;
         let read = Texts::of(draft, id);
         let Some(texts) = read else { continue };
         if editable.contains(&id) {
@@ -122,7 +141,7 @@ pub(super) fn apply(options: Dedupe, scope: &Scope, draft: &mut Draft<'_>) -> u6
         // Copies are looked for in what stood there before: lines that are a reference now lead on.
         seen.add(texts, &label, position);
     }
-    replaced
+    Ok(replaced)
 }
 
 /// The call that a result answers, in few words.
@@ -216,48 +235,75 @@ impl Seen {
         let lines: Vec<&str> = split_lines(text).collect();
         let hashes = hashes(lines.iter().copied());
         let (mut out, mut at, mut found): (Vec<Cow<'_, str>>, usize, bool) = (Vec::new(), 0, false);
+        let mut refused: Option<Refused> = None;
         while let Some(line) = lines.get(at) {
-            let place = hashes.get(at).and_then(|hash| self.runs.get(hash));
-            let run = place.and_then(|place| self.run(*place, lines.get(at..)?, position));
-            if let Some((length, reference)) = run {
-                out.push(reference.into());
-                at += length;
-                found = true;
-            } else {
-                out.push((*line).into());
-                at += 1;
+            let place = hashes.get(at).and_then(|hash| self.runs.get(hash)).copied();
+            let place = place.filter(|place| refused.is_none_or(|run| !run.includes(at, *place)));
+            let below = lines.get(at..).unwrap_or_default();
+            let run = place.map(|place| (place, self.run(place, below, position)));
+            match run {
+                Some((_, (length, Some(reference)))) => {
+                    out.push(reference.into());
+                    at += length;
+                    found = true;
+                    continue;
+                }
+                Some((copy, (length, None))) => {
+                    let first = at;
+                    refused = Some(Refused {
+                        first,
+                        length,
+                        copy,
+                    });
+                }
+                None => {}
             }
+            out.push((*line).into());
+            at += 1;
         }
         found.then(|| out.join("\n"))
     }
 
     /// The number of `lines` that stand at `place` too, and a reference to them, where there are
     /// enough.
-    fn run(
-        &self,
-        (index, start): Place,
-        lines: &[&str],
-        position: usize,
-    ) -> Option<(usize, String)> {
-        let newer = self.sources.get(index)?;
+    fn run(&self, place: Place, lines: &[&str], position: usize) -> (usize, Option<String>) {
+        let (index, start) = place;
+        let Some(newer) = self.sources.get(index) else {
+            return (0, None);
+        };
         let copies = newer.lines_from(start).zip(lines);
         let length = copies
             .take_while(|(a, b)| a == *b && !is_reference(a))
             .count();
         let bytes: usize = lines.iter().take(length).map(|line| line.len() + 1).sum();
         if length < WINDOW || bytes < LEAST_BYTES {
-            return None;
+            return (length, None);
         }
-        let (first, last) = (
-            newer.numbers.get(start)?,
-            newer.numbers.get(start + length - 1)?,
-        );
-        let below = newer.position.checked_sub(position)?;
-        let reference = format!(
-            "{RUN}{length}{RUN_OF}{first}–{last} of the result {below} below: {} …]",
-            newer.label
-        );
-        (reference.len() < bytes).then_some((length, reference))
+        let reference = newer.reference_to(start..start + length, position);
+        (
+            length,
+            reference.filter(|reference| reference.len() < bytes),
+        )
+    }
+}
+
+/// A run of lines that is not worth its reference. No end of it is: that has fewer bytes, and a
+/// reference of about the same length.
+#[derive(Debug, Clone, Copy)]
+struct Refused {
+    /// Its first line.
+    first: usize,
+    length: usize,
+    /// The copy of its first line.
+    copy: Place,
+}
+
+impl Refused {
+    /// Whether line `at` is one of its lines, and `place` the copy of that.
+    fn includes(self, at: usize, place: Place) -> bool {
+        let (source, start) = self.copy;
+        at.checked_sub(self.first)
+            .is_some_and(|nth| nth < self.length && place == (source, start + nth))
     }
 }
 
@@ -284,4 +330,22 @@ fn lines_in(line: &str) -> usize {
 /// Whether a line refers to others.
 fn is_reference(line: &str) -> bool {
     line.starts_with(REFERENCE) || (line.starts_with(RUN) && line.contains(RUN_OF))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_a_refused_run_are_not_compared_again_with_the_same_copy() {
+        let refused = Refused {
+            first: 10,
+            length: 5,
+            copy: (2, 40),
+        };
+        assert!((0..5).all(|nth| refused.includes(10 + nth, (2, 40 + nth))));
+        for (at, place) in [(9, (2, 39)), (15, (2, 45)), (11, (2, 40)), (11, (3, 41))] {
+            assert!(!refused.includes(at, place), "{at} {place:?}");
+        }
+    }
 }

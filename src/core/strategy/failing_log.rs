@@ -1,6 +1,7 @@
 //! The cut of a long failure: the lines that say what failed stay, with those around them, then its
 //! beginning and its end. Of JSON the message of the error stays.
 
+use super::maps::Map;
 use super::truncate::{Cutter, Truncate};
 use crate::core::json::Json;
 use crate::core::text::{ToolFailures, is_message_key};
@@ -39,26 +40,54 @@ pub(super) fn cut(cutter: Cutter<'_>, failures: ToolFailures<'_>, text: &str) ->
 /// The members of an error: its message whole, the others cut as in any JSON.
 fn object(cutter: Cutter<'_>, members: &[(String, Json)]) -> Json {
     let is_short = |value: &Json| cutter.measure(&value.to_string()) <= cutter.to.size / 2;
-    let stays = |(key, value): &&(String, Json)| is_message_key(key) && is_short(value);
-    let messages: Vec<(String, Json)> = members.iter().filter(stays).cloned().collect();
-    let others = members.iter().filter(|member| !stays(member));
-    let others = Json::Object(others.cloned().collect());
-    let taken = cutter.measure(&Json::Object(messages.clone()).to_string());
+    let stays = |(key, value): &(String, Json)| is_message_key(key) && is_short(value);
+    let stay: Vec<bool> = members.iter().map(stays).collect();
+    let of = |wanted: bool| {
+        let found = members.iter().zip(&stay);
+        let found = found.filter(|(_, stays)| **stays == wanted);
+        Json::Object(found.map(|(member, _)| member.clone()).collect())
+    };
+    let taken = cutter.measure(&of(true).to_string());
     let to = Truncate {
         size: cutter.to.size.saturating_sub(taken),
         ..cutter.to
     };
-    let Json::Object(mut cut) = cutter.with(to).json(&others) else {
-        return Json::Object(members.to_vec());
-    };
-    // Each message in its place among the members that are left.
-    for (key, value) in messages {
-        let before = members.iter().take_while(|(other, _)| *other != key);
-        let behind = before.filter_map(|(other, _)| cut.iter().position(|(left, _)| left == other));
-        let at = behind.max().map_or(0, |last| last + 1);
-        cut.insert(at, (key, value));
+    match cutter.with(to).json(&of(false)) {
+        Json::Object(cut) => Json::Object(merged(cut, members, &stay)),
+        _ => Json::Object(members.to_vec()),
     }
-    Json::Object(cut)
+}
+
+/// The members that are left of those that were `cut`, and among them, each in its place, the
+/// `members` that `stay`.
+fn merged(
+    cut: Vec<(String, Json)>,
+    members: &[(String, Json)],
+    stay: &[bool],
+) -> Vec<(String, Json)> {
+    let mut places: Map<&str, usize> = Map::default();
+    for (at, (key, _)) in cut.iter().enumerate() {
+        places.entry(key.as_str()).or_insert(at);
+    }
+    // Each message, and how many of the members that are left stand before it.
+    let (mut messages, mut before) = (Vec::new(), 0);
+    for (member, stays) in members.iter().zip(stay) {
+        if *stays {
+            messages.push((before, member.clone()));
+        } else if let Some(at) = places.get(member.0.as_str()) {
+            before = before.max(at + 1);
+        }
+    }
+    let mut messages = messages.into_iter().peekable();
+    let mut all = Vec::with_capacity(members.len());
+    for (at, member) in cut.into_iter().enumerate() {
+        while let Some((_, message)) = messages.next_if(|(before, _)| *before <= at) {
+            all.push(message);
+        }
+        all.push(member);
+    }
+    all.extend(messages.map(|(_, message)| message));
+    all
 }
 
 /// The lines of a text, and which of them stay.
@@ -158,4 +187,56 @@ fn from_both_ends(all: &[usize]) -> Vec<usize> {
         ordered.extend(all.next());
     }
     ordered
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn member(key: &str, value: &str) -> (String, Json) {
+        (key.to_owned(), Json::String(value.to_owned()))
+    }
+
+    #[test]
+    fn messages_stand_in_their_places_also_where_a_key_occurs_twice() {
+        let all = [
+            ("message", "first"),
+            ("a", "1"),
+            ("error", "one"),
+            ("b", "2"),
+            ("error", "two"),
+            ("c", "3"),
+            ("detail", "last"),
+        ];
+        let members = all.map(|(key, value)| member(key, value));
+        let stay = all.map(|(key, _)| key.len() > 1);
+        let left = merged(vec![member("a", "…"), member("c", "…")], &members, &stay);
+        let told: Vec<String> = left
+            .iter()
+            .map(|(key, value)| format!("{key}={value}"))
+            .collect();
+        assert_eq!(
+            told,
+            [
+                r#"message="first""#,
+                r#"a="…""#,
+                r#"error="one""#,
+                r#"error="two""#,
+                r#"c="…""#,
+                r#"detail="last""#,
+            ]
+        );
+    }
+
+    #[test]
+    fn a_key_that_occurs_ten_thousand_times_is_merged_in_one_pass() {
+        let members: Vec<(String, Json)> = (0..20_000)
+            .map(|at| member(if at % 2 == 0 { "error" } else { "a" }, &at.to_string()))
+            .collect();
+        let stay: Vec<bool> = (0..20_000).map(|at| at % 2 == 0).collect();
+        let cut = members.iter().filter(|(key, _)| key == "a").cloned();
+        let left = merged(cut.collect(), &members, &stay);
+        assert_eq!(left.len(), members.len());
+        assert_eq!(left.first(), members.first());
+    }
 }

@@ -57,7 +57,7 @@ impl Descent<'_> {
             self.target.target = self.target.target.saturating_sub(fillers);
         }
         let first = reported(oversize::NAME, &[], draft, |draft| {
-            Ok(oversize::apply_first(draft, self.target).into())
+            Ok(oversize::apply_first(draft, self.target, self.cancel)?.into())
         })?;
         if first.acted() {
             reports.push(first);
@@ -72,7 +72,7 @@ impl Descent<'_> {
         }
         if draft.size().tokens > self.target.prompt {
             reports.push(reported(oversize::NAME, &[], draft, |draft| {
-                Ok(oversize::apply_last(draft, self.target).into())
+                Ok(oversize::apply_last(draft, self.target, self.cancel)?.into())
             })?);
         }
         Ok(reports)

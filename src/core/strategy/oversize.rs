@@ -4,11 +4,12 @@
 //!
 //! A policy does not name this step: it keeps an agent alive that has just read a huge file.
 
-use super::digest::{Context, context_besides, shortened};
+use super::digest::{Context, TextLines, context_besides};
 use super::minify::{Minify, shorter};
 use crate::core::conversation::{BlockId, Kind, level};
 use crate::core::edit::{Draft, Replacement, Target, Zone};
 use crate::core::json::Json;
+use crate::core::{Cancel, Cancelled};
 
 /// Name in reports and metrics.
 pub const NAME: &str = "oversize";
@@ -33,7 +34,15 @@ const TAIL_PERCENT: u64 = 50;
 
 /// Cuts a tail that with the head alone exceeds the room, or leaves older messages less than their
 /// share of it, before anything else is made smaller.
-pub(super) fn apply_first(draft: &mut Draft<'_>, target: Target) -> u64 {
+///
+/// # Errors
+/// [`Cancelled`] when nobody waits any more. Where only the time for planning is spent, results are
+/// cut to their beginning and their end.
+pub(super) fn apply_first(
+    draft: &mut Draft<'_>,
+    target: Target,
+    cancel: &Cancel,
+) -> Result<u64, Cancelled> {
     let (mut head, mut tail, mut older) = (draft.conversation().fixed_tokens, 0, 0);
     for (exchange, zone) in draft.remaining() {
         match zone {
@@ -48,18 +57,28 @@ pub(super) fn apply_first(draft: &mut Draft<'_>, target: Target) -> u64 {
     // their share.
     let due = others.saturating_sub(target.prompt.saturating_sub(target.target));
     if head + tail + due <= target.prompt {
-        return 0;
+        return Ok(0);
     }
     let before = draft.size().tokens;
     let over = tail.saturating_sub(left - others);
-    let replaced = cut_results(draft, over);
-    replaced + cut_arguments(draft, over.saturating_sub(before - draft.size().tokens))
+    let results = cut_results(draft, over, cancel)?;
+    let over = over.saturating_sub(before - draft.size().tokens);
+    Ok(results + cut_arguments(draft, over, cancel)?)
 }
 
 /// Cuts the tokens that are still over the room when every step has run.
-pub(super) fn apply_last(draft: &mut Draft<'_>, target: Target) -> u64 {
-    let replaced = cut_results(draft, draft.size().tokens.saturating_sub(target.target));
-    replaced + cut_arguments(draft, draft.size().tokens.saturating_sub(target.prompt))
+///
+/// # Errors
+/// As for [`apply_first`].
+pub(super) fn apply_last(
+    draft: &mut Draft<'_>,
+    target: Target,
+    cancel: &Cancel,
+) -> Result<u64, Cancelled> {
+    let over = draft.size().tokens.saturating_sub(target.target);
+    let results = cut_results(draft, over, cancel)?;
+    let over = draft.size().tokens.saturating_sub(target.prompt);
+    Ok(results + cut_arguments(draft, over, cancel)?)
 }
 
 /// The tokens that each of `sizes` may take for all of them to take about `over` tokens less.
@@ -71,9 +90,9 @@ fn limit_for(sizes: impl Iterator<Item = u64>, over: u64) -> u64 {
 
 /// Takes about `over` tokens off the long texts in the arguments of the tail's calls: a file being
 /// written, a script.
-fn cut_arguments(draft: &mut Draft<'_>, over: u64) -> u64 {
+fn cut_arguments(draft: &mut Draft<'_>, over: u64, cancel: &Cancel) -> Result<u64, Cancelled> {
     if over == 0 {
-        return 0;
+        return Ok(0);
     }
     let calls: Vec<(u64, usize)> = draft
         .in_zone(Zone::Tail)
@@ -84,6 +103,7 @@ fn cut_arguments(draft: &mut Draft<'_>, over: u64) -> u64 {
     let limit = limit_for(calls.iter().map(|(tokens, _)| *tokens), over);
     let mut replaced = 0;
     for (tokens, at) in calls {
+        cancel.check()?;
         let was_cut = draft
             .entry(at)
             .is_some_and(|entry| entry.raw.contains(ARGUMENT_MARK));
@@ -92,7 +112,7 @@ fn cut_arguments(draft: &mut Draft<'_>, over: u64) -> u64 {
             replaced += u64::from(cut);
         }
     }
-    replaced
+    Ok(replaced)
 }
 
 /// Arguments with their long texts cut to `limit` of `tokens`; `None` when there are none.
@@ -118,7 +138,7 @@ fn cut_texts(arguments: &str, limit: u64, tokens: u64) -> Option<String> {
 }
 
 /// Takes about `over` tokens off the results of the tail.
-fn cut_results(draft: &mut Draft<'_>, over: u64) -> u64 {
+fn cut_results(draft: &mut Draft<'_>, over: u64, cancel: &Cancel) -> Result<u64, Cancelled> {
     let results: Vec<(u64, BlockId)> = draft
         .results(draft.in_zone(Zone::Tail))
         .into_iter()
@@ -126,71 +146,141 @@ fn cut_results(draft: &mut Draft<'_>, over: u64) -> u64 {
         .collect();
     let limit = limit_for(results.iter().map(|(tokens, _)| *tokens), over);
     if results.iter().all(|(tokens, _)| *tokens <= limit) {
-        return 0;
+        return Ok(0);
     }
-    let context = context_besides(draft, &draft.in_zone(Zone::Tail));
+    // A choice of lines reads all other texts. Once the time for that is spent, a beginning and an
+    // end have to do.
+    let context = (!cancel.is_late()).then(|| context_besides(draft, &draft.in_zone(Zone::Tail)));
     let mut replaced = 0;
     for (tokens, id) in results {
         if tokens > limit {
-            let new = cut(draft, id, limit, &context);
+            cancel.check()?;
+            let new = cut(draft, id, limit, context.as_ref(), cancel)?;
             replaced += u64::from(draft.replace(id.at(), new));
         }
     }
-    replaced
+    Ok(replaced)
 }
 
 /// The message of a result, cut to about `limit` tokens; `None` when the result has no text.
-fn cut(draft: &Draft<'_>, id: BlockId, limit: u64, context: &Context) -> Option<Replacement> {
-    let encoding = draft.conversation().encoding;
-    let entry = draft.entry(id.at())?;
-    let text: String = entry.result(id.block)?.decoded().collect();
+fn cut(
+    draft: &Draft<'_>,
+    id: BlockId,
+    limit: u64,
+    context: Option<&Context>,
+    cancel: &Cancel,
+) -> Result<Option<Replacement>, Cancelled> {
+    let text = draft.entry(id.at()).and_then(|entry| {
+        let text: String = entry.result(id.block)?.decoded().collect();
+        Some(text)
+    });
+    let text = text.unwrap_or_default();
     let tokens = draft.tokens_at(id.at()).max(1);
     // A result that was cut before came close to its limit then; it is cut again only where much
     // less is left for it.
     if text.is_empty() || (text.contains(MARK) && tokens <= limit.saturating_mul(2)) {
-        return None;
+        return Ok(None);
     }
-    // All of it in fewer tokens is better than any cut.
-    let minify = Minify {
-        json: true,
-        text: true,
+    let result = LargeResult {
+        draft,
+        id,
+        text: &text,
+        tokens,
+        limit,
     };
-    if let Some(whole) = shorter(minify, &text) {
-        let whole = format!("{}\n{whole}", mark_of(BLANKS, tokens));
-        let new = draft.with_text(id, &whole)?;
-        if new.tokens <= limit {
-            return Some(new);
+    if let Some(context) = context {
+        match result.in_its_best_form(context, cancel) {
+            Ok(None) => {}
+            // The time for a choice is spent, and the request is still waited for.
+            Err(Cancelled) if cancel.check().is_ok() => {}
+            done => return done,
         }
     }
-    let mut room = limit.saturating_sub(LEAST_TOKENS / 2);
-    for _ in 0..TRIES {
-        let mark = |removed, all| match removed {
-            0 => mark_of(BLANKS, tokens),
-            _ => mark_of(&format!("{removed} of {all} lines"), tokens),
+    result.by_its_ends(cancel)
+}
+
+/// A result that takes more than its limit.
+struct LargeResult<'r, 'd> {
+    draft: &'r Draft<'d>,
+    id: BlockId,
+    text: &'r str,
+    /// Tokens of its message.
+    tokens: u64,
+    /// Tokens that its message may take.
+    limit: u64,
+}
+
+impl LargeResult<'_, '_> {
+    /// All of it in fewer tokens, which is better than any cut, or the lines that say most. `None`
+    /// where neither comes to the limit.
+    fn in_its_best_form(
+        &self,
+        context: &Context,
+        cancel: &Cancel,
+    ) -> Result<Option<Replacement>, Cancelled> {
+        cancel.check_budget()?;
+        let whole = self.in_fewer_tokens();
+        if whole.is_some() {
+            return Ok(whole);
+        }
+        let Some(lines) = TextLines::of(self.text) else {
+            return Ok(None);
         };
-        let Some(short) = shortened(&text, context, room, encoding, mark) else {
-            break;
+        let encoding = self.draft.conversation().encoding;
+        let mut shortening = lines.weighed(context, encoding, cancel)?;
+        let mut room = self.limit.saturating_sub(LEAST_TOKENS / 2);
+        for _ in 0..TRIES {
+            cancel.check_budget()?;
+            let mark = |removed, all| match removed {
+                0 => mark_of(BLANKS, self.tokens),
+                _ => mark_of(&format!("{removed} of {all} lines"), self.tokens),
+            };
+            let Some(short) = shortening.within(room, mark)? else {
+                break;
+            };
+            let Some(new) = self.draft.with_text(self.id, &short) else {
+                break;
+            };
+            if new.tokens <= self.limit {
+                return Ok(Some(new));
+            }
+            room = room.saturating_sub(new.tokens - self.limit);
+        }
+        Ok(None)
+    }
+
+    /// The whole text without blanks and noise, where that comes to the limit.
+    fn in_fewer_tokens(&self) -> Option<Replacement> {
+        let minify = Minify {
+            json: true,
+            text: true,
         };
-        let new = draft.with_text(id, &short)?;
-        if new.tokens <= limit {
-            return Some(new);
-        }
-        room = room.saturating_sub(new.tokens - limit);
+        let whole = shorter(minify, self.text)?;
+        let whole = format!("{}\n{whole}", mark_of(BLANKS, self.tokens));
+        let new = self.draft.with_text(self.id, &whole)?;
+        (new.tokens <= self.limit).then_some(new)
     }
-    let cut_to = |keep| draft.with_text(id, &head_and_tail(&text, keep, tokens));
-    let mut keep = bytes_for(text.len(), limit, tokens);
-    let mut best = None;
-    for _ in 0..TRIES {
-        let new = cut_to(keep)?;
-        let fits = new.tokens <= limit;
-        let next = bytes_for(keep, limit, new.tokens + new.tokens / 50 + 1);
-        best = Some(new);
-        if fits || next >= keep {
-            break;
+
+    /// Its beginning and its end, of about the limit.
+    fn by_its_ends(&self, cancel: &Cancel) -> Result<Option<Replacement>, Cancelled> {
+        let mut keep = bytes_for(self.text.len(), self.limit, self.tokens);
+        let mut best = None;
+        for _ in 0..TRIES {
+            cancel.check()?;
+            let text = head_and_tail(self.text, keep, self.tokens);
+            let Some(new) = self.draft.with_text(self.id, &text) else {
+                return Ok(None);
+            };
+            let fits = new.tokens <= self.limit;
+            let next = bytes_for(keep, self.limit, new.tokens + new.tokens / 50 + 1);
+            best = Some(new);
+            if fits || next >= keep {
+                break;
+            }
+            keep = next;
         }
-        keep = next;
+        Ok(best)
     }
-    best
 }
 
 /// `bytes × limit / tokens`.

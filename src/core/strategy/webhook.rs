@@ -11,7 +11,7 @@ use super::need::{Need, Stopped, WebhookAnswer, WebhookRequest};
 use super::options::{OptionCheck, Options, Run};
 use super::report::Done;
 use super::scope::Scope;
-use crate::core::conversation::{Content, Entry, Exchange, Speaker, group};
+use crate::core::conversation::{Content, Entry, Exchange, Kind, Speaker, group};
 use crate::core::edit::{Draft, Replacement, Target, Zone};
 
 /// The span goes to a service of the operator's, whose answer takes its place when it is valid.
@@ -115,7 +115,10 @@ fn accepted(new: &[String], draft: &Draft<'_>) -> Option<Vec<Replacement>> {
         (entry.content == Content::Present || entry.is_call())
             && !matches!(entry.speaker, Speaker::Instruction | Speaker::Other)
     };
-    if entries.is_empty() || !entries.iter().all(fine) || group(&entries).is_err() {
+    // The list behind the answer does not answer its calls.
+    let is_answered = |exchange: &Exchange| exchange.kind != Kind::Unanswered;
+    let is_chat = group(&entries).is_ok_and(|exchanges| exchanges.iter().all(is_answered));
+    if entries.is_empty() || !entries.iter().all(fine) || !is_chat {
         return None;
     }
     new.iter()

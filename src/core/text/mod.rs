@@ -12,6 +12,7 @@ mod markers;
 mod noise;
 mod operator_patterns;
 mod sentences;
+mod shown;
 mod speech;
 mod table;
 mod words;
@@ -26,7 +27,8 @@ pub use markers::harmless;
 pub use noise::without_noise;
 pub use operator_patterns::{CaselessPattern, NamePatterns, TextPattern};
 pub use sentences::pieces;
-pub use speech::{Speech, greets_by_name};
+pub(in crate::core) use shown::{is_party, shown_key, shown_name};
+pub use speech::{Speech, greets_by_name, proposes};
 pub use table::{Table, shortest, write_cell};
 pub(in crate::core) use words::{INFORMATIVE, parts_of, shape, words_of};
 

@@ -176,6 +176,84 @@ const POLITE_WHOLE: [&str; 10] = [
     "こんにちは",
     "ありがとうございます",
 ];
+/// Words by which who answers suggests, offers, promises or decides something.
+const PROPOSES: [&str; 62] = [
+    "suggest",
+    "recommend",
+    "propose",
+    "advise",
+    "offer",
+    "option",
+    "options",
+    "choose",
+    "first",
+    "then",
+    "next",
+    "instead",
+    "plan",
+    "decided",
+    "agreed",
+    "will",
+    "i'll",
+    "i’ll",
+    "we'll",
+    "we’ll",
+    "let's",
+    "let’s",
+    "total",
+    "estimate",
+    "cheapest",
+    "schlage",
+    "vorschlag",
+    "empfehle",
+    "rate",
+    "werde",
+    "zuerst",
+    "dann",
+    "stattdessen",
+    "insgesamt",
+    "sugiero",
+    "propongo",
+    "recomiendo",
+    "voy",
+    "primero",
+    "luego",
+    "suggère",
+    "conseille",
+    "recommande",
+    "vais",
+    "abord",
+    "puis",
+    "ensuite",
+    "suggerisco",
+    "consiglio",
+    "prima",
+    "poi",
+    "sugiro",
+    "proponho",
+    "recomendo",
+    "vou",
+    "primeiro",
+    "depois",
+    "предлагаю",
+    "советую",
+    "рекомендую",
+    "сначала",
+    "затем",
+];
+/// The same where words are not told apart by blanks.
+const PROPOSES_WITHIN: [&str; 10] = [
+    "建议",
+    "推荐",
+    "首先",
+    "然后",
+    "总共",
+    "一共",
+    "提案",
+    "おすすめ",
+    "合計",
+    "แนะนำ",
+];
 
 /// What a sentence is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -215,6 +293,14 @@ pub fn greets_by_name(sentence: &str) -> bool {
     all.next()
         .is_some_and(|first| is_polite(&first.to_lowercase()))
         && all.all(|word| is_name(word) || is_polite(&word.to_lowercase()))
+}
+
+/// Whether a sentence of who answers suggests, offers, promises or decides something.
+#[must_use]
+pub fn proposes(sentence: &str) -> bool {
+    let lower = sentence.to_lowercase();
+    words(&lower).any(|word| PROPOSES.contains(&word))
+        || PROPOSES_WITHIN.iter().any(|sign| lower.contains(sign))
 }
 
 fn words(text: &str) -> impl Iterator<Item = &str> {

@@ -147,7 +147,9 @@ impl<'j> Table<'j> {
         let columns = 0..self.columns.len();
         let key = |at: &usize| self.columns.get(*at).is_some_and(|key| is_id(key));
         let ids = columns.clone().filter(key);
-        let naming = ids.chain(columns.clone()).find(|at| self.names(*at))?;
+        // Numbers that happen to differ are measures.
+        let texts = columns.clone().filter(|at| self.is_of_texts(*at));
+        let naming = ids.chain(texts).find(|at| self.names(*at))?;
         let kinds = columns.filter(|at| *at != naming && self.tells_kinds(*at));
         let kept: Vec<usize> = std::iter::once(naming).chain(kinds).collect();
         if kept.len() < 2 {
@@ -163,6 +165,13 @@ impl<'j> Table<'j> {
                 .map(|row| kept.iter().map(|at| cell(row, at)).collect())
                 .collect(),
         })
+    }
+
+    fn is_of_texts(&self, column: usize) -> bool {
+        let cells = self.cells(column);
+        cells
+            .into_iter()
+            .all(|cell| matches!(cell, Some(Json::String(_))))
     }
 
     /// Whether each row has another short value in a column.

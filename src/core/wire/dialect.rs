@@ -85,14 +85,6 @@ impl Dialect {
         }
     }
 
-    /// Keys that clients add to messages, or drop from them, without meaning another message.
-    #[must_use]
-    pub fn volatile_keys(self) -> &'static [&'static str] {
-        match self {
-            Dialect::ChatCompletions => &chat::VOLATILE_KEYS,
-        }
-    }
-
     /// The most tokens of a prompt that no byte of the body accounts for.
     #[must_use]
     pub fn header_tokens(self) -> u64 {

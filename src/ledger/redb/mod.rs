@@ -231,6 +231,7 @@ impl Writer {
             while let Some(write) = next {
                 match write {
                     Write::Entry(new) => {
+                        self.landing.left_queue(&new);
                         bytes += new.entry.weight_bytes() as u64;
                         batch.push(new);
                     }
@@ -257,9 +258,6 @@ impl Writer {
         }
         let database = self.shared.current();
         let Some(database) = database.or_else(|| self.reopen(Duration::ZERO)) else {
-            for new in batch {
-                drop(self.landing.seal(new));
-            }
             self.landing
                 .written(WriteResult::Failed, batch.len() as u64);
             return;

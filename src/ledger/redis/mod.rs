@@ -280,6 +280,7 @@ impl Shared {
     }
 
     async fn write(&self, mut connection: Connection, new: &NewEntry) {
+        self.landing.left_queue(new);
         let Some(sealed) = self.landing.seal(new) else {
             self.landing.written(WriteResult::Failed, 1);
             return;

@@ -21,9 +21,9 @@ labels! {
         View = "view",
         /// Fingerprints and token counts.
         Measure = "measure",
-        /// Replay, estimate, decision, compaction.
+        /// Replay, estimate, decision, compaction, validation.
         Decide = "decide",
-        /// Validation and rendering.
+        /// Rendering, and what the ledger keeps of the plan.
         Render = "render",
         /// Everything that the request waited for in Baler.
         Total = "total",
@@ -51,7 +51,7 @@ labels! {
         NotJson = "not_json",
         /// The body is JSON, but not a plain chat request.
         UnusualJson = "unusual_json",
-        /// A call without its results, or a result without its call.
+        /// A compaction was due, but a result lacks its call.
         BrokenPairing = "broken_pairing",
         /// No trigger fired.
         BelowTrigger = "below_trigger",
@@ -172,7 +172,7 @@ fn register_inspection(registrar: &mut Registrar) -> Registered<Inspection> {
     )?;
     let passes = registrar.counter_by(
         "baler_passes_total",
-        "Inspected requests that were forwarded as they came, by reason.",
+        "Chat requests that were forwarded as they came, inspected or not, by reason.",
         "reason",
     )?;
     Ok((overhead, passes))

@@ -3,8 +3,10 @@
 use std::time::Duration;
 
 use prometheus::{Histogram, IntCounter};
+use tracing::{debug, warn};
 
 use crate::observe::Metrics;
+use crate::observe::event::milliseconds;
 use crate::observe::label::labels;
 use crate::observe::registry::{Registered, Registrar, Series, WAIT_BUCKETS};
 
@@ -57,15 +59,43 @@ impl WebhookMetrics {
 /// A webhook was called.
 #[derive(Debug)]
 #[expect(missing_docs, reason = "named by the event")]
-pub struct WebhookCalled {
+pub struct WebhookCalled<'a> {
+    /// The request that it was called for.
+    pub id: &'a str,
+    pub policy: &'a str,
     pub outcome: WebhookOutcome,
+    /// Where it was called, without a query.
+    pub address: &'a str,
+    /// The status of its answer, where that is why it failed.
+    pub status: Option<u16>,
+    /// Why it could not be reached, in the words of the system or of TLS.
+    pub cause: Option<&'a str>,
     pub took: Duration,
 }
 
-impl WebhookCalled {
+impl WebhookCalled<'_> {
     /// Writes it down.
     pub fn emit(self, metrics: &Metrics) {
         metrics.webhooks.seconds.observe(self.took.as_secs_f64());
         metrics.webhooks.calls.inc(self.outcome);
+        macro_rules! line {
+            ($level:ident) => {
+                $level!(
+                    id = self.id,
+                    policy = self.policy,
+                    outcome = self.outcome.as_str(),
+                    address = self.address,
+                    status = self.status,
+                    cause = self.cause,
+                    took_ms = milliseconds(self.took),
+                    "webhook called"
+                )
+            };
+        }
+        if self.outcome == WebhookOutcome::Answered {
+            line!(debug);
+        } else {
+            line!(warn);
+        }
     }
 }

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use baler::app::Listeners;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 
 use crate::support::{Baler, Client, Upstream, config, message, request, until_closed, within};
 
@@ -78,6 +78,63 @@ async fn both_ports_can_be_shared_with_another_baler_but_with_no_other_program()
     config.admin = other.local_addr().unwrap();
     let error = Listeners::bind(&config).await.unwrap_err();
     assert!(error.to_string().starts_with("admin.address "), "{error}");
+}
+
+#[tokio::test]
+async fn a_baler_that_goes_on_serving_shares_neither_port() {
+    let (address, _) = Upstream::agreeable().await;
+    let baler = Baler::start("", address).await;
+    let free = SocketAddr::from(([127, 0, 0, 1], 0));
+    for (listen, admin, told) in [
+        (baler.data, baler.admin, "listen.address"),
+        (baler.data, free, "listen.address"),
+        (free, baler.admin, "admin.address"),
+    ] {
+        let mut config = config("", "http://127.0.0.1:1/v1");
+        (config.listen, config.admin) = (listen, admin);
+        let error = within(Listeners::bind(&config)).await.unwrap_err();
+        let error = error.to_string();
+        let taken = if told == "listen.address" {
+            listen
+        } else {
+            admin
+        };
+        assert!(error.starts_with(&format!("{told} {taken}: ")), "{error}");
+        assert!(error.contains("not draining"), "{error}");
+        assert!(error.contains("stop that process"), "{error}");
+    }
+    // Nothing of the attempts is left behind: every request still comes to the one upstream.
+    for _ in 0..20 {
+        let answer = baler.chat(&request(&[message("user", "hi")])).await;
+        assert_eq!(answer.status, 200);
+    }
+}
+
+/// A listener that shares its port, as Baler's do.
+fn sharing() -> TcpListener {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.set_reuseport(true).unwrap();
+    socket.bind(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
+    socket.listen(8).unwrap()
+}
+
+#[tokio::test]
+async fn a_baler_that_is_only_starting_shares_neither_port() {
+    let (data, admin) = (sharing(), sharing());
+    let mut config = config("", "http://127.0.0.1:1/v1");
+    (config.listen, config.admin) = (data.local_addr().unwrap(), admin.local_addr().unwrap());
+    let starting = tokio::spawn(async move {
+        for status in ["503 Service Unavailable", "200 OK"] {
+            let (mut stream, _) = admin.accept().await.unwrap();
+            let mut asked = [0; 1024];
+            assert!(stream.read(&mut asked).await.unwrap() > 0);
+            let head = format!("HTTP/1.1 {status}\r\nconnection: close\r\n\r\n");
+            stream.write_all(head.as_bytes()).await.unwrap();
+        }
+    });
+    let error = within(Listeners::bind(&config)).await.unwrap_err();
+    assert!(error.to_string().contains("not draining"), "{error}");
+    starting.await.unwrap();
 }
 
 /// Sends requests one after the other until nobody listens any more; returns how many were answered

@@ -62,6 +62,32 @@ async fn the_secret_stands_beside_the_file_for_its_owner_alone() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_request_that_is_not_inspected_does_not_wait_for_the_store() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_, url) = store(folder.path());
+    let (upstream, _log) = Upstream::agreeable().await;
+    let baler = Baler::start(&toml(&url, None, ""), upstream).await;
+    let lookups = async || {
+        let of_store = [("store", "redb")];
+        baler.sum("baler_ledger_lookups_total", &of_store).await
+    };
+    let body = request(&talk("river", 3, 20));
+    let signed = "authorization: AWS4-HMAC-SHA256 Credential=a/b, Signature=c\r\n";
+    let off = format!("{}x-baler-mode: off\r\n", key("a"));
+    let encoded = format!("{}content-encoding: unheard-of\r\n", key("a"));
+    for headers in [signed, &off, &encoded] {
+        let answer = baler.chat_with(&body, headers).await;
+        assert_eq!(answer.action(), "bypassed", "{headers}");
+        assert!(lookups().await <= 0.0, "{headers}");
+    }
+    baler.chat_with(&body, &key("a")).await;
+    assert!(
+        lookups().await >= 1.0,
+        "one that is inspected asks the store"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_file_that_cannot_be_opened_is_told_of_at_the_start() {
     let folder = tempfile::tempdir().unwrap();
     let url = format!("redb://{}", folder.path().join("no/such.redb").display());

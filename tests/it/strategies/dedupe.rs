@@ -1,10 +1,14 @@
 //! `dedupe`: repeated results and blocks become references to the newest copy.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use baler::core::Cancel;
 use serde_json::json;
 
 use crate::support::words;
 
-use super::{calls, compacted, job, numbered, result, results};
+use super::{calls, compacted, compacted_while, job, numbered, result, results, tokens};
 
 #[test]
 fn an_identical_older_result_becomes_a_reference_to_the_newest() {
@@ -161,4 +165,40 @@ fn short_or_different_results_are_no_copies() {
         ("read", "{}", &words(2, 60)),
     ]);
     assert_eq!(compacted(&all, r#""dedupe""#).messages, all);
+}
+
+#[test]
+fn a_reference_is_short_however_long_the_arguments_of_the_call_are() {
+    let call = json!({"k".repeat(5_000): "v", "list": vec!["x".repeat(50); 4]}).to_string();
+    let same = words(1, 400);
+    let all = job(&[("read", &call, &same), ("read", &call, &same)]);
+    let after = results(&compacted(&all, r#""dedupe""#).messages);
+    assert!(after[0].starts_with("[the same as the result 1 below: read("));
+    assert!(after[0].chars().count() < 260, "{}", after[0]);
+    let shared = format!("first\n{}", numbered(40));
+    let all = job(&[("read", &call, &shared), ("read", &call, &numbered(40))]);
+    let after = results(&compacted(&all, r#""dedupe""#).messages);
+    assert!(after[0].starts_with("first\n[… 40 lines: the same as lines 1–40 of"));
+    assert!(after[0].chars().count() < 320, "{}", after[0]);
+}
+
+#[test]
+fn the_flag_is_looked_at_before_each_result() {
+    let contents: Vec<String> = (0..400).map(|n| format!("result {n}")).collect();
+    let steps: Vec<_> = contents
+        .iter()
+        .map(|content| ("read", "{}", content.as_str()))
+        .collect();
+    let all = job(&steps);
+    let looks = |most: usize| {
+        let looked = Arc::new(AtomicUsize::new(0));
+        let counter = Arc::clone(&looked);
+        let cancel = Cancel::at_deadline(move || counter.fetch_add(1, Ordering::Relaxed) >= most);
+        let done = compacted_while(&all, r#""dedupe""#, tokens(&all) / 4, &cancel);
+        (looked.load(Ordering::Relaxed), done.is_ok())
+    };
+    let (whole, ended) = looks(usize::MAX);
+    assert!(ended && whole >= 400, "{whole} looks for 400 results");
+    let (looked, ended) = looks(200);
+    assert!(!ended && looked <= 201, "{looked} looks");
 }

@@ -6,6 +6,7 @@ mod coalesce;
 mod collapse_errors;
 mod dedupe;
 mod digest;
+mod digest_apart;
 mod digest_form;
 mod digest_needs;
 mod digest_work;
@@ -21,9 +22,12 @@ mod strip;
 mod token_budget;
 mod trim_results;
 
-use baler::core::conversation::Speaker;
-use baler::core::policy::Policy;
-use baler::core::strategy::Report;
+use baler::core::Cancel;
+use baler::core::conversation::{Fingerprint, Speaker};
+use baler::core::edit::Edit;
+use baler::core::planner::{Planner, Seeds, Session};
+use baler::core::policy::{Policy, RequestFacts};
+use baler::core::strategy::{ExternalInputs, Report, Stopped};
 use baler::core::tokens::Encoding;
 use baler::core::wire::chat::PRIMER_TOKENS;
 use serde_json::{Value, json};
@@ -85,6 +89,30 @@ fn forced(messages: &[String], policy: &Policy) -> Compacted {
 
 fn compacted(messages: &[String], ladder: &str) -> Compacted {
     forced(messages, &policy(ladder))
+}
+
+/// The edits of a compaction to so many tokens, for as long as `cancel` lets it run.
+fn compacted_while(
+    all: &[String],
+    ladder: &str,
+    target: u64,
+    cancel: &Cancel,
+) -> Result<Vec<Edit>, Stopped> {
+    let policy = policy_of(&format!(
+        "[[policy]]\nwindow = 100000000\nreserve = 0\n\
+        keep = {{ tokens = 0, exchanges = 1 }}\nladder = [{ladder}]\n"
+    ));
+    let body = request(all);
+    let outline = DIALECT.outline(body.as_bytes()).unwrap();
+    let session = Session::open_afresh(DIALECT, outline, Encoding::O200K).unwrap();
+    let (facts, seed) = (RequestFacts::default(), Fingerprint::of(b"seed"));
+    let seeds = Seeds {
+        checkpoint: seed,
+        usage: seed,
+    };
+    let planner = Planner::new(&policy, (None, 100_000_000), &facts, seeds, cancel);
+    let done = planner.compact_to(&session, target, target, &ExternalInputs::default());
+    done.map(|(edits, _)| edits)
 }
 
 /// Prompt tokens of a list.

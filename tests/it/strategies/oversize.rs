@@ -1,10 +1,16 @@
 //! A newest result that alone exceeds the target.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use baler::core::Cancel;
+use baler::core::edit::Edit;
 use serde_json::{Value, json};
 
 use crate::invariants::policy_of;
+use crate::support::message;
 
-use super::{forced, job, tagged, text, tokens};
+use super::{calls, compacted_while, forced, job, numbered, result, tagged, text, tokens};
 
 #[test]
 fn a_newest_result_that_is_too_much_loses_white_space_before_it_loses_a_value() {
@@ -115,4 +121,67 @@ fn a_target_without_room_above_it_is_shared_between_the_newest_result_and_what_i
     // Room above it is for the newest.
     let roomy = forced(&all, &policy(newest * 2, 0.5)).messages;
     assert_eq!(text(roomy.last().unwrap()), new);
+}
+
+/// What becomes of old messages where it is the newest result that matters.
+const LADDER: &str = r#""token_budget""#;
+
+/// A long dialogue, then one call whose result alone is too much.
+fn read_after(texts: usize) -> Vec<String> {
+    let mut all: Vec<String> = (0..texts)
+        .map(|nth| message("user", &format!("Part {nth} is mine.")))
+        .collect();
+    all.extend([
+        calls(&[("c", "read_log", "{}")]),
+        result("c", &numbered(2_000)),
+    ]);
+    all
+}
+
+#[test]
+fn a_choice_of_lines_stops_between_the_texts_that_it_goes_by() {
+    let all = read_after(2_000);
+    let looks = |most: usize| {
+        let looked = Arc::new(AtomicUsize::new(0));
+        let counter = Arc::clone(&looked);
+        let cancel = Cancel::at_deadline(move || counter.fetch_add(1, Ordering::Relaxed) >= most);
+        let done = compacted_while(&all, LADDER, 2_000, &cancel);
+        (looked.load(Ordering::Relaxed), done.is_ok())
+    };
+    let (whole, ended) = looks(usize::MAX);
+    assert!(ended && whole >= 2_000, "{whole} looks for 2,000 texts");
+    let (looked, ended) = looks(1_000);
+    assert!(!ended && looked <= 1_001, "{looked} looks");
+}
+
+#[test]
+fn a_newest_result_is_cut_by_its_ends_once_the_time_for_a_choice_is_spent() {
+    let all = read_after(10);
+    let newest = |cancel: &Cancel| {
+        let edits = compacted_while(&all, LADDER, 2_000, cancel).unwrap();
+        match edits.last() {
+            Some(Edit::Replace(new)) => text(&new.json),
+            other => panic!("{other:?}"),
+        }
+    };
+    let chosen = newest(&Cancel::default());
+    assert!(
+        chosen.contains("lines of this tool result removed"),
+        "{chosen}"
+    );
+    let late = newest(&Cancel::default().with_budget(|| true));
+    assert!(
+        late.contains(" bytes of this tool result removed"),
+        "{late}"
+    );
+    assert!(late.starts_with("line 0 says 0\n") && late.ends_with(&(1_999 * 7919).to_string()));
+    // A budget that is spent in the middle of a choice.
+    let asked = Arc::new(AtomicUsize::new(0));
+    let counter = Arc::clone(&asked);
+    let spent = move || counter.fetch_add(1, Ordering::Relaxed) >= 8;
+    let late = newest(&Cancel::default().with_budget(spent));
+    assert!(
+        late.contains(" bytes of this tool result removed"),
+        "{late}"
+    );
 }

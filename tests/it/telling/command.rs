@@ -5,7 +5,7 @@ use std::process::Stdio;
 use tokio::io::AsyncWriteExt;
 use tokio::process::Command;
 
-use crate::support::{agent, message, messages_of, request, within, words};
+use crate::support::{Upstream, agent, message, messages_of, request, within, words};
 
 /// Runs `baler compact` with a configuration; returns its output and its report.
 async fn compact(toml: &str, flags: &[&str], input: &str) -> (String, String) {
@@ -116,4 +116,29 @@ async fn explain_accounts_for_each_message() {
     assert!(after < before, "{report}");
     let (_, brief) = compact(POLICY, &[], &input).await;
     assert_eq!(brief.lines().count(), 1, "{brief}");
+}
+
+#[tokio::test]
+async fn a_target_may_have_a_unit() {
+    let input = request(&agent(14, 200));
+    let (plain, _) = compact("", &["--target-tokens", "2000"], &input).await;
+    let (amount, report) = compact("", &["--target-tokens", "2k"], &input).await;
+    assert!(plain.trim_end() != input && plain == amount, "{report}");
+}
+
+#[tokio::test]
+async fn a_summariser_that_cannot_be_reached_is_told_with_the_cause() {
+    let gone = Upstream::start().await.address;
+    let toml = format!(
+        "upstream.url = \"http://{gone}/v1\"\n[summarizer]\nwindow = 100000\n{POLICY}\
+         keep = {{ tokens = 0, exchanges = 1 }}\n\
+         ladder = [\"summarize\", \"token_budget\"]\n"
+    );
+    let input = request(&agent(30, 200));
+    let (_, report) = compact(&toml, &["--target-tokens", "1500"], &input).await;
+    assert!(report.contains("unreachable"), "{report}");
+    assert!(
+        report.contains("refused"),
+        "the words of the system: {report}"
+    );
 }

@@ -243,6 +243,44 @@ async fn a_compaction_tells_the_account_of_its_summary_and_a_failed_one_status_a
     assert!(account["split_turn"].is_boolean() && account["incremental"].is_boolean());
 }
 
+#[tokio::test]
+async fn a_webhook_that_fails_is_a_warning_with_its_address() {
+    let (upstream, _) = Upstream::agreeable().await;
+    let refusal = "HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\n\r\n";
+    let (refusing, _) = Upstream::automatic(move |_| refusal.to_owned()).await;
+    let gone = Upstream::start().await.address;
+    for (service, outcome, status) in [
+        (refusing, "status", json!(503)),
+        (gone, "unreachable", Value::Null),
+    ] {
+        let toml = format!(
+            "{POLICY}keep = {{ tokens = 0, exchanges = 2 }}\n\
+             ladder = [{{ webhook = {{ url = \"http://{service}/compact?key=canary\" }} }}, \
+             \"token_budget\"]\n"
+        );
+        let mut baler = Logging::start(&toml, &format!("http://{upstream}/v1")).await;
+        assert_eq!(baler.chat(&request(&agent(14, 200))).await.status, 200);
+        let lines = baler.until(REQUEST).await;
+        let told = lines
+            .iter()
+            .find(|line| line["message"] == "webhook called");
+        let told = told.expect("a failure is logged");
+        assert_eq!(told["level"], "WARN");
+        assert_eq!(told["outcome"], outcome);
+        assert_eq!(told["policy"], "small");
+        assert_eq!(told["address"], format!("http://{service}/compact"));
+        assert_eq!(told["status"], status, "{told}");
+        assert_eq!(
+            told["cause"].is_string(),
+            outcome == "unreachable",
+            "{told}"
+        );
+        assert!(told["took_ms"].is_number());
+        let all = format!("{lines:?}");
+        assert!(!all.contains("canary"), "{all}");
+    }
+}
+
 /// A server without TLS, which answers a handshake as HTTP servers do.
 async fn refusing() -> std::net::SocketAddr {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -5,6 +5,7 @@ use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
 use super::line::{DigestLine, Part, Standing};
+use super::lists::is_label;
 use super::weigh::{Context, STRIDE, Weighed, Word, weigh};
 use super::weights::{cost, line as lines_by, share, word as words_by};
 use super::worth::{Worth, asks, worths};
@@ -19,36 +20,6 @@ const STATEMENT_CHARS: usize = 60;
 const MOST_MISSES: usize = 64;
 /// Tokens below which nothing more is looked for.
 const LEAST_LEFT: u64 = 6;
-
-/// The lines of one text that stay within about `budget` tokens. Its beginning and its end stay in
-/// any case.
-pub(super) fn choose_within(
-    lines: &[DigestLine],
-    context: &Context,
-    budget: u64,
-    encoding: Encoding,
-    cancel: &Cancel,
-) -> Result<Vec<bool>, Cancelled> {
-    let mut choice = Choice::new(lines, context, encoding, cancel)?;
-    let mut left = budget;
-    for from_end in [false, true] {
-        let mut edge = scale(budget, share::EDGE);
-        for nth in 0..lines.len() {
-            let at = if from_end { lines.len() - 1 - nth } else { nth };
-            let cost = choice.tokens_of(at);
-            if cost > edge {
-                break;
-            }
-            edge -= cost;
-            left = left.saturating_sub(cost);
-            choice.take(at);
-        }
-    }
-    let failures = scale(budget, share::FAILURES);
-    let spent = failures - choice.fill(failures, |line| line.standing == Standing::Failure)?;
-    choice.fill(left.saturating_sub(spent), |_| true)?;
-    Ok(choice.taken)
-}
 
 /// The choice out of the lines of a full digest.
 pub(super) struct Choice<'t> {
@@ -96,9 +67,38 @@ impl Ord for Candidate {
 impl<'t> Choice<'t> {
     /// Chooses anew, for another budget.
     pub(super) fn restart(&mut self, budget: u64) -> Result<(), Cancelled> {
+        self.clear();
+        self.spend(budget)
+    }
+
+    /// Chooses anew the lines of one text that stay within about `budget` tokens. Its beginning and
+    /// its end stay in any case.
+    pub(super) fn restart_within(&mut self, budget: u64) -> Result<(), Cancelled> {
+        self.clear();
+        let (mut left, all) = (budget, self.lines.len());
+        for from_end in [false, true] {
+            let mut edge = scale(budget, share::EDGE);
+            for nth in 0..all {
+                let at = if from_end { all - 1 - nth } else { nth };
+                let cost = self.tokens_of(at);
+                if cost > edge {
+                    break;
+                }
+                edge -= cost;
+                left = left.saturating_sub(cost);
+                self.take(at);
+            }
+        }
+        let failures = scale(budget, share::FAILURES);
+        let spent = failures - self.fill(failures, |line| line.standing == Standing::Failure)?;
+        self.fill(left.saturating_sub(spent), |_| true)?;
+        Ok(())
+    }
+
+    /// No line is chosen any more.
+    fn clear(&mut self) {
         self.taken.fill(false);
         self.of.words.clone_from(&self.fresh);
-        self.spend(budget)
     }
 
     /// Chooses the best lines that take about `budget` tokens together.
@@ -281,7 +281,7 @@ impl<'t> Choice<'t> {
             let marks = match line.part {
                 _ if line.joins => 0,
                 // It stands below its item, without a role of its own.
-                _ if line.within.is_some() => 2,
+                _ if line.within.is_some() && line.depth > 0 => 2,
                 Part::User | Part::Assistant => 6,
                 Part::Call => 4,
                 _ => 2,
@@ -328,13 +328,14 @@ impl<'t> Choice<'t> {
         if line.is_some_and(|line| is_gap(&line.text)) {
             return false;
         }
+        let below = self.lines.get(at + 1);
+        let is_within = below.is_some_and(|below| below.within == Some(1));
+        if is_within && line.is_some_and(|line| line.part.is_said() && is_label(&line.text)) {
+            return false;
+        }
         let is_section = line.is_some_and(DigestLine::is_section);
         let depth = line.map_or(0, |line| line.depth);
-        !is_section
-            || self
-                .lines
-                .get(at + 1)
-                .is_none_or(|below| below.depth <= depth)
+        !is_section || below.is_none_or(|below| below.depth <= depth)
     }
 
     fn is_taken(&self, at: usize) -> bool {

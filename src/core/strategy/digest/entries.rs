@@ -5,8 +5,10 @@
 
 use std::borrow::Cow;
 
+use super::answers::{note_answered, note_choices};
 use super::json_form::{inline, inline_bytes, shown_key};
-use super::line::{DigestLine, Part, Standing};
+use super::line::{DigestLine, Heading, Part, Standing};
+use super::made::Made;
 use super::quoted::{LINE_BYTES, quoted_lines, sentences_of};
 use super::read_back::{last_turn, read_back};
 use super::record::result_lines;
@@ -17,7 +19,7 @@ use crate::core::conversation::{Block, Call, Entry, Exchange, Kind, Speaker, Tex
 use crate::core::edit::{Tag, is_synthetic};
 use crate::core::json::Json;
 use crate::core::strategy::maps::{Map, Set, hash_of};
-use crate::core::text::{Failures, Table, pieces};
+use crate::core::text::{Failures, Table, pieces, shown_name};
 use crate::core::{Cancel, Cancelled};
 
 /// An argument up to this length is in the call's own line (bytes).
@@ -28,8 +30,6 @@ const SAID_BYTES: usize = 40;
 const VALUE_BYTES: usize = 1_000;
 /// Arguments that begin beyond this place are no longer in the call's own line (bytes).
 const HEAD_BYTES: usize = 2_000;
-/// The longest name of a tool that is shown (characters).
-const NAME_CHARS: usize = 64;
 
 /// The key of an argument, and what is not in the line of its call.
 type Rest<'j> = (&'j str, Argument<'j>);
@@ -123,9 +123,15 @@ impl<'m, 'a> Reader<'m, 'a> {
     /// The lines of an earlier digest, without the records of which newer ones are known.
     pub(super) fn read_back(&self, body: &str) -> Vec<DigestLine> {
         let mut lines = read_back(body);
+        let mut columns: Vec<String> = Vec::new();
         lines.retain(|line| {
+            if let Some(heading) = Heading::of(&line.text) {
+                columns = heading.names().map(str::to_owned).collect();
+            }
             let id = line.text.split(',').next().unwrap_or_default();
-            line.standing != Standing::Own || !self.seen.has_record(id)
+            line.standing != Standing::Own
+                || line.part == Part::Head
+                || !self.seen.has_record(id, &columns)
         });
         lines
     }
@@ -134,6 +140,7 @@ impl<'m, 'a> Reader<'m, 'a> {
     /// last, as the newest.
     pub(super) fn finish(self, mut lines: Vec<DigestLine>) -> Vec<DigestLine> {
         note_answered(&mut lines);
+        note_choices(&mut lines);
         let mut tables = tables_of(&self.records, &mut lines);
         lines.append(&mut tables);
         lines
@@ -161,7 +168,8 @@ impl<'m, 'a> Reader<'m, 'a> {
             if at == 0 || at == last {
                 line.standing = ends;
             }
-            if !self.seen.say(&line.text) {
+            // The items of a list are of that list.
+            if line.within.is_none() && !self.seen.say(Some(part), &line.text) {
                 line.standing = Standing::Repeated;
             }
         }
@@ -197,8 +205,9 @@ impl<'m, 'a> Reader<'m, 'a> {
             _ => Vec::new(),
         };
         let from = out.len();
+        let made = Made::new(&call.name, asked);
         for text in result.into_iter().flat_map(ToolResult::decoded) {
-            result_lines(&text, &asked, &mut self.seen, &mut self.records, out);
+            result_lines(&text, &made, &mut self.seen, &mut self.records, out);
         }
         let failures = self.failures.of(Some(&call.name));
         for line in out.iter_mut().skip(from) {
@@ -210,23 +219,11 @@ impl<'m, 'a> Reader<'m, 'a> {
             self.seen.note(arguments);
         }
         for line in out.iter_mut().filter(|line| line.part.is_quoted()) {
-            if line.text.len() >= SAID_BYTES && !self.seen.say(&line.text) {
+            if line.text.len() >= SAID_BYTES && !self.seen.say(None, &line.text) {
                 line.standing = Standing::Repeated;
             } else if stale && line.standing == Standing::Usual {
                 line.standing = Standing::Stale;
             }
-        }
-    }
-}
-
-/// What the model said last, where nothing was done since, is what the user's newest message
-/// answers: "yes" says nothing without it.
-fn note_answered(lines: &mut [DigestLine]) {
-    let newest = lines.iter().rposition(|line| line.depth == 0);
-    let entry = newest.and_then(|at| lines.get_mut(at..));
-    for line in entry.into_iter().flatten() {
-        if line.part == Part::Assistant && line.standing != Standing::Repeated {
-            line.standing = Standing::Answered;
         }
     }
 }
@@ -333,21 +330,6 @@ fn push_part(part: Part, depth: u8, text: &str, out: &mut Vec<DigestLine>) {
     let mut line = DigestLine::new(part, depth, text);
     line.of_argument = true;
     out.push(line);
-}
-
-/// The name of a tool: letters, digits and what joins them.
-fn shown_name(name: &str) -> String {
-    let joins = |c: char| matches!(c, '_' | '-' | '.' | ':' | '/');
-    name.chars()
-        .take(NAME_CHARS)
-        .map(|c| {
-            if c.is_alphanumeric() || joins(c) {
-                c
-            } else {
-                '_'
-            }
-        })
-        .collect()
 }
 
 /// Appends arguments to the head line of their call, and the parts of long texts that have no place

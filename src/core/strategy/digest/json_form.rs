@@ -1,17 +1,14 @@
 //! JSON values in few words: how keys and values are written on a line, and what they are.
 
-use std::borrow::Cow;
-
-use crate::core::json::{Json, write_string};
+use crate::core::json::Json;
 use crate::core::text::{INFORMATIVE, Table, shape, write_cell};
+pub(super) use crate::core::text::{is_party, shown_key};
 
 /// A text from this length on has lines of its own (bytes).
 const TEXT_BYTES: usize = 96;
 
 /// The longest list of ids that belongs to the scalars of its record (bytes).
 const IDS_BYTES: usize = 240;
-/// The longest key that is shown whole (bytes).
-const KEY_BYTES: usize = 160;
 
 /// Whether a text has lines of its own.
 pub(super) fn is_long_text(text: &str) -> bool {
@@ -35,44 +32,6 @@ pub(super) fn naming(item: &Json) -> Option<String> {
         Json::String(text) if !text.is_empty() => Some(text.clone()),
         _ => None,
     })
-}
-
-/// Whether a word names a party of a conversation.
-pub(super) fn is_party(word: &str) -> bool {
-    const PARTIES: [&str; 9] = [
-        "user",
-        "assistant",
-        "system",
-        "developer",
-        "human",
-        "tool",
-        "function",
-        "model",
-        "ai",
-    ];
-    PARTIES.iter().any(|party| word.eq_ignore_ascii_case(party))
-}
-
-/// A key as it is written before a colon: in quotes where it could be taken for more than a key.
-pub(super) fn shown_key(key: &str) -> Cow<'_, str> {
-    if key.len() > KEY_BYTES {
-        let end = key.floor_char_boundary(KEY_BYTES);
-        let mut quoted = String::new();
-        write_string(key.get(..end).unwrap_or_default(), &mut quoted);
-        quoted.push('…');
-        return Cow::Owned(quoted);
-    }
-    let is_plain = |c: char| c.is_alphanumeric() || "_-. /#@$".contains(c);
-    if !key.is_empty()
-        && key.chars().all(is_plain)
-        && key.trim().len() == key.len()
-        && !is_party(key)
-    {
-        return Cow::Borrowed(key);
-    }
-    let mut quoted = String::new();
-    write_string(key, &mut quoted);
-    Cow::Owned(quoted)
 }
 
 /// A value on one line, with as few marks as stay readable.
@@ -186,4 +145,11 @@ pub(super) fn is_id(key: &str) -> bool {
         || key.ends_with("Id")
         || key.ends_with("ID")
         || key.ends_with("编号")
+}
+
+/// Whether a key that may identify often tells something else: an exit code, a page number.
+pub(super) fn may_tell_anything(key: &str) -> bool {
+    let last = key.rsplit(['_', '-', ' ']).next().unwrap_or_default();
+    const KEYS: [&str; 4] = ["number", "code", "ref", "key"];
+    KEYS.iter().any(|id| last.eq_ignore_ascii_case(id))
 }

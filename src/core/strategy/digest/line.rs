@@ -83,8 +83,8 @@ pub(super) struct DigestLine {
     pub of_argument: bool,
     /// A sentence that follows another on the same line.
     pub joins: bool,
-    /// Of what is within the item of a list that somebody wrote: so many lines above it stands that
-    /// item.
+    /// Of what is within the item of a list that somebody wrote, or below its head, or answers it:
+    /// so many lines above it stands that line.
     pub within: Option<usize>,
     /// A blank line stood before it.
     pub spaced: bool,
@@ -162,6 +162,12 @@ impl<'t> Heading<'t> {
             rows: rows_before(line, at)?,
             columns: open.get(at + 2..)?,
         })
+    }
+
+    /// The names of all columns, with those in which all rows are equal.
+    pub(super) fn names(&self) -> impl Iterator<Item = &'t str> {
+        let names = self.columns.split([',', '}']);
+        names.filter_map(|part| part.rsplit('{').next()?.split('=').next())
     }
 
     /// The names of the cells of a row, without the columns in which all rows are equal.

@@ -1,71 +1,130 @@
 //! Lists that people and models write: an item within another one says little without it, as
-//! `- Price: $174` without the flight that has the price.
+//! `- Price: $174` without the flight that has the price; and one below a head may say the
+//! contrary without it, as below `Do not order:`.
 
-/// The items that are open at a line of a text, outermost first.
+/// The items and heads that are open at a line of a text, outermost first.
 #[derive(Default)]
 pub(super) struct OpenItems {
     items: Vec<Item>,
     /// Lines before the next one.
     lines: usize,
+    /// Blanks before the last line.
+    indent: usize,
 }
 
-/// An item that others may be within.
+/// What a line of a list is. Of lines with the same blanks before them, those of a higher rank are
+/// within those of a lower one.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Rank {
+    /// `## Costs`: up to the next one.
+    Heading,
+    /// `Costs:`, or a line in bold letters.
+    Label,
+    /// `1. Costs`
+    Number,
+    /// `- Costs`
+    Bullet,
+}
+
+/// An item or a head that others may be within.
 struct Item {
     /// Blanks before it.
     indent: usize,
-    /// Whether it has a bullet: bullets below a number are within it.
-    has_bullet: bool,
+    rank: Rank,
     line: usize,
 }
 
 impl OpenItems {
     /// Reads the next line, which has so many blanks before it: how many lines above it the item
-    /// stands that it is within, if there is one.
+    /// or the head stands that it is within, if there is one.
     pub(super) fn read(&mut self, indent: usize, line: &str) -> Option<usize> {
         let at = self.lines;
         self.lines += 1;
-        let bullet = is_item(line);
-        let within = |item: &Item| match bullet {
-            Some(has_bullet) => (item.indent, item.has_bullet) < (indent, has_bullet),
+        self.indent = indent;
+        let rank = rank_of(line);
+        let stays = |item: &Item| match rank {
+            Some(Rank::Heading) => false,
+            _ if item.rank == Rank::Heading => true,
+            Some(rank) => (item.indent, item.rank) < (indent, rank),
             None => item.indent < indent,
         };
         let open = self
             .items
             .iter()
-            .rposition(within)
+            .rposition(stays)
             .map_or(0, |last| last + 1);
         self.items.truncate(open);
-        let above = self.items.last().map(|item| at - item.line);
-        if let Some(has_bullet) = bullet {
-            self.items.push(Item {
-                indent,
-                has_bullet,
-                line: at,
-            });
-        }
+        // A paragraph says something without the head above it.
+        let needs = |above: &&Item| rank.is_some() || above.rank > Rank::Label;
+        let above = self.items.last().filter(needs);
+        let above = above.map(|item| at - item.line);
+        self.open(rank, at);
         above
     }
 
-    /// Passes a sentence that follows another on its line.
-    pub(super) fn pass(&mut self) {
+    /// Passes a sentence that follows another on its line. The last one may be the head of a list.
+    pub(super) fn pass(&mut self, sentence: &str) {
+        let at = self.lines;
         self.lines += 1;
+        if !is_label(sentence) {
+            return;
+        }
+        let indent = self.indent;
+        let is_item = |item: &Item| item.rank > Rank::Label && item.indent >= indent;
+        // What is below an item that ends with a colon is within the item anyway.
+        if self.items.last().is_some_and(is_item) {
+            return;
+        }
+        self.items
+            .pop_if(|item| item.rank == Rank::Label && item.indent >= indent);
+        self.open(Some(Rank::Label), at);
+    }
+
+    fn open(&mut self, rank: Option<Rank>, line: usize) {
+        let indent = self.indent;
+        self.items
+            .extend(rank.map(|rank| Item { indent, rank, line }));
     }
 }
 
-/// Whether a line is an item of a list, and if so, whether it has a bullet rather than a number.
-fn is_item(line: &str) -> Option<bool> {
-    let line = line.strip_prefix("… ").unwrap_or(line);
+/// The number of an item of a numbered list.
+pub(super) fn number_of(line: &str) -> Option<u32> {
+    let line = without_gap(line);
+    let digits = line.bytes().take_while(u8::is_ascii_digit).count();
+    let (number, behind) = line.split_at_checked(digits)?;
+    let is_numbered =
+        (1..=3).contains(&digits) && (behind.starts_with(". ") || behind.starts_with(") "));
+    number.parse().ok().filter(|_| is_numbered)
+}
+
+/// Whether a line is the head of what is below it, and says nothing without that.
+pub(super) fn is_label(line: &str) -> bool {
+    matches!(rank_of(line), Some(Rank::Heading | Rank::Label))
+}
+
+fn rank_of(line: &str) -> Option<Rank> {
+    let line = without_gap(line);
     if ["- ", "* ", "• ", "+ "]
         .iter()
         .any(|mark| line.starts_with(mark))
     {
-        return Some(true);
+        return Some(Rank::Bullet);
     }
-    let digits = line.bytes().take_while(u8::is_ascii_digit).count();
-    let behind = line.get(digits..)?;
-    let is_numbered =
-        (1..=3).contains(&digits) && (behind.starts_with(". ") || behind.starts_with(") "));
-    is_numbered.then_some(false)
+    if number_of(line).is_some() {
+        return Some(Rank::Number);
+    }
+    let heading = line.trim_start_matches('#');
+    if heading.len() < line.len() && heading.starts_with(' ') {
+        return Some(Rank::Heading);
+    }
+    let plain = line.trim_end_matches(['*', '_']);
+    let is_bold = line.len() > 4 && line.starts_with("**") && line.ends_with("**");
+    (is_bold || plain.ends_with([':', '：'])).then_some(Rank::Label)
+}
+
+/// A line without the mark of a gap before it.
+fn without_gap(line: &str) -> &str {
+    line.strip_prefix("… ").unwrap_or(line)
 }
 
 #[cfg(test)]
@@ -85,11 +144,39 @@ mod tests {
     fn an_item_is_within_the_one_above_it() {
         let text = "Two are left:\n1. HAT1\n   - at 7\n   - $9\n     per seat\n2. HAT2\n- at 8\n\
             Which one?";
-        let within = [None, None, Some(1), Some(2), Some(1), None, Some(1), None];
+        let within = [
+            None,
+            Some(1),
+            Some(1),
+            Some(2),
+            Some(1),
+            Some(5),
+            Some(1),
+            None,
+        ];
         assert_eq!(read(text), within);
         assert_eq!(
             read("- a\n  - b\n    - c\n  - d\n- e"),
             [None, Some(1), Some(1), Some(3), None]
         );
+    }
+
+    #[test]
+    fn an_item_is_within_the_head_above_it() {
+        let text = "Keep:\n- parquet\n\nDo not order:\n- tiles\n  - grout\nWe sat outside.\n- oven";
+        let within = [None, Some(1), None, None, Some(1), Some(1), None, None];
+        assert_eq!(read(text), within);
+        let text = "## Risks\nThere are two.\n1. rain\n**Gains**\n- sun\n## Next\n- go";
+        let within = [None, None, Some(2), Some(3), Some(1), None, Some(1)];
+        assert_eq!(read(text), within);
+    }
+
+    #[test]
+    fn the_last_sentence_of_a_paragraph_may_be_a_head() {
+        let mut open = OpenItems::default();
+        assert_eq!(open.read(0, "I looked."), None);
+        open.pass("Two are left:");
+        assert_eq!(open.read(0, "- HAT1"), Some(1));
+        assert_eq!(open.read(0, "- HAT2"), Some(2));
     }
 }

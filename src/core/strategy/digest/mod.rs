@@ -4,16 +4,19 @@
 //! aged exchanges. Where there is more room than the earlier one had, it is made anew from the
 //! originals, which clients send with every request.
 
+mod answers;
 mod choose;
 mod entries;
 mod fill;
 mod json_form;
 mod line;
 mod lists;
+mod made;
 mod quoted;
 mod read_back;
 mod record;
 mod records;
+mod rows;
 mod seen;
 mod weigh;
 mod weights;
@@ -25,10 +28,11 @@ use serde::{Deserialize, Serialize};
 
 use std::borrow::Cow;
 
-use self::choose::{Choice, choose_within};
+use self::choose::Choice;
 use self::entries::{Reader, turns_of};
 use self::fill::filled;
 use self::line::{DigestLine, Part};
+use self::made::Made;
 use self::record::result_lines;
 use self::seen::Seen;
 pub(super) use self::weigh::Context;
@@ -37,6 +41,7 @@ use super::maps::Map;
 use super::need::Stopped;
 use super::options::{Options, Run};
 use super::report::Done;
+use super::scope::is_among;
 use crate::core::conversation::{Exchange, Kind};
 use crate::core::edit::{Draft, Edit, Tag, Target, Zone, is_synthetic};
 use crate::core::tokens::Encoding;
@@ -122,7 +127,7 @@ fn originals(draft: &Draft<'_>, condensed: &[Exchange], budget: u64) -> Vec<Exch
     let mut tokens: u64 = 0;
     let mut sources: Vec<Exchange> = Vec::new();
     for exchange in conversation.exchanges.iter().rev() {
-        if !draft.is_gone(exchange) && !is_in(condensed, exchange) {
+        if !draft.is_gone(exchange) && !is_among(condensed, exchange) {
             continue;
         }
         let measures = conversation.measures.get(exchange.first..exchange.end);
@@ -137,13 +142,6 @@ fn originals(draft: &Draft<'_>, condensed: &[Exchange], budget: u64) -> Vec<Exch
     }
     sources.reverse();
     sources
-}
-
-/// Whether an exchange is one of others, which are in their order.
-fn is_in(exchanges: &[Exchange], exchange: &Exchange) -> bool {
-    exchanges
-        .binary_search_by_key(&exchange.first, |other| other.first)
-        .is_ok()
 }
 
 /// Whether all that was condensed went into digests: then their originals are among the messages.
@@ -238,7 +236,7 @@ pub(super) fn context_besides(draft: &Draft<'_>, condensed: &[Exchange]) -> Cont
     let stay: Vec<Exchange> = draft
         .remaining()
         .map(|(exchange, _)| exchange)
-        .filter(|exchange| !is_in(condensed, exchange))
+        .filter(|exchange| !is_among(condensed, exchange))
         .collect();
     for (age, exchange) in stay.iter().rev().enumerate() {
         for entry in (exchange.first..exchange.end).flat_map(|at| draft.entries(at)) {
@@ -258,41 +256,77 @@ pub(super) fn context_besides(draft: &Draft<'_>, condensed: &[Exchange]) -> Cont
     context
 }
 
-/// A text cut to about `budget` tokens: its beginning, its end, and the lines in between that a
-/// digest would keep. `mark`, given the number of lines left out and of all, fills the first gap.
-/// `None` where there are too few lines to choose from.
-pub(super) fn shortened(
-    text: &str,
-    context: &Context,
-    budget: u64,
-    encoding: Encoding,
-    mark: impl FnOnce(usize, usize) -> String,
-) -> Option<String> {
-    // The one text is short enough for one step, and the flag is looked at between texts.
-    let cancel = Cancel::default();
-    let mut lines = Vec::new();
-    result_lines(text, &[], &mut Seen::default(), &mut Vec::new(), &mut lines);
-    lines.retain(DigestLine::is_whole);
-    let taken = choose_within(&lines, context, budget, encoding, &cancel).ok()?;
-    let left_out = taken.iter().filter(|taken| !**taken).count();
-    let least = if lines.iter().all(|line| line.part == Part::Text) {
-        LEAST_LINES
-    } else {
-        LEAST_MEMBERS
-    };
-    if lines.len() < least || left_out == lines.len() {
-        return None;
+/// The lines of one text that is to become shorter.
+pub(super) struct TextLines(Vec<DigestLine>);
+
+impl TextLines {
+    /// `None` where there are too few lines to choose from.
+    pub(super) fn of(text: &str) -> Option<Self> {
+        let mut lines = Vec::new();
+        let (mut seen, made) = (Seen::default(), Made::default());
+        result_lines(text, &made, &mut seen, &mut Vec::new(), &mut lines);
+        lines.retain(DigestLine::is_whole);
+        let least = if lines.iter().all(|line| line.part == Part::Text) {
+            LEAST_LINES
+        } else {
+            LEAST_MEMBERS
+        };
+        (lines.len() >= least).then_some(TextLines(lines))
     }
-    let mut out = Shortened {
-        lines: Vec::new(),
-        mark: Some(mark(left_out, lines.len())),
-        gap: false,
-        rows: None,
-    };
-    for (line, taken) in lines.iter().zip(&taken) {
-        out.read(line, *taken);
+
+    /// Weighs them by the texts of `context`. The flag is looked at between these, as the one text
+    /// is short enough for one step.
+    ///
+    /// # Errors
+    /// [`Cancelled`], also once there is no time left for a choice.
+    pub(super) fn weighed<'t>(
+        &'t self,
+        context: &Context,
+        encoding: Encoding,
+        cancel: &'t Cancel,
+    ) -> Result<Shortening<'t>, Cancelled> {
+        Ok(Shortening {
+            lines: &self.0,
+            choice: Choice::new(&self.0, context, encoding, cancel)?,
+        })
     }
-    Some(out.finish())
+}
+
+/// A text that is cut to one size after another; its lines are weighed once.
+pub(super) struct Shortening<'t> {
+    lines: &'t [DigestLine],
+    choice: Choice<'t>,
+}
+
+impl Shortening<'_> {
+    /// The text cut to about `budget` tokens: its beginning, its end, and the lines in between that
+    /// a digest would keep. `mark`, given the number of lines left out and of all, fills the first
+    /// gap. `None` where no line has room.
+    ///
+    /// # Errors
+    /// [`Cancelled`], also once there is no time left for a choice.
+    pub(super) fn within(
+        &mut self,
+        budget: u64,
+        mark: impl FnOnce(usize, usize) -> String,
+    ) -> Result<Option<String>, Cancelled> {
+        self.choice.restart_within(budget)?;
+        let taken = &self.choice.taken;
+        let left_out = taken.iter().filter(|taken| !**taken).count();
+        if left_out == self.lines.len() {
+            return Ok(None);
+        }
+        let mut out = Shortened {
+            lines: Vec::new(),
+            mark: Some(mark(left_out, self.lines.len())),
+            gap: false,
+            rows: None,
+        };
+        for (line, taken) in self.lines.iter().zip(taken) {
+            out.read(line, *taken);
+        }
+        Ok(Some(out.finish()))
+    }
 }
 
 /// A text with the lines that stay, and marks of what was left out.
@@ -349,5 +383,60 @@ impl Shortened {
         self.gap |= self.mark.is_some();
         self.close_gap();
         self.lines.join("\n")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    /// A text of lines that differ.
+    fn numbered(lines: usize) -> String {
+        let lines = (0..lines).map(|n| format!("line {n} has {}", n * 7919));
+        lines.collect::<Vec<_>>().join("\n")
+    }
+
+    #[test]
+    fn the_texts_of_the_context_are_read_once_for_all_sizes_of_a_text() {
+        let lines = TextLines::of(&numbered(60)).unwrap();
+        let context = Context {
+            texts: vec!["It was line 7.".to_owned(); 500],
+            ..Context::default()
+        };
+        let looked = Arc::new(AtomicUsize::new(0));
+        let counter = Arc::clone(&looked);
+        let cancel = Cancel::at_deadline(move || {
+            counter.fetch_add(1, Ordering::Relaxed);
+            false
+        });
+        let mut shortening = lines.weighed(&context, Encoding::O200K, &cancel).unwrap();
+        let weighed = looked.load(Ordering::Relaxed);
+        assert!(weighed >= 500, "{weighed} looks for 500 texts");
+        let mut cut = |budget| {
+            let short = shortening.within(budget, |left_out, all| format!("{left_out} of {all}"));
+            short.unwrap().unwrap()
+        };
+        let (long, short, again) = (cut(300), cut(100), cut(300));
+        assert!(short.len() < long.len(), "{short}");
+        assert_eq!(long, again, "a size does not depend on those before it");
+        let tried = looked.load(Ordering::Relaxed) - weighed;
+        assert!(tried < 50, "{tried} looks for three sizes");
+    }
+
+    #[test]
+    fn a_context_is_not_read_on_when_nobody_waits_any_more() {
+        let lines = TextLines::of(&numbered(20)).unwrap();
+        let context = Context {
+            texts: vec!["It was line 7.".to_owned(); 500],
+            ..Context::default()
+        };
+        let looked = Arc::new(AtomicUsize::new(0));
+        let counter = Arc::clone(&looked);
+        let cancel = Cancel::at_deadline(move || counter.fetch_add(1, Ordering::Relaxed) >= 100);
+        assert!(lines.weighed(&context, Encoding::O200K, &cancel).is_err());
+        assert!(looked.load(Ordering::Relaxed) <= 101);
     }
 }

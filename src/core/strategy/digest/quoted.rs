@@ -39,7 +39,7 @@ pub(super) fn sentences_of(text: &str, part: Part, out: &mut Vec<DigestLine>) {
                 let mut line = DigestLine::new(part, 1, piece);
                 line.joins = joins;
                 if joins {
-                    lists.pass();
+                    lists.pass(piece);
                 } else {
                     line.within = lists.read(indent, piece);
                 }
@@ -62,7 +62,14 @@ fn sentences(text: &str) -> impl Iterator<Item = &str> {
         while let Some((at, c)) = chars.next() {
             let after = at + c.len_utf8();
             let ends = match c {
-                '.' | '!' | '?' | ';' => chars.peek().is_some_and(|(_, c)| c.is_whitespace()),
+                '.' => {
+                    chars.peek().is_some_and(|(_, c)| c.is_whitespace())
+                        && !is_within_sentence(
+                            rest.get(..at).unwrap_or_default(),
+                            rest.get(after..),
+                        )
+                }
+                '!' | '?' | ';' => chars.peek().is_some_and(|(_, c)| c.is_whitespace()),
                 '。' | '！' | '？' | '；' => {
                     chars.peek().is_some_and(|(_, c)| c.is_alphanumeric())
                 }
@@ -78,6 +85,20 @@ fn sentences(text: &str) -> impl Iterator<Item = &str> {
         rest = behind;
         Some(sentence)
     })
+}
+
+/// Whether a full stop followed by a blank ends no sentence: what follows begins small or is a
+/// number, as in `ca. 7 kW`, or it stands behind a title or a single letter, as in `Dr. J. Li`.
+fn is_within_sentence(before: &str, after: Option<&str>) -> bool {
+    const TITLES: [&str; 8] = ["Dr", "Mr", "Mrs", "Ms", "Prof", "Nr", "No", "St"];
+    let next = after.and_then(|after| after.trim_start().chars().next());
+    let goes_on = next.is_some_and(|c| c.is_lowercase() || c.is_ascii_digit());
+    let word = before.rsplit(|c: char| !c.is_alphanumeric()).next();
+    let is_title = word.is_some_and(|word| {
+        TITLES.contains(&word)
+            || (word.chars().count() == 1 && word.chars().all(char::is_alphabetic))
+    });
+    goes_on || is_title
 }
 
 /// Appends the lines of a text, without terminal noise, long ones in pieces. Line `first` of it is
@@ -217,6 +238,20 @@ mod tests {
     fn a_paragraph_is_told_by_its_sentences() {
         let all: Vec<&str> = sentences("1. Go. Do not stop! 不要海鲜。好的").collect();
         assert_eq!(all, ["1. Go.", " Do not stop!", " 不要海鲜。", "好的"]);
+    }
+
+    #[test]
+    fn a_full_stop_within_a_sentence_does_not_end_it() {
+        let text = "Sole pump, ca. 46.900 € or approx. half. Ask Dr. Li and J. Roe. Then go.";
+        let all: Vec<&str> = sentences(text).collect();
+        assert_eq!(
+            all,
+            [
+                "Sole pump, ca. 46.900 € or approx. half.",
+                " Ask Dr. Li and J. Roe.",
+                " Then go."
+            ]
+        );
     }
 
     #[test]

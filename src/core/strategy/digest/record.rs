@@ -2,55 +2,37 @@
 //! tables; anything else line by line.
 
 use super::json_form::{
-    has_ids, has_rows, inline, inline_bytes, is_id, is_long_text, is_short, lists_ids, naming,
-    shown_key,
+    has_ids, has_rows, inline, inline_bytes, is_long_text, is_short, lists_ids, naming, shown_key,
 };
 use super::line::{DigestLine, Part, Standing};
+use super::made::{Made, without_echo};
 use super::quoted::{LINE_BYTES, quoted_lines};
 use super::records::RecordParts;
+use super::rows::{grouped_rows, keyed_rows, listed_rows, name_columns, rows_of};
 use super::seen::{Record, Seen};
 use crate::core::json::Json;
-use crate::core::strategy::maps::Set;
 use crate::core::text::{Table, write_cell};
 
 /// An object or list up to this length is one line (bytes).
 const INLINE_BYTES: usize = 120;
 /// The longest line of scalars that a record itself has (bytes).
 const RECORD_BYTES: usize = 400;
-/// The mean length of cells from which a column of texts or lists is dropped from a table that
-/// others would keep readable (bytes).
-const WIDE_BYTES: usize = 60;
-/// The mean length of rows from which a list is told item by item (bytes).
-const ROW_BYTES: usize = 160;
 /// The part of a path of keys that is shown before its last one (bytes).
 const PATH_BYTES: usize = 160;
-/// Members from which on an object of objects is a table.
-const LEAST_KEYED: usize = 3;
 /// Records inside of a record that are told with it.
 const MOST_OWN: usize = 6;
 /// The deepest place of a line that has others below it.
 const MOST_DEPTH: u8 = 3;
-/// The most items with lists of their own that are told one by one.
-const MOST_ITEMS: usize = 12;
-/// Rows from which on a table is told in short as well, and the most of its bytes that this takes.
-const LEAST_IN_SHORT: usize = 8;
-const MOST_IN_SHORT: f32 = 0.6;
-/// The name of the column with the keys of such an object.
-const KEY_COLUMN: &str = "key";
-/// The name of the column with the number of a row's list in a list of lists.
-const GROUP_COLUMN: &str = "group";
-/// Follows the numbers of the columns that a table shows and has: `(3 of 8 columns) [40]{…}:`.
-pub(super) const COLUMNS: &str = " columns) [";
 /// Says that a newer result shows it.
 pub(super) const AS_BELOW: &str = "as below";
 /// Names of rows that are shown below are listed up to this length (bytes).
 const NAMES_BYTES: usize = 50;
 
-/// Appends the lines of a tool result to a call with these arguments. Of records that can be
-/// told by rows, the parts also go to `records`.
+/// Appends the lines of a tool result to those of its call. Of records that can be told by rows,
+/// the parts also go to `records`.
 pub(super) fn result_lines(
     text: &str,
-    asked: &[(String, Json)],
+    made: &Made,
     seen: &mut Seen,
     records: &mut Vec<RecordParts>,
     out: &mut Vec<DigestLine>,
@@ -69,19 +51,21 @@ pub(super) fn result_lines(
         return;
     }
     let from = out.len();
-    let parts = match seen.record(&json) {
+    let parts = match seen.record(&json, made) {
         Record::Superseded => {
-            // A newer result tells its state.
+            // A newer result tells its state, but not what else was asked for.
             if let Some(call) = out.last_mut() {
                 call.text.push_str(" …");
-                call.standing = Standing::Repeated;
+                if made.only_names(&json) {
+                    call.standing = Standing::Repeated;
+                }
             }
             return;
         }
-        Record::Newest => RecordParts::of(&json),
-        Record::Unnamed => None,
+        Record::Newest => RecordParts::of(&json, made),
+        Record::Older | Record::Unnamed => None,
     };
-    without_echo(&mut json, &asked_by(asked));
+    without_echo(&mut json, made);
     let mut lines = Lines {
         seen,
         out,
@@ -97,74 +81,6 @@ pub(super) fn result_lines(
         let lines = out.iter_mut().skip(from).filter(|line| !of_text(line));
         lines.for_each(|line| line.record = Some(at));
     }
-}
-
-/// Members with scalars, which tell what a call asked for: key and value.
-type Asked = Set<(String, String)>;
-
-/// The scalars among the arguments of a call.
-fn asked_by(arguments: &[(String, Json)]) -> Asked {
-    let scalars = arguments.iter().filter(|(_, value)| value.is_scalar());
-    scalars.map(named_value).collect()
-}
-
-fn named_value((key, value): &(String, Json)) -> (String, String) {
-    (key.clone(), value.to_string())
-}
-
-/// Takes away values that only repeat the call's arguments; from a list of objects, those that do
-/// so in all of them. A map from ids to objects that have these ids becomes the list of them.
-fn without_echo(value: &mut Json, asked: &Asked) {
-    match value {
-        Json::Object(members) => {
-            if !asked.is_empty() {
-                members.retain(|member| {
-                    !(member.1.is_scalar() && asked.contains(&named_value(member)))
-                });
-            }
-            for (_, value) in members.iter_mut().filter(|(_, value)| !value.is_scalar()) {
-                without_echo(value, asked);
-            }
-            let has_id = |(key, value): &(String, Json)| match value {
-                Json::Object(inner) => inner
-                    .iter()
-                    .any(|(_, value)| matches!(value, Json::String(text) if text == key)),
-                _ => false,
-            };
-            if !members.is_empty() && members.iter().all(has_id) {
-                let items = members.drain(..).map(|(_, value)| value).collect();
-                *value = Json::List(items);
-            }
-        }
-        Json::List(items) => {
-            let in_all = in_all(items, asked);
-            for item in items.iter_mut().filter(|item| !item.is_scalar()) {
-                without_echo(item, &in_all);
-            }
-        }
-        _ => {}
-    }
-}
-
-/// Those of the values asked for that all items have.
-fn in_all(items: &[Json], asked: &Asked) -> Asked {
-    let mut common: Option<Asked> = None;
-    for item in items {
-        if asked.is_empty() || common.as_ref().is_some_and(Set::is_empty) {
-            break;
-        }
-        let wanted = common.as_ref().unwrap_or(asked);
-        let members: &[(String, Json)] = match item {
-            Json::Object(members) => members,
-            _ => &[],
-        };
-        let scalars = members.iter().filter(|(_, value)| value.is_scalar());
-        let has = scalars
-            .map(named_value)
-            .filter(|named| wanted.contains(named));
-        common = Some(has.collect());
-    }
-    common.unwrap_or_default()
 }
 
 fn is_empty(value: &Json) -> bool {
@@ -250,7 +166,8 @@ impl Lines<'_> {
     }
 
     /// The members of an object that are no scalars.
-    fn members(&mut self, path: &str, rest: Vec<(String, Json)>, own: bool) {
+    fn members(&mut self, path: &str, mut rest: Vec<(String, Json)>, own: bool) {
+        name_columns(&mut rest);
         let part = if own { Part::Record } else { Part::Member };
         let (mut named, mut small, mut large) = (Vec::new(), Vec::new(), Vec::new());
         for (key, value) in rest {
@@ -311,7 +228,7 @@ impl Lines<'_> {
         if items.iter().all(Json::is_scalar) {
             return self.scalars(path, &items);
         }
-        if let Some(rows) = grouped_rows(&items) {
+        if let Some(rows) = grouped_rows(&items).or_else(|| listed_rows(&items, None)) {
             return self.list(path, rows, false);
         }
         let all = items.len();
@@ -389,99 +306,4 @@ impl Lines<'_> {
             self.push(Part::Member, path, &format!("[{part}]"));
         }
     }
-}
-
-/// The objects in an object that has nothing else, each with its key.
-fn keyed_rows(members: &[(String, Json)]) -> Option<Vec<Json>> {
-    let is_row = |(_, value): &(String, Json)| matches!(value, Json::Object(row) if row.len() > 1);
-    if members.len() < LEAST_KEYED || !members.iter().all(is_row) {
-        return None;
-    }
-    let with_key = |(key, value): &(String, Json)| match value {
-        Json::Object(row) => {
-            let key = (KEY_COLUMN.to_owned(), Json::String(key.clone()));
-            Json::Object(std::iter::once(key).chain(row.iter().cloned()).collect())
-        }
-        other => other.clone(),
-    };
-    Some(members.iter().map(with_key).collect())
-}
-
-/// The objects in a list of lists of like ones, each with the number of its list: side by side they
-/// are a table.
-fn grouped_rows(items: &[Json]) -> Option<Vec<Json>> {
-    let mut rows = Vec::new();
-    for (at, group) in items.iter().enumerate() {
-        let Json::List(group) = group else {
-            return None;
-        };
-        for item in group {
-            let Json::Object(members) = item else {
-                return None;
-            };
-            let number = (GROUP_COLUMN.to_owned(), Json::Number(at.to_string().into()));
-            let members = std::iter::once(number).chain(members.iter().cloned());
-            rows.push(Json::Object(members.collect()));
-        }
-    }
-    let all = rows.len();
-    let table = Table::of(&rows)?;
-    rows_of(table, all)?;
-    Some(rows)
-}
-
-/// A table, written.
-struct Rows {
-    head: String,
-    whole: Vec<String>,
-    /// The head and the rows in short, where that is much less.
-    short: Option<(String, Vec<String>)>,
-}
-
-/// A table of `all` rows. `None` where its rows are too long to be read side by side.
-fn rows_of(mut table: Table<'_>, all: usize) -> Option<Rows> {
-    let columns = table.width();
-    let is_wide = |column: &[Option<&Json>]| {
-        let bytes: usize = column
-            .iter()
-            .flatten()
-            .map(|value| inline_bytes(value, LINE_BYTES))
-            .sum();
-        bytes > WIDE_BYTES * column.len()
-    };
-    // What lists and objects say is told item by item, unless there are many.
-    let is_nested = |column: &[Option<&Json>]| {
-        is_wide(column) && column.iter().flatten().any(|value| !value.is_scalar())
-    };
-    if all <= MOST_ITEMS && table.has_column(is_nested) {
-        return None;
-    }
-    table.drop_columns(is_wide);
-    let kept = table.width();
-    if kept < 2 {
-        return None;
-    }
-    let rows: Vec<String> = table.rows().collect();
-    let bytes: usize = rows.iter().map(String::len).sum();
-    if bytes > ROW_BYTES * rows.len() {
-        return None;
-    }
-    let head = |table: &Table<'_>| {
-        let head = table.columns_head();
-        match table.width() {
-            kept if kept < columns => format!("({kept} of {columns}{COLUMNS}{all}]{head}"),
-            _ => format!("[{all}]{head}"),
-        }
-    };
-    let short = (rows.len() >= LEAST_IN_SHORT).then(|| table.in_short(is_id));
-    let written = |table: Table<'_>| (head(&table), table.rows().collect::<Vec<_>>());
-    let short = short.flatten().map(written);
-    let is_less = |(_, short): &(String, Vec<String>)| {
-        short.iter().map(String::len).sum::<usize>() as f32 <= MOST_IN_SHORT * bytes as f32
-    };
-    Some(Rows {
-        head: head(&table),
-        whole: rows,
-        short: short.filter(is_less),
-    })
 }

@@ -4,6 +4,7 @@
 
 use super::json_form::{inline_bytes, is_id, is_short};
 use super::line::{DigestLine, Part, Standing};
+use super::made::Made;
 use crate::core::json::Json;
 use crate::core::strategy::maps::{Map, Set};
 use crate::core::text::Table;
@@ -32,20 +33,41 @@ pub(super) struct RecordParts {
     own: Vec<Member>,
     /// Lists of objects.
     lists: Vec<(String, Vec<Json>)>,
+    /// What the call was given that the record does not tell.
+    asked: Vec<Member>,
+    /// The call was given more than has room in a row.
+    asked_more: bool,
+    /// The call was given its id.
+    asked_by_id: bool,
 }
 
 impl RecordParts {
-    /// The parts of a record that can be told by rows alone; `None` for any other.
-    pub(super) fn of(value: &Json) -> Option<Self> {
+    /// The parts of a record that a call gave, if it can be told by rows alone; `None` for any
+    /// other.
+    pub(super) fn of(value: &Json, made: &Made) -> Option<Self> {
         let Json::Object(members) = value else {
             return None;
         };
-        let is_own = |(_, value): &&Member| is_short(value);
-        let id = members.iter().filter(is_own).find(|(key, _)| is_id(key))?;
+        let id = members
+            .iter()
+            .find(|(key, value)| made.identifies(key, value))?;
+        let tells = |(key, given): &&Member| {
+            let same = |(other, value): &Member| {
+                value == given && (other == key || is_id(other) || is_id(key))
+            };
+            members.iter().any(same)
+        };
+        let asked = made.arguments.iter().filter(|member| !tells(member));
+        let (asked, more): (Vec<&Member>, Vec<&Member>) = asked.partition(|(key, given)| {
+            is_short(given) && members.iter().all(|(other, _)| other != key)
+        });
         let mut parts = RecordParts {
             id: id.clone(),
             own: Vec::new(),
             lists: Vec::new(),
+            asked: asked.into_iter().cloned().collect(),
+            asked_more: !more.is_empty(),
+            asked_by_id: made.has(&id.1),
         };
         for (key, value) in members {
             match value {
@@ -74,6 +96,20 @@ impl RecordParts {
         Json::Object(std::iter::once(&self.id).chain(rest).cloned().collect())
     }
 
+    /// Its own members as a row, with what the call was given.
+    fn row(&self, with_asked: bool) -> Json {
+        let asked = self.asked.iter().filter(|_| with_asked);
+        self.with_id(self.own.iter().chain(asked))
+    }
+
+    fn is_asked_alike(&self, other: &Self) -> bool {
+        let keys = |parts: &'_ Self| {
+            let keys = parts.asked.iter().map(|(key, _)| key.clone());
+            keys.collect::<Set<String>>()
+        };
+        keys(self) == keys(other)
+    }
+
     fn keys(&self) -> Set<&str> {
         let lists = self.lists.iter().map(|(key, _)| key.as_str());
         self.own
@@ -93,23 +129,60 @@ fn is_flat(value: &Json) -> bool {
 /// were read, newest first.
 pub(super) fn tables_of(records: &[RecordParts], lines: &mut Vec<DigestLine>) -> Vec<DigestLine> {
     let mut out = Vec::new();
-    let mut told: Set<usize> = Set::default();
-    for members in kinds_of(records) {
+    let mut told: Map<usize, Call> = Map::default();
+    for mut members in kinds_of(records) {
+        let in_rows = tell_calls(records, &mut members, &mut told);
         let of_kind: Vec<&RecordParts> = members.iter().filter_map(|at| records.get(*at)).collect();
-        let own = of_kind
-            .iter()
-            .map(|record| record.with_id(record.own.iter()));
-        let own: Vec<Json> = own.collect();
-        if !push_table(NEWEST, &own, Standing::Own, &mut out) {
+        let own: Vec<Json> = of_kind.iter().map(|record| record.row(in_rows)).collect();
+        if own.len() < 2 || !push_table(NEWEST, &own, Standing::Own, &mut out) {
+            members.iter().for_each(|at| {
+                told.remove(at);
+            });
             continue;
         }
-        told.extend(members);
         for (key, rows) in lists_of(&of_kind) {
             push_table(key, &rows, Standing::Usual, &mut out);
         }
     }
     remove(lines, &told);
     out
+}
+
+/// What becomes of the call of a record that a table tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Call {
+    /// The row tells what it was given.
+    Told,
+    Stays,
+}
+
+/// Finds what becomes of the calls of records of one kind. Those that would say nothing without
+/// their call stay with it: they are taken out of `members`. Returns whether the rows tell what the
+/// calls were given.
+fn tell_calls(
+    records: &[RecordParts],
+    members: &mut Vec<usize>,
+    told: &mut Map<usize, Call>,
+) -> bool {
+    let get = |at: &usize| records.get(*at);
+    let first = members.first().and_then(get);
+    let alike = |record: &RecordParts| {
+        !record.asked_more && first.is_some_and(|first| first.is_asked_alike(record))
+    };
+    let in_rows = members.iter().filter_map(get).all(alike);
+    if !in_rows {
+        members.retain(|at| {
+            get(at).is_some_and(|record| {
+                record.asked_by_id || (record.asked.is_empty() && !record.asked_more)
+            })
+        });
+    }
+    for at in members.iter() {
+        let is_told = get(at)
+            .is_some_and(|record| in_rows || (record.asked.is_empty() && !record.asked_more));
+        told.insert(*at, if is_told { Call::Told } else { Call::Stays });
+    }
+    in_rows
 }
 
 /// The indices of the records of each kind that has several, oldest first.
@@ -176,21 +249,23 @@ fn push_table(name: &str, items: &[Json], standing: Standing, out: &mut Vec<Dige
     true
 }
 
-/// Removes the lines of the results that tables tell; their calls then end with `…`, and are shown
-/// only where more belongs to them.
-fn remove(lines: &mut Vec<DigestLine>, told: &Set<usize>) {
-    let is_told = |line: &DigestLine| line.record.is_some_and(|record| told.contains(&record));
+/// Removes the lines of the results that tables tell; their calls then end with `…`. Those that the
+/// tables tell, too, are shown only where more belongs to them.
+fn remove(lines: &mut Vec<DigestLine>, told: &Map<usize, Call>) {
+    let told = |line: &DigestLine| told.get(&line.record?).copied();
     let mut call = None;
     for at in 0..lines.len() {
         let Some(line) = lines.get(at) else { break };
         if line.depth == 0 {
             call = Some(at);
-        } else if is_told(line)
+        } else if let Some(told) = told(line)
             && let Some(call) = call.take().and_then(|call| lines.get_mut(call))
         {
             call.text.push_str(" …");
-            call.standing = Standing::Repeated;
+            if told == Call::Told {
+                call.standing = Standing::Repeated;
+            }
         }
     }
-    lines.retain(|line| !is_told(line));
+    lines.retain(|line| told(line).is_none());
 }

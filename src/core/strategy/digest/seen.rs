@@ -3,7 +3,8 @@
 
 use std::rc::Rc;
 
-use super::json_form::is_id;
+use super::line::Part;
+use super::made::Made;
 use crate::core::strategy::maps::{Map, Set, hash_of};
 
 use crate::core::json::Json;
@@ -22,6 +23,8 @@ pub(super) enum Record {
     /// A newer result has the same record, with all its members.
     Superseded,
     Newest,
+    /// There is a newer one, but of something else that was asked for.
+    Older,
     /// It has no ids, so that nothing tells.
     Unnamed,
 }
@@ -34,6 +37,9 @@ type Id = (String, String);
 struct Named {
     ids: Set<Id>,
     keys: Set<String>,
+    /// The tool that gave it, and the call's arguments, by their hashes.
+    tool: u64,
+    asked: u64,
 }
 
 /// What was seen in newer messages.
@@ -43,8 +49,8 @@ pub(super) struct Seen {
     objects: Set<u64>,
     /// Records, by each of their ids.
     records: Map<Id, Vec<Rc<Named>>>,
-    /// The values of their first ids, as rows begin with them.
-    ids: Set<String>,
+    /// The same by the values of their ids, as rows begin with them.
+    rows: Map<String, Vec<Rc<Named>>>,
     /// Sentences and lines, by their hashes.
     sentences: Set<u64>,
     /// Heads of calls, by their hashes.
@@ -52,9 +58,10 @@ pub(super) struct Seen {
 }
 
 impl Seen {
-    /// Whether a sentence is said for the last time.
-    pub(super) fn say(&mut self, sentence: &str) -> bool {
-        self.sentences.insert(hash_of(sentence))
+    /// Whether a party, or none, says a sentence for the last time.
+    pub(super) fn say(&mut self, party: Option<Part>, sentence: &str) -> bool {
+        let is_user = party.map(|part| part == Part::User);
+        self.sentences.insert(hash_of(&(is_user, sentence)))
     }
 
     /// Whether a call with this head is made for the last time.
@@ -62,22 +69,22 @@ impl Seen {
         self.calls.insert(hash_of(head))
     }
 
-    /// Takes note of a text that stays as it is.
+    /// Takes note of the objects in a text that stays as it is.
     pub(super) fn note(&mut self, text: &str) {
         if let Some(json) = Json::parse(text) {
-            self.record(&json);
             self.remember(&json, MOST_LEVELS);
         }
     }
 
-    /// Whether a newer result shows the same record; takes note of it.
-    pub(super) fn record(&mut self, value: &Json) -> Record {
+    /// Whether a newer result shows the record that a call gave; takes note of it.
+    pub(super) fn record(&mut self, value: &Json, made: &Made) -> Record {
         let Json::Object(members) = value else {
             return Record::Unnamed;
         };
+        let is_id = |(key, value): &&(String, Json)| made.identifies(key, value);
         let ids: Set<Id> = members
             .iter()
-            .filter(|(key, value)| is_id(key) && value.is_scalar())
+            .filter(is_id)
             .map(|(key, value)| (key.clone(), value.to_string()))
             .collect();
         // The id that fewest records share.
@@ -87,29 +94,45 @@ impl Seen {
         };
         let keys: Set<String> = members.iter().map(|(key, _)| key.clone()).collect();
         let newer = self.records.get(rarest).map_or(&[][..], Vec::as_slice);
-        let known = |newer: &Rc<Named>| ids.is_subset(&newer.ids) && keys.is_subset(&newer.keys);
-        if newer.iter().rev().take(MOST_STATES).any(known) {
+        let (tool, asked) = made.hashes();
+        let same = |newer: &&Rc<Named>| ids.is_subset(&newer.ids) && keys.is_subset(&newer.keys);
+        // Asked for something else, a tool tells something else of it.
+        let known = |newer: &Rc<Named>| newer.tool != tool || newer.asked == asked;
+        let mut newer = newer.iter().rev().take(MOST_STATES).filter(same).peekable();
+        let is_newest = newer.peek().is_none();
+        if newer.any(known) {
             return Record::Superseded;
         }
-        for (_, value) in members
-            .iter()
-            .filter(|(key, value)| is_id(key) && value.is_scalar())
-        {
+        let named = Rc::new(Named {
+            ids,
+            keys,
+            tool,
+            asked,
+        });
+        for (_, value) in members.iter().filter(is_id) {
             let mut id = String::new();
             write_cell(value, &mut id);
-            self.ids.insert(id);
+            self.rows.entry(id).or_default().push(Rc::clone(&named));
         }
-        let named = Rc::new(Named { ids, keys });
         for id in &named.ids {
             let records = self.records.entry(id.clone()).or_default();
             records.push(Rc::clone(&named));
         }
-        Record::Newest
+        if is_newest {
+            Record::Newest
+        } else {
+            Record::Older
+        }
     }
 
-    /// Whether a newer result shows the record of a row that begins with `id`.
-    pub(super) fn has_record(&self, id: &str) -> bool {
-        self.ids.contains(id)
+    /// Whether a newer result shows the record of a row that begins with `id` and has these
+    /// columns.
+    pub(super) fn has_record(&self, id: &str, columns: &[String]) -> bool {
+        let newer = self.rows.get(id).map_or(&[][..], Vec::as_slice);
+        let newest = newer.iter().rev().take(MOST_STATES);
+        newest
+            .into_iter()
+            .any(|newer| columns.iter().all(|column| newer.keys.contains(column)))
     }
 
     /// Takes note of the objects inside a value.
@@ -156,13 +179,17 @@ mod tests {
                 r#"{{"order_id":"W1","user_id":"ann","status":"{status}"}}"#
             ))
         };
-        assert_eq!(seen.record(&order("cancelled")), Record::Newest);
-        assert_eq!(seen.record(&order("pending")), Record::Superseded);
+        let get = Made::new("get", Vec::new());
+        assert_eq!(seen.record(&order("cancelled"), &get), Record::Newest);
+        assert_eq!(seen.record(&order("pending"), &get), Record::Superseded);
         let other = json(r#"{"order_id":"W2","user_id":"ann"}"#);
-        assert_eq!(seen.record(&other), Record::Newest);
+        assert_eq!(seen.record(&other, &get), Record::Newest);
         let more = json(r#"{"order_id":"W1","user_id":"ann","items":[]}"#);
-        assert_eq!(seen.record(&more), Record::Newest, "it has more");
-        assert_eq!(seen.record(&json(r#"{"count":1}"#)), Record::Unnamed);
+        assert_eq!(seen.record(&more, &get), Record::Newest, "it has more");
+        assert_eq!(seen.record(&json(r#"{"count":1}"#), &get), Record::Unnamed);
+        let columns = |names: &[&str]| names.iter().map(|&name| name.into()).collect::<Vec<_>>();
+        assert!(seen.has_record("W1", &columns(&["order_id", "status"])));
+        assert!(!seen.has_record("W1", &columns(&["order_id", "paid"])));
         let with = r#"{"a":{"street":"Chestnut Street 474","town":"Fort Worth"}}"#;
         let address = json(with);
         let address = address.get("a").unwrap();
@@ -170,5 +197,49 @@ mod tests {
         seen.note(r#"[{"town":"Fort Worth","street":"Sunset Drive 967"}]"#);
         let row = json(r#"{"town":"Fort Worth","street":"Sunset Drive 967"}"#);
         assert!(seen.object("", &row));
+    }
+
+    #[test]
+    fn what_was_asked_for_otherwise_is_another_state() {
+        let json = |text: &str| Json::parse(text).unwrap();
+        let made = |tool: &str, arguments: &str| {
+            let Json::Object(arguments) = json(arguments) else {
+                panic!("{arguments}")
+            };
+            Made::new(tool, arguments)
+        };
+        let mut seen = Seen::default();
+        let hours = json(r#"{"employee_id":"E-4","hours":160}"#);
+        let june = made("hours", r#"{"employee":"E-4","month":"June"}"#);
+        let may = made("hours", r#"{"employee":"E-4","month":"May"}"#);
+        assert_eq!(seen.record(&hours, &june), Record::Newest);
+        assert_eq!(seen.record(&hours, &may), Record::Older);
+        assert_eq!(seen.record(&hours, &may), Record::Superseded);
+        // Codes and numbers are ids where they look like ones, or were asked for.
+        for (tool, arguments, result) in [
+            (
+                "run",
+                r#"{"command":"make"}"#,
+                r#"{"exit_code":0,"stdout":"ok"}"#,
+            ),
+            ("sql", r#"{"query":"select 1"}"#, r#"{"code":0,"data":[]}"#),
+            (
+                "get",
+                r#"{"url":"x"}"#,
+                r#"{"status_code":200,"page_number":1}"#,
+            ),
+        ] {
+            let made = made(tool, arguments);
+            assert_eq!(
+                seen.record(&json(result), &made),
+                Record::Unnamed,
+                "{result}"
+            );
+        }
+        let flight = made("status", r#"{"flight_number":"17"}"#);
+        let result = json(r#"{"flight_number":"17","status":"late"}"#);
+        assert_eq!(seen.record(&result, &flight), Record::Newest);
+        let paid = json(r#"{"booking_code":"X7","paid":true}"#);
+        assert_eq!(seen.record(&paid, &made("pay", "{}")), Record::Newest);
     }
 }

@@ -248,15 +248,17 @@ impl<'t> Reader<'t> {
     /// Finds the place of a line among the others: the line without which it would not be
     /// understood.
     fn place(&mut self, at: usize, line: &DigestLine) -> Option<usize> {
+        let within = line.within.and_then(|above| at.checked_sub(above));
         match line.depth {
             0 => {
                 (self.entry, self.record) = (Some(at), None);
                 self.open.clear();
                 self.entries += 1;
-                None
+                // An answer may need what it answers.
+                within
             }
             // What was said before and after shows the place of a sentence.
-            _ if line.part.is_said() => line.within.and_then(|above| at.checked_sub(above)),
+            _ if line.part.is_said() => within,
             _ => {
                 let above = self.open.iter().rfind(|(depth, _)| *depth < line.depth);
                 let above = match (above, line.part) {

@@ -74,6 +74,8 @@ pub(super) mod line {
     /// A question of the model's, which the user has answered.
     pub(in super::super) const QUESTION: f32 = 0.3;
     pub(in super::super) const POLITE: f32 = 0.1;
+    /// What the model suggests, offers, promises or decides.
+    pub(in super::super) const PROPOSES: f32 = 2.0;
     /// A call, a line of a long argument, a line of a text and a value of JSON, per token, in the
     /// newest entry; half of it so many entries before. What was done, written and read last is
     /// worked on.

@@ -2,8 +2,9 @@
 //! are, and who said them.
 
 use super::line::{DigestLine, Part, Standing};
+use super::lists::is_label;
 use super::weights::{cost, line as lines_by};
-use crate::core::text::{Speech, greets_by_name, tells_of_failure};
+use crate::core::text::{Speech, greets_by_name, proposes, tells_of_failure};
 
 /// The longest line of a call that is a command (bytes).
 const COMMAND_BYTES: usize = 90;
@@ -20,7 +21,8 @@ pub(super) struct Worth {
 
 impl Worth {
     /// `age` is the number of entries behind it.
-    fn of(line: &DigestLine, age: usize) -> Self {
+    /// `demanded` says that the head of the list that it is an item of demands or refuses.
+    fn of(line: &DigestLine, age: usize, demanded: bool) -> Self {
         let part = line.weighed_as();
         let own = match part {
             Part::Call if is_command(&line.text) => lines_by::COMMAND,
@@ -33,7 +35,7 @@ impl Worth {
             }
             _ => lines_by::OTHER,
         };
-        let said = of_sentence(line);
+        let said = of_sentence(line, demanded);
         let fresh = match part {
             Part::Argument => lines_by::FRESH_ARGUMENT,
             Part::Text => lines_by::FRESH_TEXT,
@@ -70,8 +72,9 @@ impl Worth {
 }
 
 /// The worth of a sentence, per token, by what it is for.
-fn of_sentence(line: &DigestLine) -> f32 {
+fn of_sentence(line: &DigestLine, demanded: bool) -> f32 {
     let by_speech = || match Speech::of(&line.text) {
+        _ if demanded => lines_by::DEMANDS,
         Speech::Demands if line.part == Part::User => lines_by::DEMANDS,
         Speech::Polite => lines_by::POLITE,
         _ => 1.0,
@@ -82,6 +85,7 @@ fn of_sentence(line: &DigestLine) -> f32 {
         Part::Assistant if !is_told => return 0.0,
         Part::Assistant if asks(&line.text) => lines_by::QUESTION,
         Part::Assistant if greets_by_name(&line.text) => lines_by::POLITE,
+        Part::Assistant if proposes(&line.text) => lines_by::PROPOSES,
         Part::Assistant => by_speech(),
         _ => return 0.0,
     };
@@ -91,11 +95,34 @@ fn of_sentence(line: &DigestLine) -> f32 {
 /// One per line.
 pub(super) fn worths(lines: &[DigestLine]) -> Vec<Worth> {
     let mut behind = lines.iter().filter(|line| line.depth == 0).count();
-    let worth = |line: &DigestLine| {
+    let demanded = demanded(lines);
+    let worth = |(line, demanded): (&DigestLine, bool)| {
         behind -= usize::from(line.depth == 0);
-        Worth::of(line, behind)
+        Worth::of(line, behind, demanded)
     };
-    lines.iter().map(worth).collect()
+    lines.iter().zip(demanded).map(worth).collect()
+}
+
+/// Whether each line is below the head of one of the user's lists that demands or refuses, as
+/// `Do not order:` does.
+fn demanded(lines: &[DigestLine]) -> Vec<bool> {
+    let mut demanded = vec![false; lines.len()];
+    for (at, line) in lines.iter().enumerate() {
+        let Some(head) = line.within.and_then(|above| at.checked_sub(above)) else {
+            continue;
+        };
+        let of_head = demanded.get(head).copied().unwrap_or_default();
+        let demands = of_head
+            || lines.get(head).is_some_and(|head| {
+                head.part == Part::User
+                    && is_label(&head.text)
+                    && Speech::of(&head.text) == Speech::Demands
+            });
+        if let Some(this) = demanded.get_mut(at) {
+            *this = demands && line.part == Part::User;
+        }
+    }
+    demanded
 }
 
 /// Whether a sentence is a question: what the user said next has answered the model's.

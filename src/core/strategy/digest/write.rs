@@ -31,8 +31,9 @@
 
 use super::json_form::is_party;
 use super::line::{DigestLine, Heading, Part};
-use super::record::{AS_BELOW, COLUMNS};
+use super::record::AS_BELOW;
 use super::records::{NEWEST, RECORDS};
+use super::rows::COLUMNS;
 
 /// Begins the part with the user's words.
 pub(super) const USER: &str = "The user said:";

@@ -8,7 +8,7 @@ use serde::de::{Deserializer as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use crate::core::conversation::Fingerprint;
 
 /// Object keys that clients add, drop or move between turns without a change of meaning.
-pub(in crate::core::wire) const VOLATILE_KEYS: [&str; 2] = ["annotations", "cache_control"];
+const VOLATILE_KEYS: [&str; 2] = ["annotations", "cache_control"];
 
 /// The fingerprint of a message's canonical content. Falls back to the exact bytes for JSON that
 /// cannot be canonicalised (nested deeper than the parser's limit, lone surrogates): such a message

@@ -19,7 +19,6 @@ mod schemas;
 mod usage;
 mod usage_filter;
 
-pub(in crate::core::wire) use canonical::VOLATILE_KEYS;
 pub(in crate::core) use canonical::canonical;
 pub use completion::SUFFIX;
 pub(in crate::core::wire) use completion::{

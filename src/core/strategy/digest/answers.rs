@@ -1,0 +1,116 @@
+//! What answers need: "yes" says nothing without the question, and "2" nothing without the list.
+
+use super::line::{DigestLine, Part, Standing};
+use super::lists::number_of;
+use super::worth::asks;
+
+/// The longest answer that says nothing without its question (characters), and the longest word
+/// before the number of a choice (bytes).
+const ANSWER_CHARS: usize = 14;
+const CHOICE_BYTES: usize = 12;
+
+/// What the model said last, where nothing was done since, is what the user's newest message
+/// answers: "yes" says nothing without it.
+pub(super) fn note_answered(lines: &mut [DigestLine]) {
+    let newest = lines.iter().rposition(|line| line.depth == 0);
+    let entry = newest.and_then(|at| lines.get_mut(at..));
+    for line in entry.into_iter().flatten() {
+        if line.part == Part::Assistant && line.standing != Standing::Repeated {
+            line.standing = Standing::Answered;
+        }
+    }
+}
+
+/// What the user chose by its number says nothing without the item of the list that he was shown,
+/// and a short answer nothing without the question.
+pub(super) fn note_choices(lines: &mut [DigestLine]) {
+    // The lines of the last message of the model before.
+    let mut offered = 0..0;
+    for at in 0..lines.len() {
+        let Some(line) = lines.get(at).filter(|line| line.depth == 0) else {
+            continue;
+        };
+        let is_next = |line: &DigestLine| line.depth == 0;
+        let end = lines.iter().skip(at + 1).position(is_next);
+        let end = end.map_or(lines.len(), |more| at + 1 + more);
+        match line.part {
+            Part::Assistant => offered = at..end,
+            Part::User => {
+                let asked = lines.get(offered.clone()).unwrap_or_default();
+                let is_short = end == at + 1 && line.text.chars().count() <= ANSWER_CHARS;
+                let place = match choice_of(&line.text) {
+                    Some(number) => asked
+                        .iter()
+                        .rposition(|line| number_of(&line.text) == Some(number)),
+                    None => None,
+                };
+                let question = || asked.iter().rposition(|line| asks(&line.text));
+                let place = place.or_else(|| is_short.then(question).flatten());
+                let answered = place.map(|place| at - offered.start - place);
+                if let Some(line) = lines.get_mut(at).filter(|_| answered.is_some()) {
+                    line.within = answered;
+                    // The same answer to another question is another answer.
+                    line.standing = Standing::Usual;
+                }
+                offered = 0..0;
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The number by which an answer chooses: `2, please`, `Option 2`, `#2`.
+fn choice_of(answer: &str) -> Option<u32> {
+    let digit = answer.find(|c: char| c.is_ascii_digit())?;
+    let (before, rest) = answer.split_at_checked(digit)?;
+    let end = rest.find(|c: char| !c.is_ascii_digit());
+    let (number, behind) = rest.split_at_checked(end.unwrap_or(rest.len()))?;
+    let ends = |c: char| !c.is_alphanumeric() || !c.is_ascii();
+    let is_number = behind.chars().next().is_none_or(ends) && number.len() <= 2;
+    let is_first = before.len() <= CHOICE_BYTES && before.split_whitespace().count() <= 1;
+    number.parse().ok().filter(|_| is_number && is_first)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_choice_is_told_by_its_number() {
+        for (answer, number) in [
+            ("2, please.", Some(2)),
+            ("Option 12", Some(12)),
+            ("#3", Some(3)),
+            ("3にします。", Some(3)),
+            ("2nd", None),
+            ("I would take 2", None),
+            ("1500", None),
+            ("Yes.", None),
+        ] {
+            assert_eq!(choice_of(answer), number, "{answer}");
+        }
+    }
+
+    #[test]
+    fn answers_need_what_they_answer() {
+        let said = |part, depth, text| DigestLine::new(part, depth, text);
+        let mut lines = vec![
+            said(Part::Assistant, 0, "Two are left:"),
+            said(Part::Assistant, 1, "1. HAT1"),
+            said(Part::Assistant, 1, "2. HAT2"),
+            said(Part::User, 0, "2, but in economy."),
+            said(Part::Assistant, 0, "Is it for you?"),
+            said(Part::Assistant, 1, "I ask for the name."),
+            said(Part::Call, 0, "look_up()"),
+            said(Part::User, 0, "Yes."),
+            said(Part::User, 0, "No."),
+        ];
+        note_choices(&mut lines);
+        let within: Vec<Option<usize>> = lines.iter().map(|line| line.within).collect();
+        let none = None;
+        assert_eq!(
+            within,
+            [none, none, none, Some(1), none, none, none, Some(3), none]
+        );
+    }
+}

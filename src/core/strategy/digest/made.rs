@@ -1,0 +1,149 @@
+//! A call, as far as it tells what its result is about, and what of the result only repeats it.
+
+use super::json_form::{is_id, is_short, may_tell_anything};
+use crate::core::json::Json;
+use crate::core::strategy::maps::{Set, hash_of};
+
+/// A call, as far as it tells what its result is about.
+#[derive(Debug, Default)]
+pub(super) struct Made {
+    tool: String,
+    pub(super) arguments: Vec<(String, Json)>,
+}
+
+impl Made {
+    pub(super) fn new(tool: &str, arguments: Vec<(String, Json)>) -> Self {
+        Made {
+            tool: tool.to_owned(),
+            arguments,
+        }
+    }
+
+    /// The hashes of the tool's name and of the scalars that it was given.
+    pub(super) fn hashes(&self) -> (u64, u64) {
+        let scalars = self.arguments.iter().filter(|(_, value)| value.is_scalar());
+        let mut scalars: Vec<(String, String)> = scalars.map(named_value).collect();
+        scalars.sort_unstable();
+        (hash_of(self.tool.as_str()), hash_of(&scalars))
+    }
+
+    /// Whether the call was given this value.
+    pub(super) fn has(&self, value: &Json) -> bool {
+        self.arguments.iter().any(|(_, given)| given == value)
+    }
+
+    /// Whether a member of the result identifies it. Codes and numbers may tell anything: they do
+    /// where they were asked for, or have letters and digits.
+    pub(super) fn identifies(&self, key: &str, value: &Json) -> bool {
+        if !is_id(key) || !is_short(value) {
+            return false;
+        }
+        let is_mixed = |text: &String| {
+            text.bytes().any(|b| b.is_ascii_digit()) && text.chars().any(char::is_alphabetic)
+        };
+        !may_tell_anything(key)
+            || self.has(value)
+            || matches!(value, Json::String(text) if is_mixed(text))
+    }
+
+    /// Whether all that the call was given identifies its result.
+    pub(super) fn only_names(&self, result: &Json) -> bool {
+        let Json::Object(members) = result else {
+            return false;
+        };
+        let ids = || {
+            members
+                .iter()
+                .filter(|(key, value)| self.identifies(key, value))
+        };
+        self.arguments
+            .iter()
+            .all(|(_, given)| ids().any(|(_, value)| value == given))
+    }
+}
+
+/// Members with scalars, which tell what a call asked for: key and value.
+type Asked = Set<(String, String)>;
+
+/// The scalars among the arguments of a call.
+fn asked_by(made: &Made) -> Asked {
+    let scalars = made.arguments.iter().filter(|(_, value)| value.is_scalar());
+    scalars.map(named_value).collect()
+}
+
+fn named_value((key, value): &(String, Json)) -> (String, String) {
+    (key.clone(), value.to_string())
+}
+
+/// Takes away values that only repeat the call's arguments: of an object those that it itself has,
+/// unless it has no others, and of a list of objects those that all of them have. In objects inside
+/// of one they stay: there, another value may stand beside them. A map from ids to objects that
+/// have these ids becomes the list of them.
+pub(super) fn without_echo(value: &mut Json, made: &Made) {
+    let asked = asked_by(made);
+    if let Json::Object(members) = value {
+        take_away(members, &asked);
+    }
+    lists_without_echo(value, &asked);
+}
+
+/// Takes away values from the items of the lists in a value.
+fn lists_without_echo(value: &mut Json, asked: &Asked) {
+    match value {
+        Json::Object(members) => {
+            for (_, value) in members.iter_mut().filter(|(_, value)| !value.is_scalar()) {
+                lists_without_echo(value, asked);
+            }
+            let has_id = |(key, value): &(String, Json)| match value {
+                Json::Object(inner) => inner
+                    .iter()
+                    .any(|(_, value)| matches!(value, Json::String(text) if text == key)),
+                _ => false,
+            };
+            if !members.is_empty() && members.iter().all(has_id) {
+                let items = members.drain(..).map(|(_, value)| value).collect();
+                *value = Json::List(items);
+            }
+        }
+        Json::List(items) => {
+            let in_all = in_all(items, asked);
+            for item in items.iter_mut().filter(|item| !item.is_scalar()) {
+                if let Json::Object(members) = item {
+                    take_away(members, &in_all);
+                }
+                lists_without_echo(item, &in_all);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Takes away members that were asked for, unless all of them were.
+fn take_away(members: &mut Vec<(String, Json)>, asked: &Asked) {
+    let is_echo =
+        |member: &(String, Json)| member.1.is_scalar() && asked.contains(&named_value(member));
+    if !asked.is_empty() && !members.iter().all(is_echo) {
+        members.retain(|member| !is_echo(member));
+    }
+}
+
+/// Those of the values asked for that all items have.
+fn in_all(items: &[Json], asked: &Asked) -> Asked {
+    let mut common: Option<Asked> = None;
+    for item in items {
+        if asked.is_empty() || common.as_ref().is_some_and(Set::is_empty) {
+            break;
+        }
+        let wanted = common.as_ref().unwrap_or(asked);
+        let members: &[(String, Json)] = match item {
+            Json::Object(members) => members,
+            _ => &[],
+        };
+        let scalars = members.iter().filter(|(_, value)| value.is_scalar());
+        let has = scalars
+            .map(named_value)
+            .filter(|named| wanted.contains(named));
+        common = Some(has.collect());
+    }
+    common.unwrap_or_default()
+}

@@ -1,0 +1,184 @@
+//! Rows: values of JSON that are told side by side, as a table.
+
+use super::json_form::{inline_bytes, is_id};
+use super::quoted::LINE_BYTES;
+use crate::core::json::Json;
+use crate::core::strategy::maps::Set;
+use crate::core::text::Table;
+
+/// The mean length of cells from which a column of texts or lists is dropped from a table that
+/// others would keep readable (bytes).
+const WIDE_BYTES: usize = 60;
+/// The mean length of rows from which a list is told item by item (bytes).
+const ROW_BYTES: usize = 160;
+/// Members from which on an object of objects is a table.
+const LEAST_KEYED: usize = 3;
+/// The most items with lists of their own that are told one by one.
+const MOST_ITEMS: usize = 12;
+/// Rows from which on a table is told in short as well, and the most of its bytes that this takes.
+const LEAST_IN_SHORT: usize = 8;
+const MOST_IN_SHORT: f32 = 0.6;
+/// The name of the column with the keys of such an object.
+const KEY_COLUMN: &str = "key";
+/// The name of the column with the number of a row's list in a list of lists.
+const GROUP_COLUMN: &str = "group";
+/// Follows the numbers of the columns that a table shows and has: `(3 of 8 columns) [40]{…}:`.
+pub(super) const COLUMNS: &str = " columns) [";
+
+/// The objects in an object that has nothing else, each with its key.
+pub(super) fn keyed_rows(members: &[(String, Json)]) -> Option<Vec<Json>> {
+    let is_row = |(_, value): &(String, Json)| matches!(value, Json::Object(row) if row.len() > 1);
+    if members.len() < LEAST_KEYED || !members.iter().all(is_row) {
+        return None;
+    }
+    let with_key = |(key, value): &(String, Json)| match value {
+        Json::Object(row) => {
+            let key = (KEY_COLUMN.to_owned(), Json::String(key.clone()));
+            Json::Object(std::iter::once(key).chain(row.iter().cloned()).collect())
+        }
+        other => other.clone(),
+    };
+    Some(members.iter().map(with_key).collect())
+}
+
+/// The objects in a list of lists of like ones, each with the number of its list: side by side they
+/// are a table.
+pub(super) fn grouped_rows(items: &[Json]) -> Option<Vec<Json>> {
+    let mut rows = Vec::new();
+    for (at, group) in items.iter().enumerate() {
+        let Json::List(group) = group else {
+            return None;
+        };
+        for item in group {
+            let Json::Object(members) = item else {
+                return None;
+            };
+            let number = (GROUP_COLUMN.to_owned(), Json::Number(at.to_string().into()));
+            let members = std::iter::once(number).chain(members.iter().cloned());
+            rows.push(Json::Object(members.collect()));
+        }
+    }
+    let all = rows.len();
+    let table = Table::of(&rows)?;
+    rows_of(table, all)?;
+    Some(rows)
+}
+
+/// Lists of as many scalars each as the rows of a table. Its columns have the names that are given,
+/// or numbers.
+pub(super) fn listed_rows(items: &[Json], names: Option<&[Json]>) -> Option<Vec<Json>> {
+    let width = match items.first()? {
+        Json::List(first) => first.len(),
+        _ => return None,
+    };
+    let is_row = |item: &Json| match item {
+        Json::List(cells) => cells.len() == width && cells.iter().all(Json::is_scalar),
+        _ => false,
+    };
+    let least = if names.is_some() { 1 } else { 2 };
+    if width < 2 || items.len() < least || !items.iter().all(is_row) {
+        return None;
+    }
+    let name_of = |at: usize| match names.map(|names| names.get(at)) {
+        None => Some((at + 1).to_string()),
+        Some(Some(Json::String(name))) => Some(name.clone()),
+        Some(_) => None,
+    };
+    let row = |item: &Json| {
+        let Json::List(cells) = item else { return None };
+        let cells = cells.iter().enumerate();
+        let members = cells.map(|(at, cell)| Some((name_of(at)?, cell.clone())));
+        Some(Json::Object(members.collect::<Option<Vec<_>>>()?))
+    };
+    items.iter().map(row).collect()
+}
+
+/// Gives the rows among members the names that a list beside them has, as the results of queries
+/// come.
+pub(super) fn name_columns(members: &mut Vec<(String, Json)>) {
+    let named = |(at, (_, value)): (usize, &(String, Json))| {
+        let Json::List(names) = value else {
+            return None;
+        };
+        let distinct: Option<Set<&str>> = names.iter().map(text_of).collect();
+        if names.len() < 2 || distinct?.len() < names.len() {
+            return None;
+        }
+        let rows = |(of, (_, value)): (usize, &(String, Json))| match value {
+            Json::List(items) => Some((of, listed_rows(items, Some(names))?)),
+            _ => None,
+        };
+        let (of, rows) = members.iter().enumerate().find_map(rows)?;
+        Some((at, of, rows))
+    };
+    let Some((names, of, rows)) = members.iter().enumerate().find_map(named) else {
+        return;
+    };
+    if let Some((_, value)) = members.get_mut(of) {
+        *value = Json::List(rows);
+    }
+    members.remove(names);
+}
+
+fn text_of(value: &Json) -> Option<&str> {
+    match value {
+        Json::String(text) => Some(text),
+        _ => None,
+    }
+}
+
+/// A table, written.
+pub(super) struct Rows {
+    pub head: String,
+    pub whole: Vec<String>,
+    /// The head and the rows in short, where that is much less.
+    pub short: Option<(String, Vec<String>)>,
+}
+
+/// A table of `all` rows. `None` where its rows are too long to be read side by side.
+pub(super) fn rows_of(mut table: Table<'_>, all: usize) -> Option<Rows> {
+    let columns = table.width();
+    let is_wide = |column: &[Option<&Json>]| {
+        let bytes: usize = column
+            .iter()
+            .flatten()
+            .map(|value| inline_bytes(value, LINE_BYTES))
+            .sum();
+        bytes > WIDE_BYTES * column.len()
+    };
+    // What lists and objects say is told item by item, unless there are many.
+    let is_nested = |column: &[Option<&Json>]| {
+        is_wide(column) && column.iter().flatten().any(|value| !value.is_scalar())
+    };
+    if all <= MOST_ITEMS && table.has_column(is_nested) {
+        return None;
+    }
+    table.drop_columns(is_wide);
+    let kept = table.width();
+    if kept < 2 {
+        return None;
+    }
+    let rows: Vec<String> = table.rows().collect();
+    let bytes: usize = rows.iter().map(String::len).sum();
+    if bytes > ROW_BYTES * rows.len() {
+        return None;
+    }
+    let head = |table: &Table<'_>| {
+        let head = table.columns_head();
+        match table.width() {
+            kept if kept < columns => format!("({kept} of {columns}{COLUMNS}{all}]{head}"),
+            _ => format!("[{all}]{head}"),
+        }
+    };
+    let short = (rows.len() >= LEAST_IN_SHORT).then(|| table.in_short(is_id));
+    let written = |table: Table<'_>| (head(&table), table.rows().collect::<Vec<_>>());
+    let short = short.flatten().map(written);
+    let is_less = |(_, short): &(String, Vec<String>)| {
+        short.iter().map(String::len).sum::<usize>() as f32 <= MOST_IN_SHORT * bytes as f32
+    };
+    Some(Rows {
+        head: head(&table),
+        whole: rows,
+        short: short.filter(is_less),
+    })
+}

@@ -1,0 +1,321 @@
+//! What a digest tells apart: states of records, what calls asked for, who said it, and what is
+//! below which head. Each was told as something else once.
+
+use baler::core::policy::Policy;
+use serde_json::{Value, json};
+
+use crate::invariants::policy_of;
+use crate::support::{message, words};
+
+use super::{forced, job, tagged};
+
+fn down_to(target: u64) -> Policy {
+    policy_of(&format!(
+        "[[policy]]\nwindow = 100000\nreserve = 0\nkeep = {{ exchanges = 1 }}\n\
+        target = {{ tokens = {target} }}\nladder = [\"digest\"]\n"
+    ))
+}
+
+fn digest_in(target: u64, all: &[String]) -> String {
+    tagged(
+        &forced(all, &down_to(target)).messages,
+        "conversation_digest",
+    )
+}
+
+/// The digest of calls, each with its tool, arguments and result, and enough text behind them.
+fn digest_of(target: u64, calls: &[(&str, Value, Value)]) -> String {
+    let calls: Vec<(&str, String, String)> = calls
+        .iter()
+        .map(|(tool, asked, result)| (*tool, asked.to_string(), result.to_string()))
+        .collect();
+    let filler = words(7, 900);
+    let mut steps: Vec<(&str, &str, &str)> = calls
+        .iter()
+        .map(|(tool, asked, result)| (*tool, asked.as_str(), result.as_str()))
+        .collect();
+    steps.extend([
+        ("read", r#"{"path":"notes"}"#, filler.as_str()),
+        ("list", "{}", "done"),
+    ]);
+    digest_in(target, &job(&steps))
+}
+
+/// Whether a line tells all of this.
+fn tells(digest: &str, all: &[&str]) -> bool {
+    digest
+        .lines()
+        .any(|line| all.iter().all(|needed| line.contains(needed)))
+}
+
+#[test]
+fn what_was_asked_for_otherwise_is_told() {
+    let hours = |month: &str, hours: u32| {
+        (
+            "get_hours",
+            json!({"employee_id": "E-731", "month": month}),
+            json!({"employee_id": "E-731", "hours": hours, "overtime": hours - 150}),
+        )
+    };
+    let digest = digest_of(
+        500,
+        &[
+            hours("2026-01", 161),
+            hours("2026-02", 152),
+            hours("2026-03", 170),
+        ],
+    );
+    for (month, hours) in [("2026-01", "161"), ("2026-02", "152"), ("2026-03", "170")] {
+        let below = digest.split(month).nth(1).expect(&digest);
+        let below: Vec<&str> = below.lines().take(2).collect();
+        assert!(below.concat().contains(hours), "{month}: {digest}");
+    }
+}
+
+#[test]
+fn an_exit_code_is_no_record() {
+    let run = |command: &str, code: u32, said: &str| {
+        (
+            "run",
+            json!({ "command": command }),
+            json!({"exit_code": code, "stdout": said, "number": 1, "code": "OK"}),
+        )
+    };
+    let digest = digest_of(
+        500,
+        &[
+            run("make test", 1, "test codec_v18 failed"),
+            run("make lint", 1, "unused import"),
+            run("make clean", 0, "removed 14 files"),
+        ],
+    );
+    for (command, said) in [
+        ("make test", "codec_v18"),
+        ("make lint", "unused"),
+        ("make clean", "14"),
+    ] {
+        assert!(
+            digest.contains(command) && digest.contains(said),
+            "{digest}"
+        );
+    }
+}
+
+#[test]
+fn what_was_done_stays_when_a_newer_result_tells_the_state() {
+    let refund = |amount: u32, refunded: u32| {
+        (
+            "create_refund",
+            json!({"order_id": "W-77", "amount": amount, "reason": format!("item {amount}")}),
+            json!({"order_id": "W-77", "status": "delivered", "refunded": refunded}),
+        )
+    };
+    let order = json!({"order_id": "W-77", "status": "delivered", "refunded": 65, "total": 180});
+    let get = ("get_order", json!({"order_id": "W-77"}), order);
+    let digest = digest_of(400, &[get.clone(), refund(40, 40), refund(25, 65), get]);
+    for amount in ["amount=40", "amount=25"] {
+        assert!(tells(&digest, &["create_refund", amount]), "{digest}");
+    }
+    // The older look at the order is told by the newer one.
+    assert_eq!(digest.matches("get_order").count(), 1, "{digest}");
+}
+
+#[test]
+fn rows_of_records_tell_what_was_asked_for() {
+    let observe = |n: u32, mrn: &str, kind: &str| {
+        (
+            "observe",
+            json!({"mrn": mrn, "kind": kind}),
+            json!({"observation_id": format!("OBS-{n}"), "value": n % 97, "method": "echo"}),
+        )
+    };
+    let digest = digest_of(
+        500,
+        &[
+            observe(8413, "204518", "ejection"),
+            observe(3232, "331907", "ejection"),
+            observe(9357, "204518", "bmi"),
+        ],
+    );
+    for (id, mrn, kind) in [
+        ("OBS-8413", "204518", "ejection"),
+        ("OBS-3232", "331907", "ejection"),
+        ("OBS-9357", "204518", "bmi"),
+    ] {
+        assert!(tells(&digest, &[id, mrn, kind]), "{id}: {digest}");
+    }
+    // Calls that asked for different things, and are not named by the record, stay with theirs.
+    let book = |n: u32, asked: Value| {
+        (
+            "book",
+            asked,
+            json!({"booking_id": format!("BK-{n}"), "status": "booked", "fee": n, "desk": "A"}),
+        )
+    };
+    let digest = digest_of(
+        500,
+        &[
+            book(771, json!({"patient": "Quill", "slot": "SL-5"})),
+            book(772, json!({"room": "R-9"})),
+            book(
+                773,
+                json!({"patient": "Brekke", "lines": [{"a": 1}, {"a": 2}]}),
+            ),
+        ],
+    );
+    for (call, id) in [("SL-5", "BK-771"), ("R-9", "BK-772"), ("Brekke", "BK-773")] {
+        let below = digest.split(call).nth(1).expect(&digest);
+        let below: Vec<&str> = below.lines().take(5).collect();
+        assert!(below.concat().contains(id), "{call}: {digest}");
+    }
+}
+
+#[test]
+fn what_repeats_the_arguments_stays_beside_other_values() {
+    let set = (
+        "set_threshold",
+        json!({"metric": "cpu", "value": 70}),
+        json!({"ok": true, "metric": "cpu", "previous": {"value": 85}, "current": {"value": 70}}),
+    );
+    let transfer = (
+        "transfer",
+        json!({"from": "ACC-1", "amount": 500}),
+        json!({"debit": {"from": "ACC-1", "amount": 500}, "credit": {"amount": 450}}),
+    );
+    let echo = ("note", json!({"text": "hello"}), json!({"text": "hello"}));
+    let digest = digest_of(400, &[set, transfer, echo]);
+    assert!(
+        digest.contains("current: {value: 70}, previous: {value: 85}"),
+        "{digest}"
+    );
+    assert!(
+        digest.contains("debit: {amount: 500, from: ACC-1}"),
+        "{digest}"
+    );
+    assert!(
+        digest.contains("note(text=hello)\n text: hello"),
+        "{digest}"
+    );
+    assert!(
+        !digest.contains("{}") && !digest.contains("metric: cpu"),
+        "{digest}"
+    );
+}
+
+#[test]
+fn rows_have_the_names_that_come_beside_them() {
+    let rows: Vec<Value> = (0..6)
+        .map(|n| json!([format!("2026-0{n}"), 4000 + n]))
+        .collect();
+    let sql = (
+        "run_sql",
+        json!({"sql": "select month, arms"}),
+        json!({"columns": ["month", "arms"], "rows": rows, "ms": 12}),
+    );
+    let values: Vec<Value> = (0..12)
+        .map(|n| json!([1700 + n, format!("{n}.5")]))
+        .collect();
+    let series = (
+        "range",
+        json!({"q": "up"}),
+        json!({"metric": "up", "values": values}),
+    );
+    let digest = digest_of(600, &[sql, series]);
+    assert!(
+        digest.contains("rows: [6]{month,arms}:\n  2026-00,4000\n"),
+        "{digest}"
+    );
+    assert!(
+        digest.contains("values: [12]{1,2}:\n  1700,\"0.5\"\n"),
+        "{digest}"
+    );
+    assert!(!digest.contains("columns:"), "{digest}");
+}
+
+#[test]
+fn short_answers_stay_with_what_they_answer() {
+    let mut all = job(&[]);
+    all.pop();
+    for n in 0..8 {
+        let options = format!(
+            "{}.\nFor room {n} there is:\n1. oak {n}1\n2. larch {n}2\n3. pine {n}3\nWhich one?",
+            words(n, 40)
+        );
+        let question = format!("{}. Shall room {n} be painted?", words(n + 90, 40));
+        all.extend([
+            message("assistant", &options),
+            message("user", ["2, please.", "Option 3"][n % 2]),
+            message("assistant", &question),
+            message("user", ["Yes.", "No."][n % 2]),
+        ]);
+    }
+    all.extend([
+        message("assistant", "Done."),
+        message("user", "What did I choose?"),
+    ]);
+    let digest = digest_in(1_100, &all);
+    let (said, rest) = digest.split_once("After each turn:").expect(&digest);
+    for (answer, times) in [("2, please.", 4), ("Option 3", 4), ("Yes.", 4), ("No.", 4)] {
+        assert_eq!(said.matches(answer).count(), times, "{answer}: {digest}");
+    }
+    for n in 0..8 {
+        let chosen = [format!("2. larch {n}2"), format!("3. pine {n}3")][n % 2].clone();
+        assert!(rest.contains(&chosen), "{chosen}: {digest}");
+        assert!(
+            rest.contains(&format!("Shall room {n} be painted?")),
+            "{n}: {digest}"
+        );
+    }
+}
+
+#[test]
+fn a_sentence_is_of_the_one_who_said_it() {
+    let sentence = "Book the train at 09:12 and not the flight, please.";
+    let mut all = job(&[("read", "{}", &words(3, 600))]);
+    all.pop();
+    all.extend([
+        message("user", sentence),
+        message("assistant", sentence),
+        message("user", "Go on."),
+    ]);
+    all.extend(job(&[("list", "{}", "done")]).split_off(2));
+    let digest = digest_in(300, &all);
+    let (said, _) = digest.split_once("After each turn:").expect(&digest);
+    assert!(said.contains(sentence), "{digest}");
+}
+
+#[test]
+fn an_item_of_a_list_stands_below_its_own_head() {
+    let list = "Here is what I have in mind for the kitchen.\n\n\
+        Things that I have and must NOT be ordered:\n- oak parquet OAK-7731\n- sink SUB-500\n\n\
+        To be ordered:\n- tiles M8TX\n- oven HBG7341\n\nColours that she dislikes:\n- RAL 7016";
+    let heads = [
+        ("OAK-7731", "NOT be ordered:"),
+        ("SUB-500", "NOT be ordered:"),
+        ("M8TX", "To be ordered:"),
+        ("HBG7341", "To be ordered:"),
+        ("RAL 7016", "dislikes:"),
+    ];
+    for party in ["user", "assistant"] {
+        let mut all = job(&[("read", "{}", &words(3, 900))]);
+        all.pop();
+        all.extend([message(party, list), message("user", "Go on.")]);
+        all.extend(job(&[("list", "{}", "done")]).split_off(2));
+        let mut shown = 0;
+        for room in (150..400).step_by(10) {
+            let digest = digest_in(room, &all);
+            let mut head = "";
+            for line in digest.lines() {
+                if line.ends_with(':') {
+                    head = line;
+                }
+                let of = heads.iter().find(|(item, _)| line.contains(item));
+                if let Some((item, of)) = of {
+                    assert!(head.ends_with(of), "{item}: {digest}");
+                    shown += 1;
+                }
+            }
+        }
+        assert!(shown > 5, "{party}: {shown}");
+    }
+}
