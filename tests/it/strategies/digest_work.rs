@@ -1,4 +1,5 @@
-//! The work of a digest grows with what it reads, and stops when nobody waits for it.
+//! The work of a digest, and of the walk that makes them again, grows with what it reads, and stops
+//! when nobody waits for it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -7,7 +8,7 @@ use baler::core::Cancel;
 use baler::core::conversation::Fingerprint;
 use baler::core::planner::{Planner, Seeds, Session};
 use baler::core::policy::RequestFacts;
-use baler::core::strategy::ExternalInputs;
+use baler::core::strategy::{ExternalInputs, Stopped};
 use baler::core::tokens::Encoding;
 use serde_json::{Map, Value};
 
@@ -16,13 +17,15 @@ use crate::support::{message, request};
 
 use super::{job, text, tokens};
 
-/// Digests a chat down to a quarter. Returns how often the work looked at its flag, and whether it
-/// came to its end; the flag is set at look number `most`.
-fn looks(all: &[String], most: usize) -> (usize, bool) {
-    let policy = policy_of(
-        "[[policy]]\nwindow = 100000000\nreserve = 0\nkeep = { exchanges = 1 }\n\
-        ladder = [\"digest\"]\n",
-    );
+/// How often `work` on a request with these messages looked at its flag, and whether it came to its
+/// end; the flag is set at look number `most`.
+fn looks_of<T>(
+    all: &[String],
+    toml: &str,
+    most: usize,
+    work: impl FnOnce(&Planner<'_>, &Session<'_>) -> Result<T, Stopped>,
+) -> (usize, bool) {
+    let policy = policy_of(toml);
     let body = request(all);
     let outline = DIALECT.outline(body.as_bytes()).unwrap();
     let session = Session::open_afresh(DIALECT, outline, Encoding::O200K).unwrap();
@@ -34,10 +37,20 @@ fn looks(all: &[String], most: usize) -> (usize, bool) {
         checkpoint: seed,
         usage: seed,
     };
-    let planner = Planner::new(&policy, (None, 100_000_000), &request, seeds, &cancel);
+    let window = policy.window_for(None);
+    let planner = Planner::new(&policy, (None, window), &request, seeds, &cancel);
+    let ended = work(&planner, &session).is_ok();
+    (looked.load(Ordering::Relaxed), ended)
+}
+
+/// Digests a chat down to a quarter.
+fn looks(all: &[String], most: usize) -> (usize, bool) {
+    let toml = "[[policy]]\nwindow = 100000000\nreserve = 0\nkeep = { exchanges = 1 }\n\
+                ladder = [\"digest\"]\n";
     let target = tokens(all) / 4;
-    let done = planner.compact_to(&session, target, target, &ExternalInputs::default());
-    (looked.load(Ordering::Relaxed), done.is_ok())
+    looks_of(all, toml, most, |planner, session| {
+        planner.compact_to(session, target, target, &ExternalInputs::default())
+    })
 }
 
 /// A chat with `n` small messages of users.
@@ -88,6 +101,30 @@ fn four_times_as_much_to_read_is_about_four_times_the_work() {
         assert!(once > 4, "kind {kind}: the flag is looked at: {once}");
         assert!(more <= 6 * once, "kind {kind}: {once} looks became {more}");
     }
+}
+
+/// The requests that a long conversation once was are gone through in a walk: below an instruction
+/// that is over the window by itself, each of them is over it.
+#[test]
+fn four_times_as_many_turns_over_the_window_are_about_four_times_the_work() {
+    let over = |turns: usize| {
+        let mut all = vec![message("system", &"rule ".repeat(8_000))];
+        all.extend((0..turns).flat_map(|at| {
+            let answer = format!("answer {at} is long enough to go");
+            [
+                message("user", &format!("question {at}?")),
+                message("assistant", &answer),
+            ]
+        }));
+        all.push(message("user", "and now?"));
+        let toml = "[[policy]]\nwindow = 4000\nreserve = 0\n";
+        looks_of(&all, toml, usize::MAX, |planner, session| {
+            planner.derive(session, None, &ExternalInputs::default())
+        })
+    };
+    let ((once, ended), (more, also_ended)) = (over(100), over(400));
+    assert!(ended && also_ended);
+    assert!(more <= 6 * once, "{once} looks became {more}");
 }
 
 #[test]

@@ -183,8 +183,11 @@ impl<'t> Heading<'t> {
 
 /// The number in brackets that ends at the bracket at `end`.
 fn rows_before(line: &str, end: usize) -> Option<usize> {
-    let (_, number) = line.get(..end)?.rsplit_once('[')?;
-    number.parse().ok()
+    let before = line.get(..end)?;
+    // Only the digits are looked at: a forged line may have a bracket at every other place.
+    let open = before.trim_end_matches(|c: char| c.is_ascii_digit());
+    let number = before.get(open.len()..)?;
+    open.ends_with('[').then(|| number.parse().ok())?
 }
 
 #[cfg(test)]

@@ -4,6 +4,9 @@ use super::json_form::{is_id, is_short, may_tell_anything};
 use crate::core::json::Json;
 use crate::core::strategy::maps::{Set, hash_of};
 
+/// Arguments that members of a result are compared to one by one: more are data.
+const MOST_COMPARED: usize = 32;
+
 /// A call, as far as it tells what its result is about.
 #[derive(Debug, Default)]
 pub(super) struct Made {
@@ -27,9 +30,15 @@ impl Made {
         (hash_of(self.tool.as_str()), hash_of(&scalars))
     }
 
+    /// Whether the call was given more than is compared to its result.
+    pub(super) fn is_long(&self) -> bool {
+        self.arguments.len() > MOST_COMPARED
+    }
+
     /// Whether the call was given this value.
     pub(super) fn has(&self, value: &Json) -> bool {
-        self.arguments.iter().any(|(_, given)| given == value)
+        let mut compared = self.arguments.iter().take(MOST_COMPARED);
+        compared.any(|(_, given)| given == value)
     }
 
     /// Whether a member of the result identifies it. Codes and numbers may tell anything: they do
@@ -51,6 +60,9 @@ impl Made {
         let Json::Object(members) = result else {
             return false;
         };
+        if self.is_long() {
+            return false;
+        }
         let ids = || {
             members
                 .iter()

@@ -48,6 +48,9 @@ impl RecordParts {
         let Json::Object(members) = value else {
             return None;
         };
+        if made.is_long() {
+            return None;
+        }
         let id = members
             .iter()
             .find(|(key, value)| made.identifies(key, value))?;

@@ -18,6 +18,8 @@ const MOST_ITEMS: usize = 12;
 /// Rows from which on a table is told in short as well, and the most of its bytes that this takes.
 const LEAST_IN_SHORT: usize = 8;
 const MOST_IN_SHORT: f32 = 0.6;
+/// Lists of names that are tried for the rows beside them.
+const MOST_NAMES: usize = 4;
 /// The name of the column with the keys of such an object.
 const KEY_COLUMN: &str = "key";
 /// The name of the column with the number of a row's list in a list of lists.
@@ -76,6 +78,9 @@ pub(super) fn listed_rows(items: &[Json], names: Option<&[Json]>) -> Option<Vec<
         _ => false,
     };
     let least = if names.is_some() { 1 } else { 2 };
+    if names.is_some_and(|names| names.len() != width) {
+        return None;
+    }
     if width < 2 || items.len() < least || !items.iter().all(is_row) {
         return None;
     }
@@ -96,14 +101,17 @@ pub(super) fn listed_rows(items: &[Json], names: Option<&[Json]>) -> Option<Vec<
 /// Gives the rows among members the names that a list beside them has, as the results of queries
 /// come.
 pub(super) fn name_columns(members: &mut Vec<(String, Json)>) {
-    let named = |(at, (_, value)): (usize, &(String, Json))| {
+    let are_names = |(at, (_, value)): (usize, &(String, Json))| {
         let Json::List(names) = value else {
             return None;
         };
-        let distinct: Option<Set<&str>> = names.iter().map(text_of).collect();
-        if names.len() < 2 || distinct?.len() < names.len() {
+        let distinct: Set<&str> = names.iter().map(text_of).collect::<Option<_>>()?;
+        (names.len() >= 2 && distinct.len() == names.len()).then_some(at)
+    };
+    let named = |at: usize| {
+        let Some((_, Json::List(names))) = members.get(at) else {
             return None;
-        }
+        };
         let rows = |(of, (_, value)): (usize, &(String, Json))| match value {
             Json::List(items) => Some((of, listed_rows(items, Some(names))?)),
             _ => None,
@@ -111,7 +119,8 @@ pub(super) fn name_columns(members: &mut Vec<(String, Json)>) {
         let (of, rows) = members.iter().enumerate().find_map(rows)?;
         Some((at, of, rows))
     };
-    let Some((names, of, rows)) = members.iter().enumerate().find_map(named) else {
+    let names = members.iter().enumerate().filter_map(are_names);
+    let Some((names, of, rows)) = names.take(MOST_NAMES).find_map(named) else {
         return;
     };
     if let Some((_, value)) = members.get_mut(of) {
@@ -181,4 +190,33 @@ pub(super) fn rows_of(mut table: Table<'_>, all: usize) -> Option<Rows> {
         whole: rows,
         short: short.filter(is_less),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn named(text: &str) -> String {
+        let Some(Json::Object(mut members)) = Json::parse(text) else {
+            panic!("{text}")
+        };
+        name_columns(&mut members);
+        Json::Object(members).to_string()
+    }
+
+    #[test]
+    fn rows_take_the_names_of_as_many_columns() {
+        let rows = r#"{"fields":["a","b"],"n":1,"rows":[[1,"x"],[2,"y"]]}"#;
+        let expected = r#"{"n":1,"rows":[{"a":1,"b":"x"},{"a":2,"b":"y"}]}"#;
+        assert_eq!(named(rows), expected);
+        for other in [
+            r#"{"fields":["a","b","c"],"rows":[[1,"x"],[2,"y"]]}"#,
+            r#"{"fields":["a","a"],"rows":[[1,"x"],[2,"y"]]}"#,
+            r#"{"fields":["a",1],"rows":[[1,"x"],[2,"y"]]}"#,
+            r#"{"fields":["a","b"],"rows":[[1,"x"],[2]]}"#,
+            r#"{"fields":["a","b"],"rows":[[1,"x"],[2,[3]]]}"#,
+        ] {
+            assert_eq!(named(other), other);
+        }
+    }
 }

@@ -112,8 +112,14 @@ pub(in crate::core::wire) fn continued_request(
             field(key, value.get());
         }
     }
+    // What follows is Baler's own to say, and no key may stand twice.
+    let is_own = |key: &str| {
+        matches!(key, "stream" | "tool_choice" | "function_call") || key == limit_key(manner.limit)
+    };
     for (key, value) in &manner.parameters {
-        field(key, &value.to_string());
+        if !is_own(key) {
+            field(key, &value.to_string());
+        }
     }
     if outline.fixed.tools.is_some() {
         field("tool_choice", "\"none\"");
