@@ -319,3 +319,29 @@ fn an_item_of_a_list_stands_below_its_own_head() {
         assert!(shown > 5, "{party}: {shown}");
     }
 }
+
+#[test]
+fn rows_of_a_printed_table_stay_with_the_names_of_its_columns() {
+    let rows = |row: &dyn Fn(usize) -> String| -> String { (0..60).map(row).collect() };
+    let state = |at: usize| if at == 41 { "failed" } else { "settled" };
+    let psql = rows(&|at| format!(" PAY-{at:03} | {:9} | {}\n", state(at), 100 + at));
+    let csv = rows(&|at| format!("INV-{at:03},{},{}\n", state(at), 100 + at));
+    let pods = rows(&|at| format!("web-{at:03}   {}/1     {}\n", at % 2, state(at)));
+    let all = [
+        (
+            "id       | state     | debit",
+            format!("\n----+----+----\n{psql}(60 rows)"),
+            "PAY-",
+        ),
+        ("number,state,credit", format!("\n{csv}"), "INV-"),
+        ("NAME      READY   STATUS", format!("\n{pods}"), "web-"),
+    ];
+    for (names, below, id) in all {
+        let table = Value::from(format!("{names}{below}"));
+        let text = [("shell", json!({"command": format!("show {id}")}), table)];
+        let digest = digest_of(300, &text);
+        let told: Vec<&str> = digest.lines().filter(|line| line.contains(id)).collect();
+        assert!(told.len() > 1, "{id}: rows are told\n{digest}");
+        assert!(digest.contains(names), "{id}\n{digest}");
+    }
+}

@@ -6,6 +6,7 @@ use std::collections::BinaryHeap;
 
 use super::line::{DigestLine, Part, Standing};
 use super::lists::is_label;
+use super::printed::names_columns;
 use super::weigh::{Context, STRIDE, Weighed, Word, weigh};
 use super::weights::{cost, line as lines_by, share, word as words_by};
 use super::worth::{Worth, asks, worths};
@@ -331,6 +332,9 @@ impl<'t> Choice<'t> {
         let below = self.lines.get(at + 1);
         let is_within = below.is_some_and(|below| below.within == Some(1));
         if is_within && line.is_some_and(|line| line.part.is_said() && is_label(&line.text)) {
+            return false;
+        }
+        if names_columns(self.lines.get(at + 1..).unwrap_or_default()) {
             return false;
         }
         let is_section = line.is_some_and(DigestLine::is_section);

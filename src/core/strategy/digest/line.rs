@@ -83,8 +83,9 @@ pub(super) struct DigestLine {
     pub of_argument: bool,
     /// A sentence that follows another on the same line.
     pub joins: bool,
-    /// Of what is within the item of a list that somebody wrote, or below its head, or answers it:
-    /// so many lines above it stands that line.
+    /// Of what is within the item of a list that somebody wrote, or below its head, or answers it,
+    /// and of a row of a printed table, which needs the names of its columns: so many lines above
+    /// it stands that line.
     pub within: Option<usize>,
     /// A blank line stood before it.
     pub spaced: bool,

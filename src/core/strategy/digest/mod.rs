@@ -6,12 +6,14 @@
 
 mod answers;
 mod choose;
+mod encoded;
 mod entries;
 mod fill;
 mod json_form;
 mod line;
 mod lists;
 mod made;
+mod printed;
 mod quoted;
 mod read_back;
 mod record;

@@ -3,6 +3,7 @@
 
 use super::line::{DigestLine, Part, Standing};
 use super::lists::OpenItems;
+use super::printed::OpenTable;
 use crate::core::strategy::maps::{Map, hash_of};
 use crate::core::text::{ByteSet, pieces, split_lines, tells_of_failure, without_noise};
 
@@ -115,16 +116,20 @@ pub(super) fn quoted_lines(
     let from = out.len();
     let numbered = text.contains('\n');
     let mut spaced = false;
+    let mut table = OpenTable::default();
     for (number, long) in (first..).zip(split_lines(text)) {
         if long.trim().is_empty() || (numbered && is_only_numbered(long)) {
             spaced = true;
+            table.end();
             continue;
         }
+        let head = table.read(long, out.len());
         for piece in pieces(long, LINE_BYTES) {
             let piece = piece.trim_end();
             if !piece.trim_start().is_empty() {
                 let mut line = DigestLine::new(part, depth, piece);
                 line.spaced = std::mem::take(&mut spaced) && out.len() > from;
+                line.within = head.map(|head| out.len() - head);
                 if !shows_number(long) {
                     line.number = number;
                 }

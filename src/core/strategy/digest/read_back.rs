@@ -2,6 +2,7 @@
 
 use super::line::{DigestLine, Heading, Part, Standing};
 use super::lists::OpenItems;
+use super::printed::OpenTable;
 use super::records::RECORDS;
 use super::write::{ARGUMENT, ASSISTANT, CALL, MOST_BLANKS, REST, USER, is_gap, place_in};
 use crate::core::text::split_lines;
@@ -16,10 +17,11 @@ pub(super) fn read_back(body: &str) -> Vec<DigestLine> {
         spaced: false,
         number: 0,
         lists: OpenItems::default(),
+        table: OpenTable::default(),
     };
     let mut lines: Vec<DigestLine> = Vec::new();
     for text in split_lines(body) {
-        lines.extend(reader.read(text));
+        lines.extend(reader.read(text, lines.len()));
     }
     for at in 1..lines.len() {
         let deeper = lines.get(at).map_or(0, |line| line.depth);
@@ -42,7 +44,7 @@ pub(super) fn last_turn(body: &str) -> u32 {
 }
 
 /// Reads the lines of a body in their order.
-struct Reader {
+struct Reader<'t> {
     turn: u32,
     /// What the present entry is.
     entry: Option<Part>,
@@ -55,10 +57,13 @@ struct Reader {
     number: u32,
     /// The open items of what a party said.
     lists: OpenItems,
+    /// The printed table that is open in a text.
+    table: OpenTable<'t>,
 }
 
-impl Reader {
-    fn read(&mut self, text: &str) -> Option<DigestLine> {
+impl<'t> Reader<'t> {
+    /// Reads a line, with so many lines above it.
+    fn read(&mut self, text: &'t str, above: usize) -> Option<DigestLine> {
         match text {
             USER | REST => {}
             "" => self.spaced = true,
@@ -73,11 +78,28 @@ impl Reader {
                     }
                     line.within = self.lists.read(0, &line.text);
                 }
+                self.find_head(text, &mut line, above);
                 self.count(&mut line);
                 return Some(line);
             }
         }
         None
+    }
+
+    /// Finds the names of the columns of a printed table's row. Rows may be left out above it.
+    fn find_head(&mut self, text: &'t str, line: &mut DigestLine, at: usize) {
+        if !line.part.is_quoted() {
+            if !is_gap(&line.text) {
+                self.table.end();
+            }
+            return;
+        }
+        if line.spaced {
+            self.table.end();
+        }
+        let text = text.trim_start_matches(' ');
+        let head = self.table.read(text.strip_prefix('|').unwrap_or(text), at);
+        line.within = head.map(|head| at - head);
     }
 
     /// Counts the lines of a text from the place that the mark of a gap gave on, up to blank ones,

@@ -1,6 +1,7 @@
 //! The lines of a tool result: of JSON its records with their keys, lists of like objects as
 //! tables; anything else line by line.
 
+use super::encoded::{content_of, parsed};
 use super::json_form::{
     has_ids, has_rows, inline, inline_bytes, is_long_text, is_short, lists_ids, naming, shown_key,
 };
@@ -37,8 +38,9 @@ pub(super) fn result_lines(
     records: &mut Vec<RecordParts>,
     out: &mut Vec<DigestLine>,
 ) {
-    let Some(mut json) = Json::parse(text) else {
-        quoted_lines(text, Part::Text, 1, 1, out);
+    let text = content_of(text);
+    let Some(mut json) = parsed(&text) else {
+        quoted_lines(&text, Part::Text, 1, 1, out);
         return;
     };
     if is_empty(&json) {

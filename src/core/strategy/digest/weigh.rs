@@ -258,7 +258,7 @@ impl<'t> Reader<'t> {
                 within
             }
             // What was said before and after shows the place of a sentence.
-            _ if line.part.is_said() => within,
+            _ if line.part.is_said() || within.is_some() => within,
             _ => {
                 let above = self.open.iter().rfind(|(depth, _)| *depth < line.depth);
                 let above = match (above, line.part) {
@@ -437,7 +437,8 @@ impl<'t> Reader<'t> {
         };
         let own: Vec<f32> = self.lines.iter().map(of_line).collect();
         for (weight, line) in self.lines.iter_mut().zip(lines) {
-            let above = match weight.needs.filter(|_| line.within.is_some()) {
+            let is_item = line.within.is_some() && !line.part.is_quoted();
+            let above = match weight.needs.filter(|_| is_item) {
                 Some(item) => item,
                 None => weight.entry,
             };

@@ -3,6 +3,7 @@
 
 use super::line::{DigestLine, Part, Standing};
 use super::lists::is_label;
+use super::printed::is_rule;
 use super::weights::{cost, line as lines_by};
 use crate::core::text::{Speech, greets_by_name, proposes, tells_of_failure};
 
@@ -48,6 +49,7 @@ impl Worth {
             Part::User => lines_by::USER,
             Part::Assistant => lines_by::MODEL,
             Part::Argument => lines_by::WRITTEN,
+            Part::Text if is_rule(&line.text) => 0.0,
             Part::Text if tells_of_failure(&line.text) => lines_by::FAILURE,
             _ => 1.0,
         };

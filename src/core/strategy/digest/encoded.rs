@@ -1,0 +1,74 @@
+//! Results that were written as JSON twice, as happens where a tool's answer is put into a text: a
+//! string that is JSON is told as what it is.
+
+use std::borrow::Cow;
+
+use crate::core::json::Json;
+
+/// How deep in a value strings are looked into, and how often one string may be in another.
+const MOST_LEVELS: usize = 4;
+
+/// The text of a result: where it is one string of JSON with several lines, or with JSON in it, its
+/// content.
+pub(super) fn content_of(text: &str) -> Cow<'_, str> {
+    let is_string = text.len() > 2 && text.starts_with('"') && text.ends_with('"');
+    let inner = is_string.then(|| serde_json::from_str::<String>(text).ok());
+    match inner.flatten() {
+        Some(inner) if inner.contains('\n') || inner.starts_with(['{', '[']) => Cow::Owned(inner),
+        _ => Cow::Borrowed(text),
+    }
+}
+
+/// A text that is an object or a list, with the same in the strings of it.
+pub(super) fn parsed(text: &str) -> Option<Json> {
+    let mut json = Json::parse(text)?;
+    unfold(&mut json, MOST_LEVELS);
+    Some(json)
+}
+
+fn unfold(value: &mut Json, levels: usize) {
+    let Some(levels) = levels.checked_sub(1) else {
+        return;
+    };
+    match value {
+        Json::String(text) => {
+            if let Some(mut inner) = Json::parse(text) {
+                unfold(&mut inner, levels);
+                *value = inner;
+            }
+        }
+        Json::List(items) => items.iter_mut().for_each(|item| unfold(item, levels)),
+        Json::Object(members) => {
+            let values = members.iter_mut().map(|(_, value)| value);
+            values.for_each(|value| unfold(value, levels));
+        }
+        Json::Null | Json::Bool(_) | Json::Number(_) => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn strings_that_are_json_are_told_as_what_they_are() {
+        let once = r#"{"id":"W-7","items":"[{\"sku\":\"A\"}]","note":"[sic"}"#;
+        let told = r#"{"id":"W-7","items":[{"sku":"A"}],"note":"[sic"}"#;
+        assert_eq!(parsed(once).unwrap().to_string(), told);
+        let twice = serde_json::to_string(once).unwrap();
+        assert_eq!(content_of(&twice), once);
+        assert_eq!(content_of(r#""id,n\nA,4""#), "id,n\nA,4");
+        for text in [r#""done""#, r#"""#, r#""a" or "b""#, "7"] {
+            assert_eq!(content_of(text), text);
+        }
+    }
+
+    #[test]
+    fn strings_in_strings_are_looked_into_so_deep_only() {
+        let mut text = r#"{"n":1}"#.to_owned();
+        for _ in 0..8 {
+            text = format!(r#"{{"in":{}}}"#, serde_json::to_string(&text).unwrap());
+        }
+        assert!(parsed(&text).unwrap().to_string().contains('\\'));
+    }
+}

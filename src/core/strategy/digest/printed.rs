@@ -1,0 +1,219 @@
+//! Tables that programs print: a row says little without the names of its columns, which stand once
+//! above all of them.
+
+use super::line::DigestLine;
+
+/// The most characters and words of a column's name.
+const NAME_CHARS: usize = 32;
+const NAME_WORDS: usize = 4;
+/// Lines between the names of columns and the first row: a rule.
+const MOST_BETWEEN: usize = 1;
+/// The least columns that are told by blanks alone.
+const LEAST_ALIGNED: usize = 3;
+/// What rules are drawn with, besides blanks, and what parts columns in them and in rows.
+const RULES: [char; 7] = ['-', '=', '─', '━', '═', ':', '~'];
+const BARS: [char; 3] = ['|', '│', '┃'];
+const CROSSES: [char; 18] = [
+    '+', '├', '┼', '┤', '┌', '┬', '┐', '└', '┴', '┘', '╞', '╪', '╡', '┡', '╇', '┩', '┝', '┥',
+];
+
+/// How the cells of a row are told from each other.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Form {
+    /// Bars, as below a ruled head.
+    Bars,
+    /// Blanks, as below a ruled head.
+    Words,
+    /// So many of a character.
+    Marks(char, usize),
+    /// Two blanks and more, as programs align columns.
+    Aligned,
+}
+
+/// The table that is open at a line of a text.
+#[derive(Default)]
+pub(super) struct OpenTable<'t> {
+    /// The line above, its place, and whether it may be the names of columns: it begins a part of
+    /// the text.
+    above: Option<(&'t str, usize, bool)>,
+    /// The place of the names of columns.
+    head: Option<(usize, Form)>,
+}
+
+impl<'t> OpenTable<'t> {
+    /// Reads the line at a place of a text: the place of the names of its columns, where it is the
+    /// row of a table.
+    pub(super) fn read(&mut self, line: &'t str, at: usize) -> Option<usize> {
+        let above = self.above;
+        let begins = above.is_none_or(|(above, ..)| above.ends_with(':'));
+        self.above = Some((line, at, begins));
+        if is_rule(line) {
+            // A rule between rows, or above the names, says nothing of them.
+            let ruled = above.filter(|(above, ..)| !is_rule(above));
+            let ruled = ruled.and_then(|(names, head, _)| Some((head, ruled_form(names, line)?)));
+            self.head = self.head.or(ruled);
+            return None;
+        }
+        if let Some((head, form)) = self.head {
+            if form.has(line) {
+                return Some(head);
+            }
+            self.head = None;
+        }
+        let (names, head, _) = above.filter(|(_, _, begins)| *begins)?;
+        self.head = Some((head, form_of(names, line)?));
+        Some(head)
+    }
+
+    /// A blank line ends every table.
+    pub(super) fn end(&mut self) {
+        *self = OpenTable::default();
+    }
+}
+
+impl Form {
+    /// Whether a line is a row.
+    fn has(self, line: &str) -> bool {
+        match self {
+            Form::Bars => line.contains(BARS),
+            Form::Words => line.split_whitespace().nth(1).is_some(),
+            // A cell in quotes may have more of them.
+            Form::Marks(mark, columns) => {
+                let marks = line.matches(mark).count();
+                marks == columns || (marks > columns && line.contains('"'))
+            }
+            Form::Aligned => gaps(line) > 0,
+        }
+    }
+}
+
+/// Whether the line above these has the names of their columns: it says nothing without a row.
+pub(super) fn names_columns(below: &[DigestLine]) -> bool {
+    let mut near = below.iter().take(1 + MOST_BETWEEN).zip(1..);
+    near.any(|(line, above)| line.part.is_quoted() && line.within == Some(above))
+}
+
+/// Whether a line only parts others.
+pub(super) fn is_rule(line: &str) -> bool {
+    let of_rule = |c: char| {
+        c.is_whitespace() || RULES.contains(&c) || BARS.contains(&c) || CROSSES.contains(&c)
+    };
+    line.chars().all(of_rule) && line.chars().filter(|c| RULES.contains(c)).count() >= 3
+}
+
+/// The form of the rows below names with a rule below them.
+fn ruled_form(names: &str, rule: &str) -> Option<Form> {
+    if names.contains(BARS) {
+        return Some(Form::Bars);
+    }
+    let columns = rule.split_whitespace().count();
+    (columns >= 2 && names.split_whitespace().count() >= columns).then_some(Form::Words)
+}
+
+/// The form of a table without a rule whose first row stands directly below `names`.
+fn form_of(names: &str, row: &str) -> Option<Form> {
+    let by_mark = |mark: &char| {
+        let columns = names.matches(*mark).count();
+        let least = if *mark == '\t' { 1 } else { 2 };
+        let form = Form::Marks(*mark, columns);
+        let is_one = columns >= least && form.has(row) && are_names(names.split(*mark));
+        is_one.then_some(form)
+    };
+    let by_mark = ['\t', ',', ';', '|'].iter().find_map(by_mark);
+    by_mark.or_else(|| {
+        let names = names.trim();
+        let words = names.split_whitespace().count();
+        // In small letters, words beside a single gap may be anything.
+        let least = if names.chars().any(char::is_lowercase) {
+            2
+        } else {
+            1
+        };
+        let is_one = words >= LEAST_ALIGNED
+            && gaps(names) >= least
+            && are_names(names.split("  ").filter(|name| !name.trim().is_empty()))
+            && Form::Aligned.has(row.trim());
+        is_one.then_some(Form::Aligned)
+    })
+}
+
+/// Runs of blanks between words that are longer than one.
+fn gaps(line: &str) -> usize {
+    let wide = line
+        .trim()
+        .split("  ")
+        .filter(|part| !part.trim().is_empty());
+    wide.count().saturating_sub(1)
+}
+
+/// Whether these cells are names of columns: short, and no numbers.
+fn are_names<'n>(mut cells: impl Iterator<Item = &'n str>) -> bool {
+    cells.all(|cell| {
+        let name = cell.trim().trim_matches('"');
+        let of_name = |c: char| c.is_alphanumeric() || " _-./%#$€()".contains(c);
+        name.chars().any(char::is_alphabetic)
+            && name.chars().all(of_name)
+            && name.chars().count() <= NAME_CHARS
+            && name.split_whitespace().count() <= NAME_WORDS
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Vec<Option<usize>> {
+        let mut table = OpenTable::default();
+        let mut heads = Vec::new();
+        for (at, line) in text.lines().enumerate() {
+            if line.is_empty() {
+                table.end();
+                heads.push(None);
+            } else {
+                heads.push(table.read(line, at));
+            }
+        }
+        heads
+    }
+
+    #[test]
+    fn rows_below_a_rule_have_the_names_above_it() {
+        let psql = " id | state \n----+-------\n  7 | open\n  8 | sent\n(2 rows)\n\nDone | so";
+        assert_eq!(read(psql), [None, None, Some(0), Some(0), None, None, None]);
+        let mysql =
+            "+----+-------+\n| id | state |\n+----+-------+\n|  7 | open  |\n+----+-------+";
+        assert_eq!(read(mysql), [None, None, None, Some(1), None]);
+        let markdown = "Left:\n| id | n |\n|:---|--:|\n| A | 4 |\n| B | 5 |\nThat is all.";
+        let expected = [None, None, None, Some(1), Some(1), None];
+        assert_eq!(read(markdown), expected);
+        let pip = "Package Version\n------- -------\nattrs   23.1\nidna    3.4";
+        assert_eq!(read(pip), [None, None, Some(0), Some(0)]);
+    }
+
+    #[test]
+    fn rows_without_a_rule_are_told_by_their_columns() {
+        let csv = "id,state,total\n7,open,3.50\n8,\"sent, late\",4\nthat was it";
+        assert_eq!(read(csv), [None, Some(0), Some(0), None]);
+        let pods = "NAME    READY   STATUS\nweb-1   1/1     Running\nweb-2   0/1     Failed";
+        assert_eq!(read(pods), [None, Some(0), Some(0)]);
+        let ps = "    PID TTY          TIME CMD\n   4711 pts/0    00:00:00 bash";
+        assert_eq!(read(ps), [None, Some(0)]);
+        let df = "Filesystem     1K-blocks    Used Mounted on\n/dev/sda1      30000  20000 /";
+        assert_eq!(read(df), [None, Some(0)]);
+    }
+
+    #[test]
+    fn other_texts_are_no_tables() {
+        for text in [
+            "First, we look; then, we go.\nSecond, we sit; last, we rest.",
+            "fn sum(a: u32, b: u32, c: u32) {\n    max(a, b, c)\n}",
+            "1,2,3\n4,5,6",
+            "Title\n=====\nSome words follow",
+            "a = 1\n---\nb = 2",
+            "2026-01-01  10:00  start\n2026-01-01  10:01  stop",
+            "--- a/x.rs\n+++ b/x.rs\n@@ -1,2 +1,2 @@",
+        ] {
+            assert!(read(text).iter().all(Option::is_none), "{text}");
+        }
+    }
+}
