@@ -7,6 +7,8 @@ use crate::core::json::Json;
 
 /// How deep in a value strings are looked into, and how often one string may be in another.
 const MOST_LEVELS: usize = 4;
+/// Bytes of strings in one result that are looked into: a tree takes many times those of its text.
+const MOST_BYTES: usize = 1 << 20;
 
 /// The text of a result: where it is one string of JSON with several lines, or with JSON in it, its
 /// content.
@@ -22,25 +24,28 @@ pub(super) fn content_of(text: &str) -> Cow<'_, str> {
 /// A text that is an object or a list, with the same in the strings of it.
 pub(super) fn parsed(text: &str) -> Option<Json> {
     let mut json = Json::parse(text)?;
-    unfold(&mut json, MOST_LEVELS);
+    unfold(&mut json, MOST_LEVELS, &mut { MOST_BYTES });
     Some(json)
 }
 
-fn unfold(value: &mut Json, levels: usize) {
+fn unfold(value: &mut Json, levels: usize, room: &mut usize) {
     let Some(levels) = levels.checked_sub(1) else {
         return;
     };
     match value {
         Json::String(text) => {
-            if let Some(mut inner) = Json::parse(text) {
-                unfold(&mut inner, levels);
+            if let Some(left) = room.checked_sub(text.len())
+                && let Some(mut inner) = Json::parse(text)
+            {
+                *room = left;
+                unfold(&mut inner, levels, room);
                 *value = inner;
             }
         }
-        Json::List(items) => items.iter_mut().for_each(|item| unfold(item, levels)),
+        Json::List(items) => items.iter_mut().for_each(|item| unfold(item, levels, room)),
         Json::Object(members) => {
             let values = members.iter_mut().map(|(_, value)| value);
-            values.for_each(|value| unfold(value, levels));
+            values.for_each(|value| unfold(value, levels, room));
         }
         Json::Null | Json::Bool(_) | Json::Number(_) => {}
     }
@@ -70,5 +75,19 @@ mod tests {
             text = format!(r#"{{"in":{}}}"#, serde_json::to_string(&text).unwrap());
         }
         assert!(parsed(&text).unwrap().to_string().contains('\\'));
+    }
+
+    #[test]
+    fn so_much_of_a_result_is_looked_into_only() {
+        let long = format!("[{}7]", " ".repeat(MOST_BYTES / 2));
+        let all = serde_json::to_string(&[&long, &long, "[8]"]).unwrap();
+        let Some(Json::List(items)) = parsed(&all) else {
+            panic!("a list")
+        };
+        let told: Vec<bool> = items
+            .iter()
+            .map(|item| matches!(item, Json::List(_)))
+            .collect();
+        assert_eq!(told, [true, false, true]);
     }
 }
