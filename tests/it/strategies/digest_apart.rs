@@ -321,13 +321,73 @@ fn an_item_of_a_list_stands_below_its_own_head() {
 }
 
 #[test]
-fn rows_of_a_printed_table_stay_with_the_names_of_its_columns() {
+fn what_is_known_of_a_record_that_was_named_stays_before_that_of_others() {
+    let payment = |at: usize| {
+        json!({
+            "payment_id": format!("PAY-{at:03}"),
+            "invoice": format!("INV-{}", 7000 + 13 * at),
+            "due": format!("2026-03-{:02}", 1 + at % 28),
+            "amount": 1000 + 7 * at,
+        })
+    };
+    let payments: Vec<Value> = (0..60).map(payment).collect();
+    let listed = json!({ "payments": payments }).to_string();
+    let mut all = job(&[("list_payments", "{}", listed.as_str())]);
+    all.push(message("user", "PAY-041 failed, and so did PAY-004."));
+    for step in 1..6 {
+        all.push(message("assistant", &format!("Step {step} is done.")));
+        all.push(message("user", &format!("Go on with step {}.", step + 1)));
+    }
+    let digest = digest_in(450, &all);
+    for named in ["PAY-004", "PAY-041"] {
+        assert!(tells(&digest, &[named, "INV-"]), "{named}\n{digest}");
+    }
+    assert!(digest.contains(" more"), "{digest}");
+}
+
+#[test]
+fn what_the_user_chose_by_its_name_stays_before_what_he_did_not() {
+    let hotels = [
+        ("Hotel Brandis", "Kornweg 114", "0411-5571"),
+        ("Hotel Alster", "Seestrasse 87", "0411-8834"),
+        ("Hotel Corvin", "Am Markt 203", "0411-2290"),
+    ];
+    let item = |(at, (name, street, phone)): (usize, &(&str, &str, &str))| {
+        format!(
+            "{}. **{name}**\n   - Street: {street}\n   - Phone: {phone}\n   - Opens at {}:15\n",
+            at + 1,
+            at + 6
+        )
+    };
+    let offer: String = hotels.iter().enumerate().map(item).collect();
+    let mut all = job(&[]);
+    all.extend([
+        message("assistant", &format!("These have rooms:\n\n{offer}")),
+        message("user", "Hotel Alster sounds right, we take that."),
+    ]);
+    for step in 1..6 {
+        let done = format!(
+            "Step {step} is done: form F-{step}81{step} went to the office of /t{step}.md."
+        );
+        all.push(message("assistant", &done));
+        all.push(message("user", &format!("Go on with step {}.", step + 1)));
+    }
+    let digest = digest_in(220, &all);
+    for told in ["2. **Hotel Alster**", "Seestrasse 87", "0411-8834"] {
+        assert!(digest.contains(told), "{told}\n{digest}");
+    }
+    let others = ["Kornweg 114", "Am Markt 203"];
+    assert!(!others.iter().all(|told| digest.contains(told)), "{digest}");
+}
+
+/// Tables as programs print them: the names of the columns, what is below, and what rows begin with.
+fn printed_tables() -> [(&'static str, String, &'static str); 3] {
     let rows = |row: &dyn Fn(usize) -> String| -> String { (0..60).map(row).collect() };
     let state = |at: usize| if at == 41 { "failed" } else { "settled" };
     let psql = rows(&|at| format!(" PAY-{at:03} | {:9} | {}\n", state(at), 100 + at));
     let csv = rows(&|at| format!("INV-{at:03},{},{}\n", state(at), 100 + at));
     let pods = rows(&|at| format!("web-{at:03}   {}/1     {}\n", at % 2, state(at)));
-    let all = [
+    [
         (
             "id       | state     | debit",
             format!("\n----+----+----\n{psql}(60 rows)"),
@@ -335,13 +395,41 @@ fn rows_of_a_printed_table_stay_with_the_names_of_its_columns() {
         ),
         ("number,state,credit", format!("\n{csv}"), "INV-"),
         ("NAME      READY   STATUS", format!("\n{pods}"), "web-"),
-    ];
-    for (names, below, id) in all {
+    ]
+}
+
+fn told_with_its_columns(digest: &str, names: &str, id: &str) {
+    let told = digest.lines().filter(|line| line.contains(id)).count();
+    assert!(told > 1, "{id}: rows are told\n{digest}");
+    assert!(digest.contains(names), "{id}\n{digest}");
+}
+
+#[test]
+fn rows_of_a_printed_table_stay_with_the_names_of_its_columns() {
+    for (names, below, id) in printed_tables() {
         let table = Value::from(format!("{names}{below}"));
         let text = [("shell", json!({"command": format!("show {id}")}), table)];
-        let digest = digest_of(300, &text);
-        let told: Vec<&str> = digest.lines().filter(|line| line.contains(id)).collect();
-        assert!(told.len() > 1, "{id}: rows are told\n{digest}");
-        assert!(digest.contains(names), "{id}\n{digest}");
+        told_with_its_columns(&digest_of(300, &text), names, id);
+    }
+}
+
+#[test]
+fn rows_of_a_printed_table_stay_with_them_in_the_digest_of_a_digest() {
+    for (names, below, id) in printed_tables() {
+        let table = format!("{names}{below}");
+        let command = json!({"command": format!("show {id}")}).to_string();
+        let filler = words(7, 900);
+        let steps = [
+            ("shell", command.as_str(), table.as_str()),
+            ("read", r#"{"path":"notes"}"#, filler.as_str()),
+            ("list", "{}", "done"),
+        ];
+        let mut all = forced(&job(&steps), &down_to(900)).messages;
+        let first = tagged(&all, "conversation_digest");
+        told_with_its_columns(&first, names, id);
+        all.extend(job(&[("read", "{}", &words(5, 600)), ("list", "{}", "done")]).split_off(2));
+        let second = digest_in(300, &all);
+        assert!(second.len() < first.len(), "{second}");
+        told_with_its_columns(&second, names, id);
     }
 }

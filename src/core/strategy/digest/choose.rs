@@ -1,9 +1,9 @@
 //! The choice of a digest's lines: what is never to be missed first, each within a share of the
 //! room, then whatever says most for its tokens.
 
-use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
+use super::candidate::Candidate;
 use super::line::{DigestLine, Part, Standing};
 use super::lists::is_label;
 use super::printed::names_columns;
@@ -34,35 +34,6 @@ pub(super) struct Choice<'t> {
     encoding: Encoding,
     cancel: &'t Cancel,
     pub taken: Vec<bool>,
-}
-
-/// A line that waits to be taken.
-struct Candidate {
-    density: f32,
-    line: usize,
-}
-
-impl PartialEq for Candidate {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other) == Ordering::Equal
-    }
-}
-
-impl Eq for Candidate {}
-
-impl PartialOrd for Candidate {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Candidate {
-    /// Densest first; of equals the newer.
-    fn cmp(&self, other: &Self) -> Ordering {
-        self.density
-            .total_cmp(&other.density)
-            .then(self.line.cmp(&other.line))
-    }
 }
 
 impl<'t> Choice<'t> {
@@ -320,7 +291,12 @@ impl<'t> Choice<'t> {
             0.0
         };
         let on_topic = 1.0 + topic.min(lines_by::MOST_TOPIC) * own + above;
-        value.max(worth.least) * worth.factor * weight.length_prior * on_topic
+        let named = match line.map(|line| line.part) {
+            _ if !weight.is_named => 1.0,
+            Some(Part::Assistant) => lines_by::CHOSEN,
+            _ => lines_by::NAMED,
+        };
+        value.max(worth.least) * worth.factor * weight.length_prior * on_topic * named
     }
 
     /// Whether a line says something on its own, without lines below it.

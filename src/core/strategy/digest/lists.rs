@@ -102,6 +102,11 @@ pub(super) fn is_label(line: &str) -> bool {
     matches!(rank_of(line), Some(Rank::Heading | Rank::Label))
 }
 
+/// Whether a line is an item of a list, or the head of one.
+pub(super) fn is_listed(line: &str) -> bool {
+    rank_of(line).is_some()
+}
+
 fn rank_of(line: &str) -> Option<Rank> {
     let line = without_gap(line);
     if ["- ", "* ", "• ", "+ "]

@@ -5,6 +5,7 @@
 //! originals, which clients send with every request.
 
 mod answers;
+mod candidate;
 mod choose;
 mod encoded;
 mod entries;
@@ -13,6 +14,7 @@ mod json_form;
 mod line;
 mod lists;
 mod made;
+mod place;
 mod printed;
 mod quoted;
 mod read_back;
@@ -44,7 +46,7 @@ use super::need::Stopped;
 use super::options::{Options, Run};
 use super::report::Done;
 use super::scope::is_among;
-use crate::core::conversation::{Exchange, Kind};
+use crate::core::conversation::{Exchange, Kind, Speaker};
 use crate::core::edit::{Draft, Edit, Tag, Target, Zone, is_synthetic};
 use crate::core::tokens::Encoding;
 use crate::core::{Cancel, Cancelled};
@@ -251,7 +253,14 @@ pub(super) fn context_besides(draft: &Draft<'_>, condensed: &[Exchange]) -> Cont
                 let recent = texts.iter().chain(&arguments);
                 context.recent.extend(recent.cloned());
             }
-            context.texts.extend(texts);
+            if entry.speaker == Speaker::Tool {
+                context.texts.extend(texts);
+            } else {
+                let is_user = entry.speaker == Speaker::User;
+                context
+                    .said
+                    .extend(texts.into_iter().map(|text| (is_user, text)));
+            }
             context.calls.extend(arguments);
         }
     }

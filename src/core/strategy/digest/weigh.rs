@@ -9,13 +9,12 @@ use std::ops::Range;
 use foldhash::fast::FixedState;
 
 use super::line::{DigestLine, Heading, Part, Standing};
+use super::place::Current;
 use super::weights::{line as lines_by, word as words_by};
 use crate::core::strategy::maps::{Map, hash_of};
 use crate::core::text::{INFORMATIVE, parts_of, shape, words_of};
 use crate::core::{Cancel, Cancelled};
 
-/// A key with so many digits is an id (`address1` is not).
-const ID_DIGITS: usize = 3;
 /// Words of one line that are weighed: more is data. It bounds the time that a line takes each time
 /// another one that needs it is looked at.
 const MOST_WORDS: usize = 240;
@@ -32,6 +31,11 @@ pub(super) struct Weight {
     pub entry: usize,
     /// Factor of its score: above 1 in the entry of a short result, below in that of a long one.
     pub length_prior: f32,
+    /// The mentions that name the record or the item that it tells of.
+    name: Range<usize>,
+    /// It tells of a record that a party named, or of an item of the model's lists that the user
+    /// named.
+    pub is_named: bool,
     /// The weight in the newest messages of the words of the line that opens its entry, or of the
     /// item that it is within.
     pub topic: f32,
@@ -56,6 +60,10 @@ pub(super) struct Word {
     shape: f32,
     /// In a text that stays anyway, or in a line that was taken.
     pub covered: bool,
+    /// A party said it.
+    said: bool,
+    /// The user said it.
+    said_by_user: bool,
     /// Its weight in the newest messages.
     pub topic: f32,
 }
@@ -75,8 +83,10 @@ impl Word {
 /// The text that stays besides the digest.
 #[derive(Debug, Default)]
 pub(in crate::core::strategy) struct Context {
-    /// Texts of messages.
+    /// Results of calls, and other texts that nobody said.
     pub texts: Vec<String>,
+    /// What the parties said, and whether it was the user.
+    pub said: Vec<(bool, String)>,
     /// Arguments of calls.
     pub calls: Vec<String>,
     /// The newest of both: the present topic of the conversation.
@@ -136,87 +146,19 @@ struct Reader<'t> {
     asked: Vec<u32>,
 }
 
-/// The line that is being read.
-struct Current<'t> {
-    text: &'t str,
-    part: Part,
-    of_call: bool,
-    /// The ends of its cells, where it is the row of a table.
-    cells: Vec<usize>,
-    /// The mention that its first word is.
-    from: usize,
-    /// The last key in it.
-    key: Option<u32>,
-}
-
-/// The place of a word in its line.
-struct Place {
-    /// Bytes before it.
-    offset: usize,
-    /// It is assigned to the name before it, as in `key=value`.
-    assigned: bool,
-    /// It names a value.
-    names_value: bool,
-    /// It names a value, but is an id itself: a map from ids.
-    id_as_key: bool,
-    /// Its score is that of a key.
-    key: bool,
-}
-
-impl Current<'_> {
-    /// The place of `word`, a slice of the line's text.
-    fn place_of(&self, word: &str) -> Place {
-        let bytes = self.text.as_bytes();
-        let offset = word.as_ptr() as usize - self.text.as_ptr() as usize;
-        let after = bytes.get(offset + word.len());
-        let before = offset.checked_sub(1).and_then(|at| bytes.get(at));
-        let assigned = before == Some(&b'=');
-        let plain = self.part.is_plain();
-        let numbering = plain
-            && word.bytes().all(|b| b.is_ascii_digit())
-            && self.text.trim_start().as_ptr() == word.as_ptr();
-        let names_value = match after {
-            Some(b':') => !plain,
-            Some(b'=') => !plain || self.part == Part::Call,
-            _ => false,
-        };
-        // A map from ids: an id as a key is needed like a value.
-        let id_as_key =
-            after == Some(&b':') && word.bytes().filter(u8::is_ascii_digit).count() >= ID_DIGITS;
-        let in_heading = self.part == Part::Head && !assigned;
-        Place {
-            offset,
-            assigned,
-            names_value,
-            id_as_key,
-            key: numbering || ((names_value || in_heading) && !id_as_key),
-        }
-    }
-}
-
 impl<'t> Reader<'t> {
     fn read(&mut self, at: usize, line: &'t DigestLine) {
         let needs = self.place(at, line);
         if !line.is_whole() {
             // Its words are those of the whole line.
-            self.push(needs, self.mentions.len());
+            let none = self.mentions.len();
+            self.push(needs, none, none..none);
             return;
         }
         if line.part != Part::Row {
             self.columns.clear();
         }
-        let mut current = Current {
-            text: &line.text,
-            part: line.part,
-            of_call: line.is_of_call(),
-            cells: if line.part == Part::Row {
-                commas(&line.text)
-            } else {
-                Vec::new()
-            },
-            from: self.mentions.len(),
-            key: None,
-        };
+        let mut current = Current::new(line, self.mentions.len());
         for word in words_of(&line.text) {
             if self.mentions.len() - current.from >= MOST_WORDS {
                 break;
@@ -231,16 +173,18 @@ impl<'t> Reader<'t> {
                 .map(|name| self.index.get(&hash_of(name)).copied())
                 .collect();
         }
-        self.push(needs, current.from);
+        self.push(needs, current.from, current.name);
     }
 
     /// Adds the weight of a line whose words are the mentions from `from` on.
-    fn push(&mut self, needs: Option<usize>, from: usize) {
+    fn push(&mut self, needs: Option<usize>, from: usize, name: Range<usize>) {
         self.lines.push(Weight {
             needs,
             words: from..self.mentions.len(),
             entry: self.entry.unwrap_or_default(),
             length_prior: 1.0,
+            name,
+            is_named: false,
             topic: 0.0,
         });
     }
@@ -282,16 +226,16 @@ impl<'t> Reader<'t> {
     fn read_word(&mut self, word: &'t str, line: &mut Current<'t>) {
         let place = line.place_of(word);
         let id = self.id_of(word);
+        let mut said = false;
         match line.part {
             Part::Call if place.names_value => self.asked.push(id),
             Part::Head if line.of_call && !place.assigned => self.asked.push(id),
-            Part::User | Part::Assistant => {}
+            Part::User | Part::Assistant => said = true,
             _ if line.of_call => {}
             _ if place.names_value && !place.id_as_key => line.key = Some(id),
             Part::Head if !place.assigned => {}
             _ => {
-                let column = line.cells.partition_point(|comma| *comma < place.offset);
-                let column = self.columns.get(column).copied().flatten();
+                let column = self.columns.get(line.cell_of(&place)).copied().flatten();
                 self.values.extend(column.or(line.key).map(|key| (id, key)));
             }
         }
@@ -300,6 +244,8 @@ impl<'t> Reader<'t> {
         let Some(known) = self.words.get_mut(id as usize) else {
             return;
         };
+        known.said |= said;
+        known.said_by_user |= line.part == Part::User;
         if known.value < known.shape {
             let score = if place.key {
                 words_by::KEY
@@ -314,6 +260,12 @@ impl<'t> Reader<'t> {
             known.line = number;
             known.note(line.of_call, entries);
             self.mentions.push(id);
+            if place.is_name {
+                if line.name.is_empty() {
+                    line.name.start = self.mentions.len() - 1;
+                }
+                line.name.end = self.mentions.len();
+            }
         }
     }
 
@@ -348,6 +300,13 @@ impl<'t> Reader<'t> {
             cancel.check_budget()?;
             self.for_known(text, |_, word| word.covered = true);
         }
+        for (is_user, text) in &context.said {
+            cancel.check_budget()?;
+            self.for_known(text, |_, word| {
+                (word.covered, word.said) = (true, true);
+                word.said_by_user |= is_user;
+            });
+        }
         let wanted = self.wanted(context);
         self.find_topic(lines, context);
         for (word, wanted) in self.words.iter_mut().zip(wanted) {
@@ -360,6 +319,7 @@ impl<'t> Reader<'t> {
         }
         self.weigh_lengths(lines);
         self.weigh_topics(lines);
+        self.find_named(lines);
         let has_parts = |word: &&str| word.bytes().any(|b| matches!(b, b'/' | b'.'));
         let inside = |word: &&'t str| {
             let parts = Some(*word).filter(has_parts).into_iter().flat_map(parts_of);
@@ -446,6 +406,33 @@ impl<'t> Reader<'t> {
         }
     }
 
+    /// Finds the lines about what a party named: what is within an item is about that.
+    fn find_named(&mut self, lines: &[DigestLine]) {
+        for (at, line) in lines.iter().enumerate() {
+            let Some(weight) = self.lines.get(at) else {
+                break;
+            };
+            let name = self.mentions.get(weight.name.clone());
+            let name = name.into_iter().flatten();
+            // Of `Hotel Alster` the word that tells it from other hotels.
+            let name = name
+                .filter_map(|id| self.words.get(*id as usize))
+                .max_by(|a, b| (a.shape.total_cmp(&b.shape)).then(b.lines.cmp(&a.lines)));
+            let own = name.is_some_and(|name| match line.part {
+                Part::Assistant => name.said_by_user,
+                _ => name.said,
+            });
+            let item = weight
+                .needs
+                .filter(|_| line.part == Part::Assistant && line.within.is_some());
+            let above = item.and_then(|item| self.lines.get(item));
+            let is_named = own || above.is_some_and(|above| above.is_named);
+            if let Some(weight) = self.lines.get_mut(at) {
+                weight.is_named = is_named;
+            }
+        }
+    }
+
     /// One value among many is less likely to be the one that is asked for.
     fn weigh_lengths(&mut self, lines: &[DigestLine]) {
         let in_result = |line: &DigestLine| !line.part.is_said() && !line.is_of_call();
@@ -479,19 +466,6 @@ impl<'t> Reader<'t> {
             }
         }
     }
-}
-
-/// The ends of a row's cells.
-fn commas(row: &str) -> Vec<usize> {
-    let mut quoted = false;
-    row.bytes()
-        .enumerate()
-        .filter(|(_, byte)| {
-            quoted ^= *byte == b'"';
-            *byte == b',' && !quoted
-        })
-        .map(|(at, _)| at)
-        .collect()
 }
 
 fn only_begins_large(word: &str) -> bool {
