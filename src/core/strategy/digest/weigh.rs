@@ -408,19 +408,30 @@ impl<'t> Reader<'t> {
 
     /// Finds the lines about what a party named: what is within an item is about that.
     fn find_named(&mut self, lines: &[DigestLine]) {
-        for (at, line) in lines.iter().enumerate() {
+        let names: Vec<Option<u32>> = self
+            .lines
+            .iter()
+            .map(|weight| self.name_of(weight))
+            .collect();
+        // What several rows of a result begin with is not the name of one of them.
+        let mut rows: Map<u32, u32> = Map::default();
+        let in_records = |weight: &Weight| {
+            let opens = lines.get(weight.entry);
+            opens.is_some_and(|opens| opens.part == Part::Head)
+        };
+        for (weight, name) in self.lines.iter().zip(&names) {
+            if let Some(name) = name.filter(|_| !in_records(weight)) {
+                *rows.entry(name).or_default() += 1;
+            }
+        }
+        for (at, (line, name)) in lines.iter().zip(names).enumerate() {
             let Some(weight) = self.lines.get(at) else {
                 break;
             };
-            let name = self.mentions.get(weight.name.clone());
-            let name = name.into_iter().flatten();
-            // Of `Hotel Alster` the word that tells it from other hotels.
-            let name = name
-                .filter_map(|id| self.words.get(*id as usize))
-                .max_by(|a, b| (a.shape.total_cmp(&b.shape)).then(b.lines.cmp(&a.lines)));
-            let own = name.is_some_and(|name| match line.part {
-                Part::Assistant => name.said_by_user,
-                _ => name.said,
+            let word = name.and_then(|id| self.words.get(id as usize).map(|word| (id, word)));
+            let own = word.is_some_and(|(id, word)| match line.part {
+                Part::Assistant => word.said_by_user,
+                _ => word.said && (in_records(weight) || rows.get(&id) == Some(&1)),
             });
             let item = weight
                 .needs
@@ -431,6 +442,18 @@ impl<'t> Reader<'t> {
                 weight.is_named = is_named;
             }
         }
+    }
+
+    /// Of `Hotel Alster` the word that tells it from other hotels.
+    fn name_of(&self, weight: &Weight) -> Option<u32> {
+        let word = |id: &u32| Some((*id, self.words.get(*id as usize)?));
+        let name = self.mentions.get(weight.name.clone());
+        let name = name.into_iter().flatten().filter_map(word);
+        let told = name.max_by(|(_, a), (_, b)| {
+            let by_form = a.shape.total_cmp(&b.shape);
+            by_form.then(b.lines.cmp(&a.lines))
+        });
+        told.map(|(id, _)| id)
     }
 
     /// One value among many is less likely to be the one that is asked for.
