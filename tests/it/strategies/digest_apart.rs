@@ -323,15 +323,15 @@ fn an_item_of_a_list_stands_below_its_own_head() {
 #[test]
 fn what_is_known_of_a_record_that_was_named_stays_before_that_of_others() {
     let payment = |at: usize| {
-        json!({
-            "payment_id": format!("PAY-{at:03}"),
-            "invoice": format!("INV-{}", 7000 + 13 * at),
-            "due": format!("2026-03-{:02}", 1 + at % 28),
-            "amount": 1000 + 7 * at,
-        })
+        format!(
+            r#"{{"id":"PAY-{at:03}","invoice":"INV-{}","due":"2026-03-{:02}","paid":{}}}"#,
+            7000 + 13 * at,
+            1 + at % 28,
+            1000 + 7 * at
+        )
     };
-    let payments: Vec<Value> = (0..60).map(payment).collect();
-    let listed = json!({ "payments": payments }).to_string();
+    let payments: Vec<String> = (0..60).map(payment).collect();
+    let listed = format!(r#"{{"payments":[{}]}}"#, payments.join(","));
     let mut all = job(&[("list_payments", "{}", listed.as_str())]);
     all.push(message("user", "PAY-041 failed, and so did PAY-004."));
     for step in 1..6 {
@@ -366,13 +366,11 @@ fn what_the_user_chose_by_its_name_stays_before_what_he_did_not() {
         message("user", "Hotel Alster sounds right, we take that."),
     ]);
     for step in 1..6 {
-        let done = format!(
-            "Step {step} is done: form F-{step}81{step} went to the office of /t{step}.md."
-        );
+        let done = format!("Step {step} is done: form F-{step}81{step} is at office {step}.");
         all.push(message("assistant", &done));
         all.push(message("user", &format!("Go on with step {}.", step + 1)));
     }
-    let digest = digest_in(220, &all);
+    let digest = digest_in(300, &all);
     for told in ["2. **Hotel Alster**", "Seestrasse 87", "0411-8834"] {
         assert!(digest.contains(told), "{told}\n{digest}");
     }
@@ -380,7 +378,7 @@ fn what_the_user_chose_by_its_name_stays_before_what_he_did_not() {
     assert!(!others.iter().all(|told| digest.contains(told)), "{digest}");
 }
 
-/// Tables as programs print them: the names of the columns, what is below, and what rows begin with.
+/// Tables as programs print them: the names of the columns, what is below, and how rows begin.
 fn printed_tables() -> [(&'static str, String, &'static str); 3] {
     let rows = |row: &dyn Fn(usize) -> String| -> String { (0..60).map(row).collect() };
     let state = |at: usize| if at == 41 { "failed" } else { "settled" };
