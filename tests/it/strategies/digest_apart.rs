@@ -322,27 +322,103 @@ fn an_item_of_a_list_stands_below_its_own_head() {
 
 #[test]
 fn what_is_known_of_a_record_that_was_named_stays_before_that_of_others() {
-    let payment = |at: usize| {
+    let due = |at: usize| format!("2026-03-{:02}", 1 + at % 28);
+    let (invoice, paid) = (|at: usize| 7000 + 13 * at, |at: usize| 1000 + 7 * at);
+    // An id names its row wherever it stands.
+    let first = |at: usize| {
         format!(
-            r#"{{"id":"PAY-{at:03}","invoice":"INV-{}","due":"2026-03-{:02}","paid":{}}}"#,
-            7000 + 13 * at,
-            1 + at % 28,
-            1000 + 7 * at
+            r#"{{"id":"PAY-{at:03}","invoice":"INV-{}","due":"{}","paid":{}}}"#,
+            invoice(at),
+            due(at),
+            paid(at)
         )
     };
-    let payments: Vec<String> = (0..60).map(payment).collect();
-    let listed = format!(r#"{{"payments":[{}]}}"#, payments.join(","));
-    let mut all = job(&[("list_payments", "{}", listed.as_str())]);
-    all.push(message("user", "PAY-041 failed, and so did PAY-004."));
+    let last = |at: usize| {
+        format!(
+            r#"{{"amount":{},"due":"{}","invoice":"INV-{}","payment_id":"PAY-{at:03}"}}"#,
+            paid(at),
+            due(at),
+            invoice(at)
+        )
+    };
+    for payment in [&first as &dyn Fn(usize) -> String, &last] {
+        let payments: Vec<String> = (0..60).map(payment).collect();
+        let listed = format!(r#"{{"payments":[{}]}}"#, payments.join(","));
+        let mut all = job(&[("list_payments", "{}", listed.as_str())]);
+        all.push(message("user", "PAY-041 failed, and so did PAY-004."));
+        for step in 1..6 {
+            all.push(message("assistant", &format!("Step {step} is done.")));
+            all.push(message("user", &format!("Go on with step {}.", step + 1)));
+        }
+        let digest = digest_in(450, &all);
+        for named in ["PAY-004", "PAY-041"] {
+            assert!(tells(&digest, &[named, "INV-"]), "{named}\n{digest}");
+        }
+        assert!(digest.contains(" more"), "{digest}");
+    }
+}
+
+#[test]
+fn a_row_that_the_model_listed_too_is_that_of_what_the_user_named() {
+    let flight = |at: usize| {
+        format!(
+            r#"{{"flight_number":"HAT{}","gate":"B{}","leaves":"2026-05-{:02}","seats":{}}}"#,
+            200 + at,
+            300 + at,
+            1 + at % 28,
+            3000 + at
+        )
+    };
+    let flights: Vec<String> = (0..60).map(flight).collect();
+    let found = format!(r#"{{"flights":[{}]}}"#, flights.join(","));
+    let mut all = job(&[("search", "{}", found.as_str())]);
+    all.extend([
+        message(
+            "assistant",
+            "Two are left:\n\n1. Flight HAT217\n2. Flight HAT241",
+        ),
+        message("user", "HAT241 is the one that I want."),
+    ]);
     for step in 1..6 {
         all.push(message("assistant", &format!("Step {step} is done.")));
         all.push(message("user", &format!("Go on with step {}.", step + 1)));
     }
-    let digest = digest_in(450, &all);
-    for named in ["PAY-004", "PAY-041"] {
-        assert!(tells(&digest, &[named, "INV-"]), "{named}\n{digest}");
-    }
+    let digest = digest_in(350, &all);
+    assert!(tells(&digest, &["HAT241", "B341"]), "{digest}");
     assert!(digest.contains(" more"), "{digest}");
+}
+
+#[test]
+fn what_was_done_after_a_message_that_stays_behind_the_digest_says_so() {
+    let filler = words(7, 900);
+    let steps = [
+        ("look", r#"{"at":"A-17"}"#, filler.as_str()),
+        ("move", r#"{"to":"B-23"}"#, "moved"),
+        ("list", "{}", "done"),
+    ];
+    // The user's messages are "Find the answer.", the task, and "Now."; calls follow all of them.
+    let mut all = job(&[("read", r#"{"path":"notes"}"#, "two notes")]);
+    all.push(message("user", "Now move it to where it belongs."));
+    let calls = job(&steps);
+    all.extend(calls[2..calls.len() - 1].iter().cloned());
+    let sent = forced(&all, &down_to(300)).messages;
+    let digest = tagged(&sent, "conversation_digest");
+    let (before, after) = digest
+        .split_once("\n#3, whose message is below\n")
+        .expect(&digest);
+    assert!(
+        before.contains("→ read") && after.contains("→ move"),
+        "{digest}"
+    );
+    let place = |text: &str| sent.iter().position(|raw| raw.contains(text));
+    let below = place("Now move it").expect("the last message of the user stays");
+    assert!(place("conversation_digest") < Some(below), "{sent:#?}");
+    // The number is that of the same message where the digest is digested.
+    let again = tagged(
+        &forced(&sent, &down_to(250)).messages,
+        "conversation_digest",
+    );
+    assert!(again.contains("\n#3, whose message is below\n"), "{again}");
 }
 
 #[test]

@@ -77,6 +77,8 @@ pub(super) struct DigestLine {
     pub standing: Standing,
     /// The number of the user's message that it belongs to or follows.
     pub turn: u32,
+    /// That message stays as it is, behind the digest.
+    pub user_below: bool,
     /// Deeper lines below belong to it.
     pub opens: bool,
     /// A table, or the head of a part, of an argument that is told line by line.
@@ -107,6 +109,7 @@ impl DigestLine {
             depth,
             standing: Standing::Usual,
             turn: 0,
+            user_below: false,
             opens: false,
             of_argument: false,
             joins: false,

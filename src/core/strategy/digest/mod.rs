@@ -14,6 +14,7 @@ mod json_form;
 mod line;
 mod lists;
 mod made;
+mod named;
 mod place;
 mod printed;
 mod quoted;
@@ -108,7 +109,8 @@ fn apply(run: &Run<'_>, draft: &mut Draft<'_>) -> Result<Done, Stopped> {
         originals(draft, &condensed, budget)
     };
     let earlier = if extended { bodies } else { Bodies::default() };
-    let lines = lines_of(run, draft, &sources, &earlier)?;
+    let mut lines = lines_of(run, draft, &sources, &earlier)?;
+    find_users_below(draft, &condensed, &mut lines);
     let context = context_besides(draft, &condensed);
     let choice = Choice::new(&lines, &context, draft.conversation().encoding, run.cancel)?;
     let Some((new, shown)) = filled(choice, &lines, budget, draft)? else {
@@ -197,6 +199,21 @@ fn lines_of(
     Ok(reader.finish(lines))
 }
 
+/// Finds the lines that follow a message of the user which stays, behind what stands for
+/// `condensed`: the last one is pinned, whatever was done after it.
+fn find_users_below(draft: &Draft<'_>, condensed: &[Exchange], lines: &mut [DigestLine]) {
+    let first = condensed.first().map_or(0, |exchange| exchange.first);
+    let mut stay = draft.remaining().map(|(exchange, _)| exchange);
+    let below = stay.find(|exchange| {
+        exchange.kind == Kind::User && exchange.first > first && !is_among(condensed, exchange)
+    });
+    let turns = turns_of(draft.conversation().messages);
+    let turn = below.and_then(|exchange| turns.get(exchange.first).copied());
+    for line in lines {
+        line.user_below = line.part != Part::User && turn.is_some_and(|turn| line.turn >= turn);
+    }
+}
+
 /// The bodies of the digests that stand for exchanges, by the first message of each.
 fn bodies_of(draft: &Draft<'_>, exchanges: &[Exchange]) -> Bodies {
     let body = |exchange: &Exchange| draft.body_of(Tag::Digest, exchange.first);
@@ -224,7 +241,8 @@ pub(super) fn extract_besides(
     if budget < LEAST_TOKENS {
         return Ok(String::new());
     }
-    let lines = lines_of(run, draft, exchanges, &Bodies::default())?;
+    let mut lines = lines_of(run, draft, exchanges, &Bodies::default())?;
+    find_users_below(draft, condensed, &mut lines);
     let mut context = context_besides(draft, condensed);
     context
         .texts

@@ -4,13 +4,14 @@ use super::line::{DigestLine, Heading, Part, Standing};
 use super::lists::OpenItems;
 use super::printed::OpenTable;
 use super::records::RECORDS;
-use super::write::{ARGUMENT, ASSISTANT, CALL, MOST_BLANKS, REST, USER, is_gap, place_in};
+use super::write::{ARGUMENT, ASSISTANT, BELOW, CALL, MOST_BLANKS, REST, USER, is_gap, place_in};
 use crate::core::text::split_lines;
 
 /// The lines of an earlier digest, of which only the text is left.
 pub(super) fn read_back(body: &str) -> Vec<DigestLine> {
     let mut reader = Reader {
         turn: 0,
+        user_below: false,
         entry: None,
         below: Part::Text,
         head: None,
@@ -34,11 +35,15 @@ pub(super) fn read_back(body: &str) -> Vec<DigestLine> {
     lines
 }
 
-/// The highest number of a turn in the body of a digest.
+/// The number of the last message of the user that went into the body of a digest.
 pub(super) fn last_turn(body: &str) -> u32 {
     let numbers = split_lines(body).filter_map(|line| {
         let number = line.strip_prefix('#')?;
-        number.split(' ').next()?.parse().ok()
+        match number.strip_suffix(BELOW).filter(|of| is_number(of)) {
+            // The message with this number is still there.
+            Some(number) => number.parse::<u32>().ok()?.checked_sub(1),
+            None => number.split(' ').next()?.parse().ok(),
+        }
     });
     numbers.max().unwrap_or_default()
 }
@@ -46,6 +51,7 @@ pub(super) fn last_turn(body: &str) -> u32 {
 /// Reads the lines of a body in their order.
 struct Reader<'t> {
     turn: u32,
+    user_below: bool,
     /// What the present entry is.
     entry: Option<Part>,
     /// What indented quotes are: lines of an argument, or of a text in a result.
@@ -70,7 +76,7 @@ impl<'t> Reader<'t> {
             _ if is_count(text) => {}
             _ => {
                 let mut line = self.line(text)?;
-                line.turn = self.turn;
+                (line.turn, line.user_below) = (self.turn, self.user_below);
                 line.spaced = std::mem::take(&mut self.spaced);
                 if line.part.is_said() {
                     if line.depth == 0 {
@@ -117,6 +123,9 @@ impl<'t> Reader<'t> {
 
     fn line(&mut self, text: &str) -> Option<DigestLine> {
         if let Some(numbered) = text.strip_prefix('#') {
+            let only = numbered.strip_suffix(BELOW).filter(|of| is_number(of));
+            self.user_below = only.is_some();
+            let numbered = only.unwrap_or(numbered);
             let (number, rest) = numbered.split_once(' ').unwrap_or((numbered, ""));
             self.turn = number.parse().unwrap_or(self.turn);
             if rest.is_empty() {
@@ -183,7 +192,11 @@ fn is_count(text: &str) -> bool {
         .trim_start()
         .strip_prefix("… ")
         .and_then(|rest| rest.strip_suffix(" more"));
-    count.is_some_and(|count| count.bytes().all(|b| b.is_ascii_digit()))
+    count.is_some_and(is_number)
+}
+
+fn is_number(text: &str) -> bool {
+    text.bytes().all(|b| b.is_ascii_digit())
 }
 
 #[cfg(test)]
@@ -225,7 +238,9 @@ assistant: I will look it up. …
  …
  |user: pay
 #3
-assistant: Bye.";
+assistant: Bye.
+#4, whose message is below
+→ log_out()";
 
     #[test]
     fn what_is_within_an_item_is_so_when_it_is_read_back() {
@@ -233,6 +248,14 @@ assistant: Bye.";
         let lines = read_back(body);
         let within: Vec<Option<usize>> = lines.iter().map(|line| line.within).collect();
         assert_eq!(within, [None, None, Some(1), None, Some(1)]);
+    }
+
+    #[test]
+    fn a_message_that_is_below_is_not_counted_yet() {
+        assert_eq!(last_turn(BODY), 3);
+        let mentioned = "#4 It is #9, whose message is below";
+        assert_eq!(last_turn(mentioned), 4);
+        assert!(!read_back(mentioned)[0].user_below);
     }
 
     #[test]

@@ -9,6 +9,7 @@ use std::ops::Range;
 use foldhash::fast::FixedState;
 
 use super::line::{DigestLine, Heading, Part, Standing};
+use super::named::find_named;
 use super::place::Current;
 use super::weights::{line as lines_by, word as words_by};
 use crate::core::strategy::maps::{Map, hash_of};
@@ -32,7 +33,7 @@ pub(super) struct Weight {
     /// Factor of its score: above 1 in the entry of a short result, below in that of a long one.
     pub length_prior: f32,
     /// The mentions that name the record or the item that it tells of.
-    name: Range<usize>,
+    pub name: Range<usize>,
     /// It tells of a record that a party named, or of an item of the model's lists that the user
     /// named.
     pub is_named: bool,
@@ -47,7 +48,7 @@ pub(super) struct Word {
     /// The score of one mention.
     pub value: f32,
     /// Lines that have it.
-    lines: u32,
+    pub lines: u32,
     /// Calls that have it.
     calls: u32,
     /// Entries that have it.
@@ -57,13 +58,13 @@ pub(super) struct Word {
     /// The last line that has it, counted from 1.
     line: usize,
     /// The score of its form.
-    shape: f32,
+    pub shape: f32,
     /// In a text that stays anyway, or in a line that was taken.
     pub covered: bool,
     /// A party said it.
-    said: bool,
+    pub said: bool,
     /// The user said it.
-    said_by_user: bool,
+    pub said_by_user: bool,
     /// Its weight in the newest messages.
     pub topic: f32,
 }
@@ -89,7 +90,7 @@ pub(in crate::core::strategy) struct Context {
     pub said: Vec<(bool, String)>,
     /// Arguments of calls.
     pub calls: Vec<String>,
-    /// The newest of both: the present topic of the conversation.
+    /// The newest of these: the present topic of the conversation.
     pub recent: Vec<String>,
 }
 
@@ -226,11 +227,10 @@ impl<'t> Reader<'t> {
     fn read_word(&mut self, word: &'t str, line: &mut Current<'t>) {
         let place = line.place_of(word);
         let id = self.id_of(word);
-        let mut said = false;
         match line.part {
             Part::Call if place.names_value => self.asked.push(id),
             Part::Head if line.of_call && !place.assigned => self.asked.push(id),
-            Part::User | Part::Assistant => said = true,
+            Part::User | Part::Assistant => {}
             _ if line.of_call => {}
             _ if place.names_value && !place.id_as_key => line.key = Some(id),
             Part::Head if !place.assigned => {}
@@ -244,7 +244,7 @@ impl<'t> Reader<'t> {
         let Some(known) = self.words.get_mut(id as usize) else {
             return;
         };
-        known.said |= said;
+        known.said |= line.part.is_said();
         known.said_by_user |= line.part == Part::User;
         if known.value < known.shape {
             let score = if place.key {
@@ -319,7 +319,7 @@ impl<'t> Reader<'t> {
         }
         self.weigh_lengths(lines);
         self.weigh_topics(lines);
-        self.find_named(lines);
+        find_named(lines, &mut self.lines, &self.words, &self.mentions);
         let has_parts = |word: &&str| word.bytes().any(|b| matches!(b, b'/' | b'.'));
         let inside = |word: &&'t str| {
             let parts = Some(*word).filter(has_parts).into_iter().flat_map(parts_of);
@@ -404,56 +404,6 @@ impl<'t> Reader<'t> {
             };
             weight.topic = own.get(above).copied().unwrap_or_default();
         }
-    }
-
-    /// Finds the lines about what a party named: what is within an item is about that.
-    fn find_named(&mut self, lines: &[DigestLine]) {
-        let names: Vec<Option<u32>> = self
-            .lines
-            .iter()
-            .map(|weight| self.name_of(weight))
-            .collect();
-        // What several rows of a result begin with is not the name of one of them.
-        let mut rows: Map<u32, u32> = Map::default();
-        let in_records = |weight: &Weight| {
-            let opens = lines.get(weight.entry);
-            opens.is_some_and(|opens| opens.part == Part::Head)
-        };
-        for (weight, name) in self.lines.iter().zip(&names) {
-            if let Some(name) = name.filter(|_| !in_records(weight)) {
-                *rows.entry(name).or_default() += 1;
-            }
-        }
-        for (at, (line, name)) in lines.iter().zip(names).enumerate() {
-            let Some(weight) = self.lines.get(at) else {
-                break;
-            };
-            let word = name.and_then(|id| self.words.get(id as usize).map(|word| (id, word)));
-            let own = word.is_some_and(|(id, word)| match line.part {
-                Part::Assistant => word.said_by_user,
-                _ => word.said && (in_records(weight) || rows.get(&id) == Some(&1)),
-            });
-            let item = weight
-                .needs
-                .filter(|_| line.part == Part::Assistant && line.within.is_some());
-            let above = item.and_then(|item| self.lines.get(item));
-            let is_named = own || above.is_some_and(|above| above.is_named);
-            if let Some(weight) = self.lines.get_mut(at) {
-                weight.is_named = is_named;
-            }
-        }
-    }
-
-    /// Of `Hotel Alster` the word that tells it from other hotels.
-    fn name_of(&self, weight: &Weight) -> Option<u32> {
-        let word = |id: &u32| Some((*id, self.words.get(*id as usize)?));
-        let name = self.mentions.get(weight.name.clone());
-        let name = name.into_iter().flatten().filter_map(word);
-        let told = name.max_by(|(_, a), (_, b)| {
-            let by_form = a.shape.total_cmp(&b.shape);
-            by_form.then(b.lines.cmp(&a.lines))
-        });
-        told.map(|(id, _)| id)
     }
 
     /// One value among many is less likely to be the one that is asked for.

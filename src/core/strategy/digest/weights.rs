@@ -48,6 +48,9 @@ pub(super) mod word {
     pub(in super::super) const KEY: f32 = 0.1;
     /// The highest score of a line's first word with a capital, which is grammar.
     pub(in super::super) const FIRST: f32 = 0.25;
+    /// The least score of the form of a word that names a row wherever in it it stands: ids, dates
+    /// and numbers.
+    pub(in super::super) const TELLING: f32 = 2.0;
     /// What is left of it once a line that stays has the word.
     pub(in super::super) const COVERED: f32 = 0.03;
 }
@@ -105,9 +108,9 @@ pub(super) mod line {
     pub(in super::super) const ASKED_ON_TOPIC: f32 = 0.2;
     /// The most that such words count together.
     pub(in super::super) const MOST_TOPIC: f32 = 12.0;
-    /// Factors of a row that begins with what a party named, and of an item of the model's lists
-    /// that the user named: the name counts little by itself, as it is known, but what is said of
-    /// it is wanted.
+    /// Factors of the row of what a party named, and of an item of the model's lists that the user
+    /// named: the name counts little by itself, as it is known, but what is said of it is
+    /// wanted.
     pub(in super::super) const NAMED: f32 = 2.0;
     pub(in super::super) const CHOSEN: f32 = 4.0;
     /// The length of a result that changes the scores of its lines neither way, the lengths between

@@ -39,6 +39,8 @@ use super::rows::COLUMNS;
 pub(super) const USER: &str = "The user said:";
 /// Begins the rest, where there is such a part.
 pub(super) const REST: &str = "After each turn:";
+/// Follows the number of a turn where the user's message itself stays, behind the digest.
+pub(super) const BELOW: &str = ", whose message is below";
 /// Begins what the model said.
 pub(super) const ASSISTANT: &str = "assistant: ";
 /// Begins a call.
@@ -85,7 +87,8 @@ pub(super) fn body(lines: &[DigestLine], taken: &[bool]) -> Vec<String> {
     let mut turn = None;
     for entry in rest {
         if with_turns && turn != Some(entry.turn()) {
-            out.push(format!("#{}", entry.turn()));
+            let below = if entry.user_below() { BELOW } else { "" };
+            out.push(format!("#{}{below}", entry.turn()));
             turn = Some(entry.turn());
         }
         match entry.part() {
@@ -144,6 +147,10 @@ impl Entry<'_> {
 
     fn turn(&self) -> u32 {
         self.lines.first().map_or(0, |(line, _)| line.turn)
+    }
+
+    fn user_below(&self) -> bool {
+        self.lines.first().is_some_and(|(line, _)| line.user_below)
     }
 
     fn is_shown(&self) -> bool {

@@ -1,0 +1,94 @@
+//! Which lines tell of what a party named: of sixty payments the row of the one that the user
+//! called failed, of the options that the model offered the one that was chosen.
+
+use std::ops::Range;
+
+use super::line::{DigestLine, Part};
+use super::weigh::{Weight, Word};
+use super::weights::word as words_by;
+use crate::core::strategy::maps::Map;
+
+/// Finds the lines about what a party named. `words` are those of all lines, and `mentions` the
+/// indices of each line's words among them.
+pub(super) fn find_named(
+    lines: &[DigestLine],
+    weights: &mut [Weight],
+    words: &[Word],
+    mentions: &[u32],
+) {
+    let names = Names { words, mentions };
+    let plain = |line: &DigestLine, weight: &Weight| {
+        let opens = lines.get(weight.entry);
+        line.part == Part::Row && opens.is_some_and(|opens| opens.part != Part::Head)
+    };
+    // What several rows of a result have is not the name of one of them.
+    let mut rows: Map<(usize, u32), u32> = Map::default();
+    for (line, weight) in lines.iter().zip(weights.iter()) {
+        if plain(line, weight) {
+            for id in names.said_of_row(weight) {
+                *rows.entry((weight.entry, id)).or_default() += 1;
+            }
+        }
+    }
+    for (at, line) in lines.iter().enumerate() {
+        let Some(weight) = weights.get(at) else {
+            break;
+        };
+        let is_named = match line.part {
+            Part::Assistant => {
+                let item = weight.needs.filter(|_| line.within.is_some());
+                let above = item.and_then(|item| weights.get(item));
+                // What is within an item is about that.
+                names.word_of(weight).is_some_and(|word| word.said_by_user)
+                    || above.is_some_and(|above| above.is_named)
+            }
+            _ if plain(line, weight) => {
+                let alone = |id| rows.get(&(weight.entry, id)) == Some(&1);
+                names.said_of_row(weight).any(alone)
+            }
+            _ => names.word_of(weight).is_some_and(|word| word.said),
+        };
+        if let Some(weight) = weights.get_mut(at) {
+            weight.is_named = is_named;
+        }
+    }
+}
+
+/// Finds the words that name what lines tell of.
+struct Names<'w> {
+    words: &'w [Word],
+    mentions: &'w [u32],
+}
+
+impl<'w> Names<'w> {
+    fn words_at(&self, mentions: &Range<usize>) -> impl Iterator<Item = (u32, &'w Word)> {
+        let ids = self.mentions.get(mentions.clone());
+        let word = |id: &u32| Some((*id, self.words.get(*id as usize)?));
+        ids.into_iter().flatten().filter_map(word)
+    }
+
+    /// Of `Hotel Alster` the word that tells it from other hotels.
+    fn of(&self, weight: &Weight) -> Option<(u32, &'w Word)> {
+        let names = self.words_at(&weight.name);
+        names.max_by(|(_, a), (_, b)| {
+            let by_form = a.shape.total_cmp(&b.shape);
+            by_form.then(b.lines.cmp(&a.lines))
+        })
+    }
+
+    fn word_of(&self, weight: &Weight) -> Option<&'w Word> {
+        self.of(weight).map(|(_, word)| word)
+    }
+
+    /// The words of a row that may name it, of those that a party said: that of its first cell, and
+    /// ids and numbers wherever they stand.
+    fn said_of_row(&self, weight: &Weight) -> impl Iterator<Item = u32> {
+        let first = self.of(weight);
+        let tells = move |(id, word): &(u32, &Word)| {
+            word.shape >= words_by::TELLING && first.is_none_or(|(first, _)| first != *id)
+        };
+        let rest = self.words_at(&weight.words).filter(tells);
+        let all = first.into_iter().chain(rest);
+        all.filter(|(_, word)| word.said).map(|(id, _)| id)
+    }
+}
