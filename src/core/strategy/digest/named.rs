@@ -21,12 +21,12 @@ pub(super) fn find_named(
         let opens = lines.get(weight.entry);
         line.part == Part::Row && opens.is_some_and(|opens| opens.part != Part::Head)
     };
-    // What several rows of a result have is not the name of one of them.
-    let mut rows: Map<(usize, u32), u32> = Map::default();
+    // What several rows have is not the name of one of them: a customer has many invoices.
+    let mut rows: Map<u32, u32> = Map::default();
     for (line, weight) in lines.iter().zip(weights.iter()) {
         if plain(line, weight) {
             for id in names.said_of_row(weight) {
-                *rows.entry((weight.entry, id)).or_default() += 1;
+                *rows.entry(id).or_default() += 1;
             }
         }
     }
@@ -43,7 +43,7 @@ pub(super) fn find_named(
                     || above.is_some_and(|above| above.is_named)
             }
             _ if plain(line, weight) => {
-                let alone = |id| rows.get(&(weight.entry, id)) == Some(&1);
+                let alone = |id| rows.get(&id) == Some(&1);
                 names.said_of_row(weight).any(alone)
             }
             _ => names.word_of(weight).is_some_and(|word| word.said),
