@@ -6,6 +6,7 @@ use std::collections::BinaryHeap;
 use super::candidate::Candidate;
 use super::line::{DigestLine, Part, Standing};
 use super::lists::is_label;
+use super::named::find_named;
 use super::printed::names_columns;
 use super::weigh::{Context, STRIDE, Weighed, Word, weigh};
 use super::weights::{cost, line as lines_by, share, word as words_by};
@@ -214,7 +215,8 @@ impl<'t> Choice<'t> {
         encoding: Encoding,
         cancel: &'t Cancel,
     ) -> Result<Self, Cancelled> {
-        let of = weigh(lines, context, cancel)?;
+        let mut of = weigh(lines, context, cancel)?;
+        find_named(lines, &mut of);
         Ok(Choice {
             fresh: of.words.clone(),
             of,

@@ -4,18 +4,18 @@
 use std::ops::Range;
 
 use super::line::{DigestLine, Part};
-use super::weigh::{Weight, Word};
+use super::weigh::{Weighed, Weight, Word};
 use super::weights::word as words_by;
 use crate::core::strategy::maps::Map;
 
-/// Finds the lines about what a party named. `words` are those of all lines, and `mentions` the
-/// indices of each line's words among them.
-pub(super) fn find_named(
-    lines: &[DigestLine],
-    weights: &mut [Weight],
-    words: &[Word],
-    mentions: &[u32],
-) {
+/// Finds the lines about what a party named.
+pub(super) fn find_named(lines: &[DigestLine], of: &mut Weighed) {
+    let Weighed {
+        lines: weights,
+        words,
+        mentions,
+        ..
+    } = of;
     let names = Names { words, mentions };
     let plain = |line: &DigestLine, weight: &Weight| {
         let opens = lines.get(weight.entry);

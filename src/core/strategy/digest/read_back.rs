@@ -121,18 +121,25 @@ impl<'t> Reader<'t> {
         }
     }
 
+    /// Begins a turn, by its number alone or with what the user said.
+    fn numbered(&mut self, text: &str) -> Option<DigestLine> {
+        let only = text.strip_suffix(BELOW).filter(|of| is_number(of));
+        self.user_below = only.is_some();
+        let (number, said) = match only {
+            Some(number) => (number, ""),
+            None => text.split_once(' ').unwrap_or((text, "")),
+        };
+        self.turn = number.parse().unwrap_or(self.turn);
+        if said.is_empty() {
+            return None;
+        }
+        self.entry = Some(Part::User);
+        Some(DigestLine::new(Part::User, 0, said))
+    }
+
     fn line(&mut self, text: &str) -> Option<DigestLine> {
         if let Some(numbered) = text.strip_prefix('#') {
-            let only = numbered.strip_suffix(BELOW).filter(|of| is_number(of));
-            self.user_below = only.is_some();
-            let numbered = only.unwrap_or(numbered);
-            let (number, rest) = numbered.split_once(' ').unwrap_or((numbered, ""));
-            self.turn = number.parse().unwrap_or(self.turn);
-            if rest.is_empty() {
-                return None;
-            }
-            self.entry = Some(Part::User);
-            return Some(DigestLine::new(Part::User, 0, rest));
+            return self.numbered(numbered);
         }
         if let Some(said) = text.strip_prefix(ASSISTANT) {
             self.entry = Some(Part::Assistant);

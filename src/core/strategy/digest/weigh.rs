@@ -9,7 +9,6 @@ use std::ops::Range;
 use foldhash::fast::FixedState;
 
 use super::line::{DigestLine, Heading, Part, Standing};
-use super::named::find_named;
 use super::place::Current;
 use super::weights::{line as lines_by, word as words_by};
 use crate::core::strategy::maps::{Map, hash_of};
@@ -35,7 +34,7 @@ pub(super) struct Weight {
     /// The mentions that name the record or the item that it tells of.
     pub name: Range<usize>,
     /// It tells of a record that a party named, or of an item of the model's lists that the user
-    /// named.
+    /// named; `false` until that was looked for.
     pub is_named: bool,
     /// The weight in the newest messages of the words of the line that opens its entry, or of the
     /// item that it is within.
@@ -319,7 +318,6 @@ impl<'t> Reader<'t> {
         }
         self.weigh_lengths(lines);
         self.weigh_topics(lines);
-        find_named(lines, &mut self.lines, &self.words, &self.mentions);
         let has_parts = |word: &&str| word.bytes().any(|b| matches!(b, b'/' | b'.'));
         let inside = |word: &&'t str| {
             let parts = Some(*word).filter(has_parts).into_iter().flat_map(parts_of);
