@@ -396,7 +396,7 @@ fn what_was_done_after_a_message_that_stays_behind_the_digest_says_so() {
         ("move", r#"{"to":"B-23"}"#, "moved"),
         ("list", "{}", "done"),
     ];
-    // The user's messages are "Find the answer.", the task, and "Now."; calls follow all of them.
+    // The third message of the user is the last one, which stays; calls follow it.
     let mut all = job(&[("read", r#"{"path":"notes"}"#, "two notes")]);
     all.push(message("user", "Now move it to where it belongs."));
     let calls = job(&steps);

@@ -207,8 +207,8 @@ fn find_users_below(draft: &Draft<'_>, condensed: &[Exchange], lines: &mut [Dige
     let below = stay.find(|exchange| {
         exchange.kind == Kind::User && exchange.first > first && !is_among(condensed, exchange)
     });
-    let turns = turns_of(draft.conversation().messages);
-    let turn = below.and_then(|exchange| turns.get(exchange.first).copied());
+    let messages = draft.conversation().messages;
+    let turn = below.and_then(|exchange| turns_of(messages.get(..=exchange.first)?).pop());
     for line in lines {
         line.user_below = line.part != Part::User && turn.is_some_and(|turn| line.turn >= turn);
     }

@@ -39,7 +39,7 @@ pub(super) fn read_back(body: &str) -> Vec<DigestLine> {
 pub(super) fn last_turn(body: &str) -> u32 {
     let numbers = split_lines(body).filter_map(|line| {
         let number = line.strip_prefix('#')?;
-        match number.strip_suffix(BELOW).filter(|of| is_number(of)) {
+        match before_below(number) {
             // The message with this number is still there.
             Some(number) => number.parse::<u32>().ok()?.checked_sub(1),
             None => number.split(' ').next()?.parse().ok(),
@@ -123,7 +123,7 @@ impl<'t> Reader<'t> {
 
     /// Begins a turn, by its number alone or with what the user said.
     fn numbered(&mut self, text: &str) -> Option<DigestLine> {
-        let only = text.strip_suffix(BELOW).filter(|of| is_number(of));
+        let only = before_below(text);
         self.user_below = only.is_some();
         let (number, said) = match only {
             Some(number) => (number, ""),
@@ -200,6 +200,11 @@ fn is_count(text: &str) -> bool {
         .strip_prefix("… ")
         .and_then(|rest| rest.strip_suffix(" more"));
     count.is_some_and(is_number)
+}
+
+/// The number of a turn of which the user's message is below.
+fn before_below(text: &str) -> Option<&str> {
+    text.strip_suffix(BELOW).filter(|number| is_number(number))
 }
 
 fn is_number(text: &str) -> bool {

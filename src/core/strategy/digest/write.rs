@@ -25,9 +25,10 @@
 //!  |1 passed
 //! ```
 //!
-//! Each line shows where it is from. What the user said is in a section of its own. Text of others
-//! is behind `|`, which no turn has. `…` stands for what was left out; below a table of records,
-//! `… also items` names their lists that are not shown.
+//! Each line shows where it is from; `#4, whose message is below` begins what was done after a
+//! message of the user that stays behind the digest. What the user said is in a section of its own.
+//! Text of others is behind `|`, which no turn has. `…` stands for what was left out; below a table
+//! of records, `… also items` names their lists that are not shown.
 
 use super::json_form::is_party;
 use super::line::{DigestLine, Heading, Part};
