@@ -1,6 +1,8 @@
 //! The choice of a digest's lines: what is never to be missed first, each within a share of the
 //! room, then whatever says most for its tokens.
 
+mod short;
+
 use std::collections::BinaryHeap;
 
 use super::candidate::Candidate;
@@ -8,7 +10,8 @@ use super::line::{DigestLine, Part, Standing};
 use super::lists::is_label;
 use super::named::find_named;
 use super::printed::names_columns;
-use super::weigh::{Context, STRIDE, Weighed, Word, weigh};
+use super::tables::Tables;
+use super::weigh::{Context, STRIDE, Weighed, Weight, Word, weigh};
 use super::weights::{cost, line as lines_by, share, word as words_by};
 use super::worth::{Worth, asks, worths};
 use super::write::is_gap;
@@ -32,6 +35,7 @@ pub(super) struct Choice<'t> {
     worth: Vec<Worth>,
     /// Tokens of each line, once they were counted.
     tokens: Vec<Option<u64>>,
+    tables: Tables,
     encoding: Encoding,
     cancel: &'t Cancel,
     pub taken: Vec<bool>,
@@ -63,8 +67,8 @@ impl<'t> Choice<'t> {
             }
         }
         let failures = scale(budget, share::FAILURES);
-        let spent = failures - self.fill(failures, |line| line.standing == Standing::Failure)?;
-        self.fill(left.saturating_sub(spent), |_| true)?;
+        let spent = failures - self.fill(failures, |line, _| line.standing == Standing::Failure)?;
+        self.fill(left.saturating_sub(spent), |_, _| true)?;
         Ok(())
     }
 
@@ -72,105 +76,48 @@ impl<'t> Choice<'t> {
     fn clear(&mut self) {
         self.taken.fill(false);
         self.of.words.clone_from(&self.fresh);
+        self.tables.clear();
     }
 
     /// Chooses the best lines that take about `budget` tokens together.
     pub(super) fn spend(&mut self, budget: u64) -> Result<(), Cancelled> {
         let model = self.share_of_the_model(budget);
         let mut left = budget;
-        let mut first = |most: f64, wanted: fn(&DigestLine) -> bool| {
+        let mut first = |most: f64, wanted: fn(&DigestLine, &Weight) -> bool| {
             let room = scale(budget, most).min(left);
             left -= room - self.fill(room, wanted)?;
             Ok(())
         };
-        first(share::USER, |line| line.part == Part::User)?;
-        first(share::ANSWERED, |line| line.standing == Standing::Answered)?;
-        first(share::FAILURES, |line| line.standing == Standing::Failure)?;
-        first(model, |line| {
+        first(share::USER, |line, _| line.part == Part::User)?;
+        first(share::ANSWERED, |line, _| {
+            line.standing == Standing::Answered
+        })?;
+        first(share::FAILURES, |line, _| {
+            line.standing == Standing::Failure
+        })?;
+        first(model, |line, _| {
             line.standing == Standing::Edge
                 && line.text.chars().count() <= STATEMENT_CHARS
                 && !asks(&line.text)
         })?;
-        first(share::LONG, |line| {
+        first(share::LONG, |line, _| {
             line.standing == Standing::Edge && !asks(&line.text)
         })?;
-        first(share::QUESTIONS, |line| line.standing == Standing::Edge)?;
+        first(share::QUESTIONS, |line, _| line.standing == Standing::Edge)?;
         first(share::RECORDS, is_record)?;
-        first(share::WITHIN, |line| line.standing == Standing::Own)?;
-        first(share::ASIDES, |line| line.standing == Standing::Aside)?;
+        first(share::NAMED, |line, weight| {
+            is_record(line, weight) || is_named_row(line, weight)
+        })?;
+        first(share::WITHIN, |line, _| line.standing == Standing::Own)?;
+        first(share::ASIDES, |line, _| line.standing == Standing::Aside)?;
         let room = scale(budget, share::WRITTEN).min(left);
         left -= room - self.take_written(room)?;
         let held = scale(budget, share::SHORT)
             .min(self.tokens_in_short())
             .min(left);
-        let rest = self.fill(left - held, DigestLine::is_whole)?;
+        let rest = self.fill(left - held, |line, _| line.is_whole())?;
         self.take_in_short(held + rest)?;
         Ok(())
-    }
-
-    /// About what all rows in short take.
-    fn tokens_in_short(&self) -> u64 {
-        let short = self.lines.iter().filter(|line| !line.is_whole());
-        let bytes: usize = short.map(|line| line.text.len()).sum();
-        scale(bytes as u64, 1.0 / f64::from(cost::BYTES_PER_TOKEN))
-    }
-
-    /// Takes rows in short for those that are not shown as a whole: the newest tables first.
-    /// Returns the tokens that are left.
-    fn take_in_short(&mut self, budget: u64) -> Result<u64, Cancelled> {
-        let mut left = budget;
-        let lines = self.lines;
-        let is_head = |at: &usize| {
-            let line = lines.get(*at);
-            line.is_some_and(|line| !line.is_whole() && line.part == Part::Head)
-        };
-        for head in (0..lines.len()).rev().filter(is_head) {
-            self.cancel.check_budget()?;
-            let below = lines.iter().enumerate().skip(head + 1);
-            let rows = below.take_while(|(_, line)| !line.is_whole() && line.part == Part::Row);
-            for (row, _) in rows {
-                if left < LEAST_LEFT {
-                    break;
-                }
-                left -= self.take_row_in_short(row, left);
-            }
-        }
-        self.leave_doubles();
-        Ok(left)
-    }
-
-    /// Takes a row in short where it has room. Returns the tokens that it takes.
-    fn take_row_in_short(&mut self, at: usize, left: u64) -> u64 {
-        let above = self.lines.get(at).and_then(|line| line.whole);
-        let whole = above.and_then(|above| at.checked_sub(above));
-        if self.is_taken(at) || whole.is_none_or(|whole| self.is_taken(whole)) {
-            return 0;
-        }
-        let chain: Vec<usize> = self.chain(at).collect();
-        let tokens: u64 = chain.iter().map(|at| self.tokens_of(*at)).sum();
-        if tokens > left {
-            return 0;
-        }
-        chain.into_iter().for_each(|at| self.take(at));
-        tokens
-    }
-
-    /// Takes back the rows in short that are shown as a whole by now, and heads without any.
-    fn leave_doubles(&mut self) {
-        let mut rows = 0;
-        for (at, line) in self.lines.iter().enumerate().rev() {
-            let Some(whole) = line.whole.and_then(|above| at.checked_sub(above)) else {
-                continue;
-            };
-            let stays = match line.part {
-                Part::Head => std::mem::take(&mut rows) > 0,
-                _ => self.is_taken(at) && !self.is_taken(whole),
-            };
-            rows += usize::from(stays && line.part == Part::Row);
-            if let Some(taken) = self.taken.get_mut(at) {
-                *taken = stays;
-            }
-        }
     }
 
     /// Takes the long arguments of calls, newest first, each from its beginning: crumbs of them are
@@ -204,7 +151,7 @@ impl<'t> Choice<'t> {
     /// Chooses more, in at most about so many tokens. Returns whether there was any.
     pub(super) fn extend(&mut self, budget: u64) -> Result<bool, Cancelled> {
         let left = self.fill(budget, is_record)?;
-        let left = self.fill(left, DigestLine::is_whole)?;
+        let left = self.fill(left, |line, _| line.is_whole())?;
         Ok(self.take_in_short(left)? < budget)
     }
 
@@ -218,6 +165,7 @@ impl<'t> Choice<'t> {
         let mut of = weigh(lines, context, cancel)?;
         find_named(lines, &mut of);
         Ok(Choice {
+            tables: Tables::new(lines, &of.lines),
             fresh: of.words.clone(),
             of,
             worth: worths(lines),
@@ -320,6 +268,11 @@ impl<'t> Choice<'t> {
         !is_section || below.is_none_or(|below| below.depth <= depth)
     }
 
+    /// Whether a line is one of a quoted text.
+    fn is_quoted(&self, at: usize) -> bool {
+        self.lines.get(at).is_some_and(|line| line.part.is_quoted())
+    }
+
     fn is_taken(&self, at: usize) -> bool {
         self.taken.get(at).copied().unwrap_or(true)
     }
@@ -330,17 +283,19 @@ impl<'t> Choice<'t> {
             .filter(|at| !self.is_taken(*at))
     }
 
-    /// What taking a line saves or costs in marks of gaps: lines of text that follow each other
-    /// need none.
-    fn gap_cost(&self, at: usize) -> f32 {
-        let quoted = |at: usize| self.lines.get(at).is_some_and(|line| line.part.is_quoted());
-        if !quoted(at) {
+    /// What taking a line saves or costs in marks of what is left out: lines of text that follow
+    /// each other need none, nor does a table that has all its rows.
+    fn mark_cost(&self, at: usize) -> f32 {
+        if self.tables.misses_one(at) {
+            return -cost::COUNT;
+        }
+        if !self.is_quoted(at) {
             return 0.0;
         }
         let above = at
             .checked_sub(1)
-            .is_none_or(|above| !quoted(above) || self.is_taken(above));
-        let below = !quoted(at + 1) || self.is_taken(at + 1);
+            .is_none_or(|above| !self.is_quoted(above) || self.is_taken(above));
+        let below = !self.is_quoted(at + 1) || self.is_taken(at + 1);
         match (above, below) {
             (true, true) => -cost::GAP,
             (false, false) => cost::GAP,
@@ -349,7 +304,7 @@ impl<'t> Choice<'t> {
     }
 
     fn density(&self, at: usize) -> f32 {
-        let (mut gain, mut tokens) = (0.0, self.gap_cost(at));
+        let (mut gain, mut tokens) = (0.0, self.mark_cost(at));
         for at in self.chain(at) {
             gain += self.gain(at);
             tokens += self.lines.get(at).map_or(0.0, |line| {
@@ -360,16 +315,19 @@ impl<'t> Choice<'t> {
     }
 
     /// The lines that are `wanted` and may be taken.
-    fn candidates(&self, wanted: impl Fn(&DigestLine) -> bool) -> BinaryHeap<Candidate> {
-        self.lines
-            .iter()
-            .enumerate()
-            .filter(|(at, line)| wanted(line) && !self.is_taken(*at) && self.says_something(*at))
-            .map(|(line, _)| Candidate {
-                density: self.density(line),
-                line,
-            })
-            .collect()
+    fn candidates(&self, wanted: impl Fn(&DigestLine, &Weight) -> bool) -> BinaryHeap<Candidate> {
+        let lines = self.lines.iter().zip(&self.of.lines).enumerate();
+        let wanted = lines.filter(|(_, (line, weight))| wanted(line, weight));
+        let may = |at: &usize| !self.is_taken(*at) && self.says_something(*at);
+        let lines = wanted.map(|(at, _)| at).filter(may);
+        lines.map(|line| self.candidate(line)).collect()
+    }
+
+    fn candidate(&self, line: usize) -> Candidate {
+        Candidate {
+            density: self.density(line),
+            line,
+        }
     }
 
     /// Spends about `budget` tokens on the lines that are `wanted`, best first. Returns the tokens
@@ -377,7 +335,7 @@ impl<'t> Choice<'t> {
     fn fill(
         &mut self,
         budget: u64,
-        wanted: impl Fn(&DigestLine) -> bool,
+        wanted: impl Fn(&DigestLine, &Weight) -> bool,
     ) -> Result<u64, Cancelled> {
         let mut left = budget;
         let most = scale(budget, share::LINE);
@@ -433,28 +391,31 @@ impl<'t> Choice<'t> {
         Ok(left)
     }
 
-    /// The neighbours of a line that was taken now need no mark of a gap.
+    /// The neighbours of a line that was taken now need no mark of a gap, the last row of its
+    /// table none of what is missing.
     fn look_again_beside(
         &self,
         line: usize,
-        wanted: impl Fn(&DigestLine) -> bool,
+        wanted: impl Fn(&DigestLine, &Weight) -> bool,
         heap: &mut BinaryHeap<Candidate>,
     ) {
-        for near in [line.checked_sub(1), Some(line + 1)].into_iter().flatten() {
-            let beside = self.lines.get(near);
-            if beside.is_some_and(|line| line.part.is_quoted() && wanted(line))
-                && !self.is_taken(near)
-            {
-                let density = self.density(near);
-                heap.push(Candidate {
-                    density,
-                    line: near,
-                });
-            }
-        }
+        let is_wanted = |at: usize| match (self.lines.get(at), self.of.lines.get(at)) {
+            (Some(line), Some(weight)) => wanted(line, weight),
+            _ => false,
+        };
+        let beside = [line.checked_sub(1), Some(line + 1)].into_iter().flatten();
+        let quoted = beside.filter(|at| self.is_quoted(*at));
+        let table = Some(line).filter(|line| self.tables.misses_one(*line));
+        let last = table.map(|line| self.tables.rows_beside(line));
+        let beside = quoted.chain(last.into_iter().flatten());
+        let may = |at: &usize| !self.is_taken(*at) && is_wanted(*at);
+        heap.extend(beside.filter(may).map(|line| self.candidate(line)));
     }
 
     fn take(&mut self, at: usize) {
+        if !self.is_taken(at) {
+            self.tables.take(at);
+        }
         if let (Some(taken), Some(weight)) = (self.taken.get_mut(at), self.of.lines.get(at)) {
             *taken = true;
             let mentions = self.of.mentions.get(weight.words.clone());
@@ -471,6 +432,11 @@ impl<'t> Choice<'t> {
 }
 
 /// Whether a line has the scalars of a record.
-fn is_record(line: &DigestLine) -> bool {
+fn is_record(line: &DigestLine, _: &Weight) -> bool {
     line.part == Part::Record || (line.standing == Standing::Own && line.depth == 1)
+}
+
+/// Whether a line is the row of what a party named.
+fn is_named_row(line: &DigestLine, weight: &Weight) -> bool {
+    weight.is_named && line.part == Part::Row && line.is_whole()
 }

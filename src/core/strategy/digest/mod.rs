@@ -23,6 +23,7 @@ mod record;
 mod records;
 mod rows;
 mod seen;
+mod tables;
 mod weigh;
 mod weights;
 mod worth;

@@ -10,7 +10,9 @@ pub(super) mod share {
     /// For reports of failures among repetitive output, and the lines that explain them.
     pub(in super::super) const FAILURES: f64 = 0.15;
     /// For the scalars that records themselves have: decisions turn on them.
-    pub(in super::super) const RECORDS: f64 = 0.47;
+    pub(in super::super) const RECORDS: f64 = 0.42;
+    /// For the rows of what a party named, and more such scalars.
+    pub(in super::super) const NAMED: f64 = 0.15;
     /// For the few records inside of one.
     pub(in super::super) const WITHIN: f64 = 0.2;
     /// For what decisions are made by of the rows that have no room as a whole.
@@ -128,4 +130,6 @@ pub(super) mod cost {
     pub(in super::super) const LINE: f32 = 2.0;
     /// The mark of a gap before a line of text: lines that follow each other need none.
     pub(in super::super) const GAP: f32 = 2.0;
+    /// The count of the rows that a table misses, which its last row takes the place of.
+    pub(in super::super) const COUNT: f32 = 5.0;
 }
