@@ -72,6 +72,57 @@ fn what_was_asked_for_otherwise_is_told() {
     }
 }
 
+/// The digest of calls whose results are these texts, with enough text behind them.
+fn digest_of_texts(target: u64, calls: &[(&str, Value, String)]) -> String {
+    let filler = words(7, 900);
+    let calls: Vec<(&str, String, &str)> = calls
+        .iter()
+        .map(|(tool, asked, result)| (*tool, asked.to_string(), result.as_str()))
+        .collect();
+    let steps = calls
+        .iter()
+        .map(|(tool, asked, result)| (*tool, asked.as_str(), *result));
+    let behind = [
+        ("read", r#"{"path":"notes"}"#, filler.as_str()),
+        ("list", "{}", "done"),
+    ];
+    let steps: Vec<_> = steps.chain(behind).collect();
+    digest_in(target, &job(&steps))
+}
+
+#[test]
+fn what_failed_last_stays_with_what_it_was_told() {
+    let book = |paid: u32, answer: &str| {
+        let asked =
+            json!({"guest": "user_4831", "from": "HAM", "to": "LIS", "bags": 3, "paid": paid});
+        ("book", asked, answer.to_owned())
+    };
+    let read = |n: u32| {
+        let id = format!("R{n}XQ7");
+        let made = format!("2026-05-{}", 10 + n);
+        let fields = json!({"id": id, "made": made, "fare": 310 + n, "cabin": "economy",
+            "seat": format!("1{n}C"), "status": "active"});
+        ("get_booking", json!({"id": id}), fields.to_string())
+    };
+    let reads: Vec<_> = (0..12).map(read).collect();
+    let refused = book(255, "Error: total price is 305, but paid 255");
+    let booked = book(
+        305,
+        r#"{"booking":"BK-9917","status":"booked","total":305}"#,
+    );
+    for target in [260, 280, 300, 320] {
+        let failed = [reads.as_slice(), std::slice::from_ref(&refused)].concat();
+        let digest = digest_of_texts(target, &failed);
+        let (_, below) = digest.split_once("book(bags=3").expect(&digest);
+        assert!(below.contains("paid=255"), "{digest}");
+        assert!(below.contains("is 305, but paid 255"), "{digest}");
+        // Where the tool did its work since, its failure is nothing to go on from.
+        let mended = [failed.as_slice(), std::slice::from_ref(&booked)].concat();
+        let digest = digest_of_texts(target, &mended);
+        assert!(!digest.contains("but paid 255"), "{digest}");
+    }
+}
+
 /// The mark that counts one missing row costs about what the row costs.
 #[test]
 fn the_last_row_of_a_table_stands_in_place_of_its_mark() {

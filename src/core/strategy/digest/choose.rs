@@ -92,6 +92,7 @@ impl<'t> Choice<'t> {
         first(share::ANSWERED, |line, _| {
             line.standing == Standing::Answered
         })?;
+        first(share::TO_MEND, |line, _| line.standing == Standing::ToMend)?;
         first(share::FAILURES, |line, _| {
             line.standing == Standing::Failure
         })?;
@@ -241,12 +242,7 @@ impl<'t> Choice<'t> {
             0.0
         };
         let on_topic = 1.0 + topic.min(lines_by::MOST_TOPIC) * own + above;
-        let named = match line.map(|line| line.part) {
-            _ if !weight.is_named => 1.0,
-            Some(Part::Assistant) => lines_by::CHOSEN,
-            _ => lines_by::NAMED,
-        };
-        value.max(worth.least) * worth.factor * weight.length_prior * on_topic * named
+        value.max(worth.least) * worth.factor * weight.length_prior * on_topic * weight.named
     }
 
     /// Whether a line says something on its own, without lines below it.
@@ -371,9 +367,11 @@ impl<'t> Choice<'t> {
             let chain: Vec<usize> = self.chain(best.line).collect();
             let tokens: u64 = chain.iter().map(|at| self.tokens_of(*at)).sum();
             // One line of text alone does not make a digest.
-            let alone = self.lines.get(best.line).is_some_and(|line| {
-                line.part.is_quoted() && tokens > most && budget > 4 * LEAST_LEFT
-            });
+            let own = self.tokens_of(best.line);
+            let alone = self
+                .lines
+                .get(best.line)
+                .is_some_and(|line| line.part.is_quoted() && own > most && budget > 4 * LEAST_LEFT);
             if tokens > left || alone {
                 misses += 1;
                 if misses > MOST_MISSES {
@@ -438,5 +436,5 @@ fn is_record(line: &DigestLine, _: &Weight) -> bool {
 
 /// Whether a line is the row of what a party named.
 fn is_named_row(line: &DigestLine, weight: &Weight) -> bool {
-    weight.is_named && line.part == Part::Row && line.is_whole()
+    weight.is_named() && line.part == Part::Row && line.is_whole()
 }

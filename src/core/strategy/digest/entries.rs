@@ -19,7 +19,7 @@ use crate::core::conversation::{Block, Call, Entry, Exchange, Kind, Speaker, Tex
 use crate::core::edit::{Tag, is_synthetic};
 use crate::core::json::Json;
 use crate::core::strategy::maps::{Map, Set, hash_of};
-use crate::core::text::{Failures, Table, pieces, shown_name};
+use crate::core::text::{Failures, Table, ToolFailures, pieces, shown_name};
 use crate::core::{Cancel, Cancelled};
 
 /// An argument up to this length is in the call's own line (bytes).
@@ -52,6 +52,8 @@ pub(super) struct Reader<'m, 'a> {
     times: Map<u64, u32>,
     /// The calls with their results that were read.
     told: Set<u64>,
+    /// The tools that were called, by the hashes of their names.
+    tools: Set<u64>,
     /// The signs of failure in results.
     failures: Failures<'m>,
 }
@@ -79,6 +81,7 @@ impl<'m, 'a> Reader<'m, 'a> {
             turns,
             times,
             told: Set::default(),
+            tools: Set::default(),
             failures,
         }
     }
@@ -206,15 +209,15 @@ impl<'m, 'a> Reader<'m, 'a> {
         };
         let from = out.len();
         let made = Made::new(&call.name, asked);
+        let failures = self.failures.of(Some(&call.name));
+        let is_last = self.tools.insert(hash_of(call.name.as_ref()));
+        let mut to_mend = false;
         for text in result.into_iter().flat_map(ToolResult::decoded) {
+            to_mend |= is_last && failures.are(&text);
             result_lines(&text, &made, &mut self.seen, &mut self.records, out);
         }
-        let failures = self.failures.of(Some(&call.name));
-        for line in out.iter_mut().skip(from) {
-            if line.part == Part::Text && failures.told_by_policy(&line.text) {
-                line.standing = Standing::Failure;
-            }
-        }
+        let lines = out.get_mut(from..).unwrap_or_default();
+        note_failures(lines, failures, to_mend);
         if let Some(arguments) = arguments {
             self.seen.note(arguments);
         }
@@ -225,6 +228,27 @@ impl<'m, 'a> Reader<'m, 'a> {
                 line.standing = Standing::Stale;
             }
         }
+    }
+}
+
+/// Marks the lines of a result that a policy calls reports of failures and, where the call is
+/// `to_mend`, the one that says why it failed.
+fn note_failures(lines: &mut [DigestLine], failures: ToolFailures<'_>, to_mend: bool) {
+    for line in lines.iter_mut() {
+        if line.part == Part::Text && failures.told_by_policy(&line.text) {
+            line.standing = Standing::Failure;
+        }
+    }
+    let says = |line: &DigestLine| matches!(line.part, Part::Text | Part::Record | Part::Member);
+    let tells = |line: &DigestLine| says(line) && failures.tell(&line.text);
+    if to_mend
+        && let Some(why) = lines
+            .iter()
+            .position(tells)
+            .or_else(|| lines.iter().position(says))
+        && let Some(line) = lines.get_mut(why)
+    {
+        line.standing = Standing::ToMend;
     }
 }
 

@@ -56,6 +56,8 @@ pub(super) enum Standing {
     Answered,
     /// It reports a failure, or explains the report above it.
     Failure,
+    /// It says why the last call of a tool failed: that will be tried in another way.
+    ToMend,
     /// One of many that differ in their numbers only.
     Alike,
     /// A newer call gave the same argument, or a newer result, another content.

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use super::line::{DigestLine, Part};
 use super::weigh::{Weighed, Weight, Word};
-use super::weights::word as words_by;
+use super::weights::{line as lines_by, word as words_by};
 use crate::core::strategy::maps::Map;
 
 /// Finds the lines about what a party named.
@@ -25,7 +25,7 @@ pub(super) fn find_named(lines: &[DigestLine], of: &mut Weighed) {
     let mut rows: Map<u32, u32> = Map::default();
     for (line, weight) in lines.iter().zip(weights.iter()) {
         if plain(line, weight) {
-            for id in names.said_of_row(weight) {
+            for (id, _) in names.said_of_row(weight) {
                 *rows.entry(id).or_default() += 1;
             }
         }
@@ -34,23 +34,37 @@ pub(super) fn find_named(lines: &[DigestLine], of: &mut Weighed) {
         let Some(weight) = weights.get(at) else {
             break;
         };
-        let is_named = match line.part {
+        let factor = match line.part {
             Part::Assistant => {
                 let item = weight.needs.filter(|_| line.within.is_some());
                 let above = item.and_then(|item| weights.get(item));
                 // What is within an item is about that.
-                names.word_of(weight).is_some_and(|word| word.said_by_user)
-                    || above.is_some_and(|above| above.is_named)
+                let is_named = names.word_of(weight).is_some_and(|word| word.said_by_user)
+                    || above.is_some_and(Weight::is_named);
+                if is_named { lines_by::CHOSEN } else { 1.0 }
             }
             _ if plain(line, weight) => {
-                let alone = |id| rows.get(&id) == Some(&1);
-                names.said_of_row(weight).any(alone)
+                let names = names.said_of_row(weight);
+                let alone = names.filter(|(id, _)| rows.get(id) == Some(&1));
+                alone.map(|(_, word)| of_row(word)).fold(1.0, f32::max)
             }
-            _ => names.word_of(weight).is_some_and(|word| word.said),
+            _ => names
+                .word_of(weight)
+                .filter(|word| word.said)
+                .map_or(1.0, |_| lines_by::NAMED),
         };
         if let Some(weight) = weights.get_mut(at) {
-            weight.is_named = is_named;
+            weight.named = factor;
         }
+    }
+}
+
+/// The factor of a row that a word names.
+fn of_row(word: &Word) -> f32 {
+    if word.topic > 0.0 {
+        lines_by::CHOSEN
+    } else {
+        lines_by::NAMED
     }
 }
 
@@ -82,13 +96,13 @@ impl<'w> Names<'w> {
 
     /// The words of a row that may name it, of those that a party said: that of its first cell, and
     /// ids and numbers wherever they stand.
-    fn said_of_row(&self, weight: &Weight) -> impl Iterator<Item = u32> {
+    fn said_of_row(&self, weight: &Weight) -> impl Iterator<Item = (u32, &'w Word)> {
         let first = self.of(weight);
         let tells = move |(id, word): &(u32, &Word)| {
             word.shape >= words_by::TELLING && first.is_none_or(|(first, _)| first != *id)
         };
         let rest = self.words_at(&weight.words).filter(tells);
         let all = first.into_iter().chain(rest);
-        all.filter(|(_, word)| word.said).map(|(id, _)| id)
+        all.filter(|(_, word)| word.said)
     }
 }

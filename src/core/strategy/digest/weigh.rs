@@ -33,12 +33,18 @@ pub(super) struct Weight {
     pub length_prior: f32,
     /// The mentions that name the record or the item that it tells of.
     pub name: Range<usize>,
-    /// It tells of a record that a party named, or of an item of the model's lists that the user
-    /// named; `false` until that was looked for.
-    pub is_named: bool,
+    /// Factor of its score: above 1 where it tells of a record that a party named, or of an item of
+    /// the model's lists that the user named; 1 until that was looked for.
+    pub named: f32,
     /// The weight in the newest messages of the words of the line that opens its entry, or of the
     /// item that it is within.
     pub topic: f32,
+}
+
+impl Weight {
+    pub(super) fn is_named(&self) -> bool {
+        self.named > 1.0
+    }
 }
 
 /// A word of the digest.
@@ -184,7 +190,7 @@ impl<'t> Reader<'t> {
             entry: self.entry.unwrap_or_default(),
             length_prior: 1.0,
             name,
-            is_named: false,
+            named: 1.0,
             topic: 0.0,
         });
     }
