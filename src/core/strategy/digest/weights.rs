@@ -112,9 +112,9 @@ pub(super) mod line {
     pub(in super::super) const ASKED_ON_TOPIC: f32 = 0.2;
     /// The most that such words count together.
     pub(in super::super) const MOST_TOPIC: f32 = 12.0;
-    /// Factors of the row of what a party named, and of an item of the model's lists that the user
-    /// named: the name counts little by itself, as it is known, but what is said of it is
-    /// wanted.
+    /// Factors of the row of what a party named; and of one that the newest messages name, as of an
+    /// item of the model's lists that the user named: the name counts little by itself, as it is
+    /// known, but what is said of it is wanted.
     pub(in super::super) const NAMED: f32 = 2.0;
     pub(in super::super) const CHOSEN: f32 = 4.0;
     /// The length of a result that changes the scores of its lines neither way, the lengths between
