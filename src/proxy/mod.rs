@@ -289,7 +289,8 @@ pub async fn handle(
     })
 }
 
-/// The life of a request: DESIGN.md 4. Step 11, *record*, follows when the response body ends.
+/// The life of a request, as `src/README.md` has it. Step 11, *record*, follows when the response
+/// body ends.
 async fn serve(
     x: &mut Exchange,
     request: Request<Incoming>,

@@ -1,4 +1,4 @@
-//! One run of the planner for one request: DESIGN.md 4, steps 5 to 8. The ledger is asked in two
+//! One run of the planner for one request: steps 5 to 8 of its life. The ledger is asked in two
 //! steps, for all keys at once.
 
 use std::borrow::Cow;

@@ -37,7 +37,8 @@ pub struct Policy {
     /// any; 1 when not given. A process that was restarted then decides as the one before it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub calibration_factor: Option<f64>,
-    /// Tokens kept free for the reply; at most a quarter of the window.
+    /// Tokens kept free for the reply; at most a quarter of the window. A request that asks for a
+    /// longer reply, of less than the window, reserves that much.
     pub reserve: u64,
     /// When to act: at any of these. When not given, at 0.8 of window − reserve, in windows of
     /// fewer than 32,000 tokens at 0.9. Above window − reserve the policy always acts.
@@ -45,10 +46,10 @@ pub struct Policy {
     /// A lower trigger for conversations whose prompt cache is cold; none when not given.
     pub idle_trigger: Option<IdleTrigger>,
     /// The size down to which a conversation is compacted. When not given: five eighths of what
-    /// triggers, in its unit.
+    /// triggers, in its unit; without `trigger` a half of window − reserve.
     pub target: Option<Amount>,
     /// The least that a compaction must save while the request still fits. When not given: a third
-    /// of what lies between trigger and target.
+    /// of what lies between trigger and target; without `trigger` a tenth of window − reserve.
     pub min_gain: Option<Amount>,
     /// Whether a compaction must also pay, while the request still fits, for the tokens that the
     /// upstream has to read anew.

@@ -6,9 +6,9 @@ use std::hash::{BuildHasher, Hash};
 
 use foldhash::fast::FixedState;
 
-/// A map that is looked up, and never walked through.
+/// A map that is looked up; the order of a walk through it never matters.
 pub(super) type Map<K, V> = HashMap<K, V, FixedState>;
-/// A set that is looked up, and never walked through.
+/// A set that is looked up; the order of a walk through it never matters.
 pub(super) type Set<K> = HashSet<K, FixedState>;
 
 /// What tells a text from others, as far as strategies need to know: of two texts with the same

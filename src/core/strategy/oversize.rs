@@ -150,7 +150,7 @@ fn cut_results(draft: &mut Draft<'_>, over: u64, cancel: &Cancel) -> Result<u64,
     }
     // A choice of lines reads all other texts. Once the time for that is spent, a beginning and an
     // end have to do.
-    let context = (!cancel.is_late()).then(|| context_besides(draft, &draft.in_zone(Zone::Tail)));
+    let context = context_besides(draft, &draft.in_zone(Zone::Tail), cancel).ok();
     let mut replaced = 0;
     for (tokens, id) in results {
         if tokens > limit {
@@ -223,7 +223,7 @@ impl LargeResult<'_, '_> {
         if whole.is_some() {
             return Ok(whole);
         }
-        let Some(lines) = TextLines::of(self.text) else {
+        let Some(lines) = TextLines::of(self.text, cancel)? else {
             return Ok(None);
         };
         let encoding = self.draft.conversation().encoding;

@@ -29,7 +29,8 @@ pub struct Options {
     /// at most half of the target. Without a key it is 20000 tokens in a window of 128000, and less
     /// in smaller ones.
     pub keep: Recent,
-    /// Share of window − reserve from which on a summary is prepared in the background.
+    /// Share of window − reserve from which on a summary is prepared in the background, for the
+    /// default trigger; for other triggers the same distance before them, as a factor.
     pub prepare_at: f64,
     /// How long a request waits for a summary that is not ready; with "0s" the rest of the ladder
     /// acts at once.

@@ -25,10 +25,12 @@ pub use failure_rules::{FailureRule, Failures, ToolFailures};
 pub(in crate::core) use lines::split_lines;
 pub use markers::harmless;
 pub use noise::without_noise;
+pub(in crate::core) use noise::{quiet_lines, without_escapes};
 pub use operator_patterns::{CaselessPattern, NamePatterns, TextPattern};
 pub use sentences::pieces;
 pub(in crate::core) use shown::{is_party, shown_key, shown_name};
 pub use speech::{Speech, greets_by_name, proposes};
+pub(in crate::core) use table::MOST_COLUMNS;
 pub use table::{Table, shortest, write_cell};
 pub(in crate::core) use words::{INFORMATIVE, parts_of, shape, words_of};
 

@@ -1,13 +1,13 @@
 //! Removes terminal noise.
 
 use std::borrow::Cow;
+use std::iter::repeat_n;
 
 use super::bytes::ByteSet;
 use super::lines::{LEAST_REPEATS, runs, split_lines};
 
-/// The text that a terminal would show in the end. Escape sequences and trailing blanks are
-/// removed, an overwritten line keeps its last version, runs of blank lines shrink to one, and
-/// repeated lines get a count. Borrowed if nothing changes.
+/// The text that a terminal would show in the end: its [`quiet_lines`], without terminal escape
+/// sequences and control characters. Borrowed if nothing changes.
 #[must_use]
 pub fn without_noise(text: &str) -> Cow<'_, str> {
     let plain = without_escapes(text);
@@ -15,28 +15,32 @@ pub fn without_noise(text: &str) -> Cow<'_, str> {
         return plain;
     }
     let mut out = String::with_capacity(plain.len());
-    let mut first = true;
-    for (line, times) in runs(split_lines(&plain).map(settled)) {
-        if !first {
+    for (at, (line, _)) in quiet_lines(&plain).enumerate() {
+        if at > 0 {
             out.push('\n');
         }
-        first = false;
-        out.push_str(line);
-        if times >= LEAST_REPEATS && !line.is_empty() {
-            out.push_str(&format!(" (×{times})"));
-        } else {
-            // Several blank lines separate no more than one does.
-            for _ in 1..times.min(if line.is_empty() { 1 } else { times }) {
-                out.push('\n');
-                out.push_str(line);
-            }
-        }
+        out.push_str(&line);
     }
     if out == text {
         Cow::Borrowed(text)
     } else {
         Cow::Owned(out)
     }
+}
+
+/// The lines of a text without escape sequences, each with the number of lines that it stands for:
+/// an overwritten line keeps its last version, trailing blanks are removed, runs of blank lines
+/// shrink to one, and repeated lines get a count.
+pub(in crate::core) fn quiet_lines(plain: &str) -> impl Iterator<Item = (Cow<'_, str>, usize)> {
+    runs(split_lines(plain).map(settled)).flat_map(|(line, times)| {
+        if line.is_empty() {
+            repeat_n((Cow::Borrowed(line), times), 1)
+        } else if times >= LEAST_REPEATS {
+            repeat_n((Cow::Owned(format!("{line} (×{times})")), times), 1)
+        } else {
+            repeat_n((Cow::Borrowed(line), 1), times)
+        }
+    })
 }
 
 /// Whether no line changes, and none repeats the one before it.
@@ -64,7 +68,7 @@ pub(super) static MAY_BE_NOISE: ByteSet = ByteSet::of(b"\x0b\x0c\x7f\xc2")
 
 /// The text without terminal escape sequences (CSI, OSC and two-character ones) and without control
 /// characters other than line breaks, carriage returns and tabs.
-pub(super) fn without_escapes(text: &str) -> Cow<'_, str> {
+pub(in crate::core) fn without_escapes(text: &str) -> Cow<'_, str> {
     let is_noise = |c: char| c.is_control() && !matches!(c, '\n' | '\r' | '\t');
     if !text.bytes().any(|byte| MAY_BE_NOISE.has(byte)) || !text.contains(is_noise) {
         return Cow::Borrowed(text);
@@ -73,7 +77,7 @@ pub(super) fn without_escapes(text: &str) -> Cow<'_, str> {
     let mut chars = text.chars().peekable();
     while let Some(c) = chars.next() {
         if c == '\u{1b}' {
-            match chars.next_if(|next| next.is_ascii()) {
+            match chars.next_if(|next| matches!(next, ' '..='~')) {
                 Some('[') => {
                     while chars
                         .next_if(|c| ('\u{20}'..'\u{40}').contains(c))
@@ -116,5 +120,24 @@ mod tests {
         assert!(matches!(without_noise("a\n\tb\na"), Cow::Borrowed(_)));
         assert_eq!(without_noise("\u{1b}"), "");
         assert_eq!(without_noise("x\nx"), "x\nx");
+        assert_eq!(without_noise("\u{1b}\nx\n"), "\nx\n");
+    }
+
+    #[test]
+    fn quiet_lines_stand_for_all_lines() {
+        let text = "a\n\n\n\nb\nb\nb\nc\nc\n";
+        let all: Vec<_> = quiet_lines(text).collect();
+        let told = all
+            .iter()
+            .map(|(line, stands_for)| (line.as_ref(), *stands_for));
+        let expected = [
+            ("a", 1),
+            ("", 3),
+            ("b (×3)", 3),
+            ("c", 1),
+            ("c", 1),
+            ("", 1),
+        ];
+        assert!(told.eq(expected), "{all:?}");
     }
 }

@@ -10,7 +10,7 @@ use crate::core::json::{Json, is_number};
 /// Least number of rows for which a table is shorter than the list.
 const LEAST_ROWS: usize = 2;
 /// Largest number of columns; wider tables are hard to read.
-const MOST_COLUMNS: usize = 40;
+pub(in crate::core) const MOST_COLUMNS: usize = 40;
 /// Levels of nested objects that become columns of their own.
 const DEPTH: usize = 3;
 /// Distinct values up to which a column tells kinds of rows apart, in so many rows for each.

@@ -91,6 +91,36 @@ fn digest_of_texts(target: u64, calls: &[(&str, Value, String)]) -> String {
 }
 
 #[test]
+fn lines_are_where_the_text_has_them() {
+    let function = |n: usize| {
+        let by = n * 37;
+        format!(
+            "def f{n}(a, b):\n    value = a * {by} + b\n    \
+            check(value, {n})\n    return value\n\n\n"
+        )
+    };
+    let file: String = (0..60).map(function).collect();
+    let lines: Vec<&str> = file.lines().collect();
+    let path = json!({"path": "src/f.py"});
+    let mut marks = 0;
+    for target in [300, 500, 800, 1_100] {
+        let digest = digest_of_texts(target, &[("read_file", path.clone(), file.clone())]);
+        let told: Vec<&str> = digest.lines().collect();
+        for (mark, next) in told.iter().zip(told.iter().skip(1)) {
+            let Some(number) = mark.trim().strip_prefix("… line ") else {
+                continue;
+            };
+            let number: usize = number.parse().unwrap();
+            assert_eq!(next.strip_prefix(" |"), Some(lines[number - 1]), "{digest}");
+            marks += 1;
+        }
+        // What stood between two functions stands there.
+        assert!(!digest.contains("return value\n\n |def"), "{digest}");
+    }
+    assert!(marks > 2, "{marks} marks");
+}
+
+#[test]
 fn what_failed_last_stays_with_what_it_was_told() {
     let book = |paid: u32, answer: &str| {
         let asked =

@@ -86,10 +86,34 @@ fn unlike_records(n: usize) -> Vec<String> {
     job(&steps)
 }
 
+/// One call with a result.
+fn one_result(result: &str) -> Vec<String> {
+    job(&[
+        ("get", "{}", result),
+        ("list", "{}", "done"),
+        ("list", "{}", "done again"),
+    ])
+}
+
+/// A result of `n` lines.
+fn long_text(n: usize) -> Vec<String> {
+    let lines: Vec<String> = (0..n).map(|at| format!("line {at} of it")).collect();
+    one_result(&lines.join("\n"))
+}
+
+/// A result that is a list of `n` objects, of which no two are alike.
+fn long_list(n: usize) -> Vec<String> {
+    let item = |at: usize| format!(r#"{{"key_{at}":{{"in_{at}":[{at},"v"]}}}}"#);
+    let items: Vec<String> = (0..n).map(item).collect();
+    one_result(&format!("[{}]", items.join(",")))
+}
+
 #[test]
 fn four_times_as_much_to_read_is_about_four_times_the_work() {
     type Make = fn(usize) -> Vec<String>;
-    let kinds: [(Make, usize); 3] = [
+    let kinds: [(Make, usize); 5] = [
+        (long_text, 4_000),
+        (long_list, 4_000),
         (small_talk, 2_000),
         (wide_call, 2_000),
         (unlike_records, 500),
@@ -125,6 +149,43 @@ fn four_times_as_many_turns_over_the_window_are_about_four_times_the_work() {
     let ((once, ended), (more, also_ended)) = (over(100), over(400));
     assert!(ended && also_ended);
     assert!(more <= 6 * once, "{once} looks became {more}");
+}
+
+/// A name that each of many rows gets, and a value within many others: of bytes times rows, and of
+/// bytes times levels, neither could be had.
+#[test]
+fn long_names_and_deep_values_take_what_their_size_allows() {
+    let name = "n".repeat(400_000);
+    let rows = vec!["[1,2]"; 100_000].join(",");
+    let named = format!(r#"{{"fields":["{name}","b"],"rows":[{rows}]}}"#);
+    let items = vec![r#"{"x":1}"#; 50_000].join(",");
+    let record =
+        |at: usize| format!(r#"{{"{name}_id":"W-{at}","a":1,"b":2,"c":3,"items":[{items}]}}"#);
+    let deep = (0..120).fold(vec!["7"; 100_000].join(","), |inner, at| {
+        let others = r#""s":{"a":1,"b":2},"t":{"a":3,"b":4}"#;
+        format!(r#"{{{others},"k{at}":{{"n":{at},"in":[{inner}]}}}}"#)
+    });
+    for result in [named, record(1), deep] {
+        let (_, ended) = looks(&one_result(&result), usize::MAX);
+        assert!(ended, "{}", &result[..40]);
+    }
+    let two = job(&[
+        ("get", r#"{"n":1}"#, &record(1)),
+        ("get", r#"{"n":2}"#, &record(2)),
+        ("list", "{}", "done"),
+        ("list", "{}", "done again"),
+    ]);
+    assert!(looks(&two, usize::MAX).1);
+}
+
+#[test]
+fn a_digest_stops_within_a_long_result() {
+    for all in [long_text(40_000), long_list(40_000)] {
+        let (whole, _) = looks(&all, usize::MAX);
+        assert!(whole > 600, "the flag is looked at: {whole}");
+        let (looked, ended) = looks(&all, 20);
+        assert!(!ended && looked <= 21, "{looked} looks of {whole}");
+    }
 }
 
 #[test]

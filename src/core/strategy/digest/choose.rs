@@ -164,12 +164,12 @@ impl<'t> Choice<'t> {
         cancel: &'t Cancel,
     ) -> Result<Self, Cancelled> {
         let mut of = weigh(lines, context, cancel)?;
-        find_named(lines, &mut of);
+        find_named(lines, &mut of, cancel)?;
         Ok(Choice {
             tables: Tables::new(lines, &of.lines),
             fresh: of.words.clone(),
             of,
-            worth: worths(lines),
+            worth: worths(lines, cancel)?,
             tokens: vec![None; lines.len()],
             encoding,
             cancel,
@@ -311,12 +311,20 @@ impl<'t> Choice<'t> {
     }
 
     /// The lines that are `wanted` and may be taken.
-    fn candidates(&self, wanted: impl Fn(&DigestLine, &Weight) -> bool) -> BinaryHeap<Candidate> {
-        let lines = self.lines.iter().zip(&self.of.lines).enumerate();
-        let wanted = lines.filter(|(_, (line, weight))| wanted(line, weight));
-        let may = |at: &usize| !self.is_taken(*at) && self.says_something(*at);
-        let lines = wanted.map(|(at, _)| at).filter(may);
-        lines.map(|line| self.candidate(line)).collect()
+    fn candidates(
+        &self,
+        wanted: impl Fn(&DigestLine, &Weight) -> bool,
+    ) -> Result<BinaryHeap<Candidate>, Cancelled> {
+        let mut found = Vec::new();
+        for (at, (line, weight)) in self.lines.iter().zip(&self.of.lines).enumerate() {
+            if at.is_multiple_of(STRIDE) {
+                self.cancel.check_budget()?;
+            }
+            if wanted(line, weight) && !self.is_taken(at) && self.says_something(at) {
+                found.push(self.candidate(at));
+            }
+        }
+        Ok(BinaryHeap::from(found))
     }
 
     fn candidate(&self, line: usize) -> Candidate {
@@ -338,8 +346,7 @@ impl<'t> Choice<'t> {
         if budget < LEAST_LEFT {
             return Ok(budget);
         }
-        self.cancel.check_budget()?;
-        let mut heap = self.candidates(&wanted);
+        let mut heap = self.candidates(&wanted)?;
         let mut looked: usize = 0;
         let mut misses: usize = 0;
         while let Some(best) = heap.pop() {

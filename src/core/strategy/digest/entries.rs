@@ -9,9 +9,9 @@ use super::answers::{note_answered, note_choices};
 use super::json_form::{inline, inline_bytes, shown_key};
 use super::line::{DigestLine, Heading, Part, Standing};
 use super::made::Made;
-use super::quoted::{LINE_BYTES, quoted_lines, sentences_of};
+use super::quoted::{LINE_BYTES, Quote, quoted_lines, sentences_of};
 use super::read_back::{last_turn, read_back};
-use super::record::result_lines;
+use super::record::Results;
 use super::records::{RecordParts, tables_of};
 use super::seen::Seen;
 use super::write::ARGUMENT;
@@ -19,7 +19,8 @@ use crate::core::conversation::{Block, Call, Entry, Exchange, Kind, Speaker, Tex
 use crate::core::edit::{Tag, is_synthetic};
 use crate::core::json::Json;
 use crate::core::strategy::maps::{Map, Set, hash_of};
-use crate::core::text::{Failures, Table, ToolFailures, pieces, shown_name};
+use crate::core::strategy::options::Run;
+use crate::core::text::{Failures, MOST_COLUMNS, Table, ToolFailures, pieces, shown_name};
 use crate::core::{Cancel, Cancelled};
 
 /// An argument up to this length is in the call's own line (bytes).
@@ -36,7 +37,8 @@ type Rest<'j> = (&'j str, Argument<'j>);
 
 /// What has lines of its own.
 enum Argument<'j> {
-    Text(Cow<'j, str>),
+    /// The rest of a text, and the number of its first line; `None` where its lines have none.
+    Text(Cow<'j, str>, Option<u32>),
     Rows(Table<'j>),
 }
 
@@ -56,6 +58,7 @@ pub(super) struct Reader<'m, 'a> {
     tools: Set<u64>,
     /// The signs of failure in results.
     failures: Failures<'m>,
+    cancel: &'m Cancel,
 }
 
 impl<'m, 'a> Reader<'m, 'a> {
@@ -65,16 +68,16 @@ impl<'m, 'a> Reader<'m, 'a> {
         messages: &'m [Entry<'a>],
         exchanges: &[Exchange],
         turns: Vec<u32>,
-        failures: Failures<'m>,
-    ) -> Self {
+        run: &Run<'m>,
+    ) -> Result<Self, Cancelled> {
         let mut times: Map<u64, u32> = Map::default();
-        for (call, result) in exchanges
-            .iter()
-            .flat_map(|exchange| made(messages, exchange))
-        {
-            *times.entry(key_of(call, result)).or_default() += 1;
+        for exchange in exchanges {
+            run.cancel.check_budget()?;
+            for (call, result) in made(messages, exchange) {
+                *times.entry(key_of(call, result)).or_default() += 1;
+            }
         }
-        Reader {
+        Ok(Reader {
             messages,
             seen: Seen::default(),
             records: Vec::new(),
@@ -82,24 +85,21 @@ impl<'m, 'a> Reader<'m, 'a> {
             times,
             told: Set::default(),
             tools: Set::default(),
-            failures,
-        }
+            failures: run.failures,
+            cancel: run.cancel,
+        })
     }
 
     /// Takes note of an exchange that stays as it is.
-    pub(super) fn note(&mut self, exchange: &Exchange, cancel: &Cancel) -> Result<(), Cancelled> {
-        self.read(exchange, cancel)?;
+    pub(super) fn note(&mut self, exchange: &Exchange) -> Result<(), Cancelled> {
+        self.read(exchange)?;
         self.records.clear();
         Ok(())
     }
 
     /// The lines of an exchange. Exchanges are to be read newest first.
-    pub(super) fn read(
-        &mut self,
-        exchange: &Exchange,
-        cancel: &Cancel,
-    ) -> Result<Vec<DigestLine>, Cancelled> {
-        cancel.check_budget()?;
+    pub(super) fn read(&mut self, exchange: &Exchange) -> Result<Vec<DigestLine>, Cancelled> {
+        self.cancel.check_budget()?;
         let Some(first) = self.messages.get(exchange.first) else {
             return Ok(Vec::new());
         };
@@ -107,14 +107,14 @@ impl<'m, 'a> Reader<'m, 'a> {
         // Newest first, here too.
         for (call, result) in made(self.messages, exchange).into_iter().rev() {
             let mut out = Vec::new();
-            cancel.check_budget()?;
-            self.read_call(call, result, &mut out);
+            self.cancel.check_budget()?;
+            self.read_call(call, result, &mut out)?;
             calls.push(out);
         }
         let mut lines = match exchange.kind {
-            Kind::User => self.said(Part::User, Standing::Usual, first),
-            Kind::Assistant => self.said(Part::Assistant, Standing::Edge, first),
-            Kind::Calls => self.said(Part::Assistant, Standing::Aside, first),
+            Kind::User => self.said(Part::User, Standing::Usual, first)?,
+            Kind::Assistant => self.said(Part::Assistant, Standing::Edge, first)?,
+            Kind::Calls => self.said(Part::Assistant, Standing::Aside, first)?,
             Kind::Instruction | Kind::Unanswered | Kind::Other => Vec::new(),
         };
         lines.extend(calls.into_iter().rev().flatten());
@@ -124,36 +124,50 @@ impl<'m, 'a> Reader<'m, 'a> {
     }
 
     /// The lines of an earlier digest, without the records of which newer ones are known.
-    pub(super) fn read_back(&self, body: &str) -> Vec<DigestLine> {
-        let mut lines = read_back(body);
+    ///
+    /// # Errors
+    /// [`Cancelled`].
+    pub(super) fn read_back(&self, body: &str) -> Result<Vec<DigestLine>, Cancelled> {
+        let mut lines = read_back(body, self.cancel)?;
         let mut columns: Vec<String> = Vec::new();
         lines.retain(|line| {
             if let Some(heading) = Heading::of(&line.text) {
-                columns = heading.names().map(str::to_owned).collect();
+                // A table of ours has no more; each row is looked up by all of them.
+                let names = heading.names().take(MOST_COLUMNS);
+                columns = names.map(str::to_owned).collect();
             }
             let id = line.text.split(',').next().unwrap_or_default();
             line.standing != Standing::Own
                 || line.part == Part::Head
                 || !self.seen.has_record(id, &columns)
         });
-        lines
+        Ok(lines)
     }
 
     /// All lines, given those of all exchanges in their order. The tables of like records come
     /// last, as the newest.
-    pub(super) fn finish(self, mut lines: Vec<DigestLine>) -> Vec<DigestLine> {
+    ///
+    /// # Errors
+    /// [`Cancelled`].
+    pub(super) fn finish(self, mut lines: Vec<DigestLine>) -> Result<Vec<DigestLine>, Cancelled> {
+        // Lines go here, so that what counts lines comes after it.
+        let mut tables = tables_of(&self.records, &mut lines, self.cancel)?;
         note_answered(&mut lines);
         note_choices(&mut lines);
-        let mut tables = tables_of(&self.records, &mut lines);
         lines.append(&mut tables);
-        lines
+        Ok(lines)
     }
 
     /// What a party said, sentence by sentence; `ends` is the standing of the first and the last.
-    fn said(&mut self, part: Part, ends: Standing, entry: &Entry<'_>) -> Vec<DigestLine> {
+    fn said(
+        &mut self,
+        part: Part,
+        ends: Standing,
+        entry: &Entry<'_>,
+    ) -> Result<Vec<DigestLine>, Cancelled> {
         let mut out = Vec::new();
         for text in entry.texts() {
-            sentences_of(&text, part, &mut out);
+            sentences_of(&text, part, self.cancel, &mut out)?;
         }
         for block in &entry.blocks {
             let word = match block {
@@ -176,7 +190,7 @@ impl<'m, 'a> Reader<'m, 'a> {
                 line.standing = Standing::Repeated;
             }
         }
-        out
+        Ok(out)
     }
 
     /// A call and its result.
@@ -185,7 +199,7 @@ impl<'m, 'a> Reader<'m, 'a> {
         call: &'m Call<'a>,
         result: Option<&'m ToolResult<'a>>,
         out: &mut Vec<DigestLine>,
-    ) {
+    ) -> Result<(), Cancelled> {
         let arguments = match (call.legacy, call.arguments) {
             (None, arguments) => arguments.map(Text::decode_or_raw),
             (Some(_), arguments) => arguments.and_then(Text::decode),
@@ -194,33 +208,38 @@ impl<'m, 'a> Reader<'m, 'a> {
         // Made again with the same result, it is told once, with a count.
         let key = key_of(call, result);
         if !self.told.insert(key) {
-            return;
+            return Ok(());
         }
-        called(&call.name, arguments, out);
+        let json = arguments.and_then(Json::parse);
+        called(&call.name, arguments, json.as_ref(), self.cancel, out)?;
         let head = out.first().map(|line| line.text.clone());
         let stale = head.is_some_and(|head| !self.seen.call(&head));
         let times = self.times.get(&key).copied();
         if let (Some(head), Some(times @ 2..)) = (out.first_mut(), times) {
             head.text.push_str(&format!(" ×{times}"));
         }
-        let asked = match arguments.and_then(Json::parse) {
-            Some(Json::Object(members)) => members,
-            _ => Vec::new(),
-        };
         let from = out.len();
+        let (asked, other) = match json {
+            Some(Json::Object(members)) => (members, None),
+            other => (Vec::new(), other),
+        };
         let made = Made::new(&call.name, asked);
         let failures = self.failures.of(Some(&call.name));
         let is_last = self.tools.insert(hash_of(call.name.as_ref()));
         let mut to_mend = false;
+        let mut results = Results {
+            seen: &mut self.seen,
+            records: &mut self.records,
+            cancel: self.cancel,
+        };
         for text in result.into_iter().flat_map(ToolResult::decoded) {
             to_mend |= is_last && failures.are(&text);
-            result_lines(&text, &made, &mut self.seen, &mut self.records, out);
+            results.read(&text, &made, out)?;
         }
         let lines = out.get_mut(from..).unwrap_or_default();
         note_failures(lines, failures, to_mend);
-        if let Some(arguments) = arguments {
-            self.seen.note(arguments);
-        }
+        self.seen
+            .note(&other.unwrap_or(Json::Object(made.arguments)));
         for line in out.iter_mut().filter(|line| line.part.is_quoted()) {
             if line.text.len() >= SAID_BYTES && !self.seen.say(None, &line.text) {
                 line.standing = Standing::Repeated;
@@ -228,6 +247,7 @@ impl<'m, 'a> Reader<'m, 'a> {
                 line.standing = Standing::Stale;
             }
         }
+        Ok(())
     }
 }
 
@@ -305,20 +325,25 @@ fn key_of(call: &Call<'_>, result: Option<&ToolResult<'_>>) -> u64 {
     hash_of(&(call.name.as_ref(), arguments, answer))
 }
 
-/// Appends the line of a call, and those of its long arguments.
-fn called(name: &str, arguments: Option<&str>, out: &mut Vec<DigestLine>) {
+/// Appends the line of a call, and those of its long arguments: `json` where they are JSON.
+fn called(
+    name: &str,
+    arguments: Option<&str>,
+    json: Option<&Json>,
+    cancel: &Cancel,
+    out: &mut Vec<DigestLine>,
+) -> Result<(), Cancelled> {
     let mut head = shown_name(name);
     head.push('(');
     // Long texts: the parts of them that are not in the head line yet.
     let mut rest: Vec<Rest<'_>> = Vec::new();
-    let json = arguments.and_then(Json::parse);
-    if let Some(Json::Object(members)) = &json {
+    if let Some(Json::Object(members)) = json {
         named_arguments(members, &mut head, &mut rest);
     } else {
-        let (first, after) = opening(arguments.unwrap_or_default());
-        head.push_str(first);
-        if !after.is_empty() {
-            rest.push(("", Argument::Text(Cow::Borrowed(after))));
+        let opening = Opening::of(arguments.unwrap_or_default());
+        head.push_str(opening.first);
+        if !opening.rest.is_empty() {
+            rest.push(("", opening.rest()));
         }
     }
     head.push(')');
@@ -327,12 +352,16 @@ fn called(name: &str, arguments: Option<&str>, out: &mut Vec<DigestLine>) {
     for (key, argument) in rest {
         let key = shown_argument(key);
         match argument {
-            Argument::Text(text) => {
+            Argument::Text(text, first) => {
                 if !alone {
                     push_part(Part::Member, 1, &format!("{ARGUMENT}{key}:"), out);
                 }
-                // Its first line is in the head.
-                quoted_lines(&text, Part::Argument, 2, 2, out);
+                let quote = Quote {
+                    part: Part::Argument,
+                    depth: 2,
+                    first,
+                };
+                quoted_lines(&text, quote, cancel, out)?;
             }
             Argument::Rows(table) => {
                 push_part(
@@ -347,6 +376,7 @@ fn called(name: &str, arguments: Option<&str>, out: &mut Vec<DigestLine>) {
             }
         }
     }
+    Ok(())
 }
 
 /// Appends a line of an argument that is not quoted.
@@ -368,7 +398,7 @@ fn named_arguments<'j>(members: &'j [(String, Json)], head: &mut String, rest: &
                 text
             });
             let more = more.collect::<Vec<_>>().join("\n");
-            rest.push(("more", Argument::Text(Cow::Owned(more))));
+            rest.push(("more", Argument::Text(Cow::Owned(more), None)));
             return;
         }
         if at > 0 {
@@ -378,11 +408,11 @@ fn named_arguments<'j>(members: &'j [(String, Json)], head: &mut String, rest: &
         head.push('=');
         match value {
             Json::String(text) if is_long(text) => {
-                let (first, after) = opening(text);
-                head.push_str(first);
-                if !after.is_empty() {
+                let opening = Opening::of(text);
+                head.push_str(opening.first);
+                if !opening.rest.is_empty() {
                     head.push('…');
-                    rest.push((key, Argument::Text(Cow::Borrowed(after))));
+                    rest.push((key, opening.rest()));
                 }
             }
             Json::List(items) if let Some(table) = table_of(items) => {
@@ -392,10 +422,11 @@ fn named_arguments<'j>(members: &'j [(String, Json)], head: &mut String, rest: &
             value if inline_bytes(value, VALUE_BYTES) > VALUE_BYTES => {
                 let mut text = String::new();
                 inline(value, &mut text);
-                let (first, after) = opening(&text);
-                head.push_str(first);
+                let opening = Opening::of(&text);
+                head.push_str(opening.first);
                 head.push('…');
-                rest.push((key, Argument::Text(Cow::Owned(after.to_owned()))));
+                let after = opening.rest.to_owned();
+                rest.push((key, Argument::Text(Cow::Owned(after), None)));
             }
             value => inline(value, head),
         }
@@ -423,15 +454,51 @@ fn is_long(text: &str) -> bool {
 }
 
 /// The beginning of a text, for its call's own line, and the rest.
-fn opening(text: &str) -> (&str, &str) {
-    let text = text.trim();
-    let (line, rest) = text.split_once('\n').unwrap_or((text, ""));
-    if line.len() <= ARGUMENT_BYTES {
-        return (line.trim_end(), rest);
+struct Opening<'t> {
+    first: &'t str,
+    rest: &'t str,
+    /// The number of the first line of the rest.
+    number: u32,
+}
+
+impl<'t> Opening<'t> {
+    fn of(text: &'t str) -> Self {
+        let begun = text.trim_start();
+        let above = text.len() - begun.len();
+        let above = text.get(..above).unwrap_or_default();
+        let number = u32::try_from(above.matches('\n').count()).unwrap_or(u32::MAX);
+        let number = number.saturating_add(1);
+        let text = begun.trim_end();
+        let (line, rest) = text.split_once('\n').unwrap_or((text, ""));
+        if line.len() <= ARGUMENT_BYTES {
+            return Opening {
+                first: line.trim_end(),
+                rest,
+                number: number.saturating_add(1),
+            };
+        }
+        let first = pieces(line, ARGUMENT_BYTES).next().unwrap_or_default();
+        Opening {
+            first: first.trim_end(),
+            rest: text.get(first.len()..).unwrap_or_default(),
+            number,
+        }
     }
-    let first = pieces(line, ARGUMENT_BYTES).next().unwrap_or_default();
-    (
-        first.trim_end(),
-        text.get(first.len()..).unwrap_or_default(),
-    )
+
+    fn rest(&self) -> Argument<'t> {
+        Argument::Text(Cow::Borrowed(self.rest), Some(self.number))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_rest_of_a_text_has_the_number_of_its_line() {
+        let long = format!("{}\nb", "word ".repeat(40));
+        for (text, number) in [("a\nb", 2), ("\n\na\nb", 4), (&long, 1)] {
+            assert_eq!(Opening::of(text).number, number, "{text}");
+        }
+    }
 }

@@ -83,9 +83,9 @@ fn chosen(
     Ok(best)
 }
 
-/// The tokens of a digest by its lines, of which each is counted once however often it is tried,
-/// with the blank ones below it. Vocabularies of today part a text behind the end of such a line,
-/// so that this is what the whole takes, or next to it.
+/// The tokens of a digest, counted line by line, each with the blank ones below it, and kept: a
+/// line that is tried again is not counted again. Today's vocabularies split a text after the end
+/// of a line, so that the sum is close to what the whole takes.
 struct LineTokens {
     encoding: Encoding,
     /// Tokens of a message without any.

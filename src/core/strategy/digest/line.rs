@@ -60,11 +60,11 @@ pub(super) enum Standing {
     ToMend,
     /// One of many that differ in their numbers only.
     Alike,
-    /// A newer call gave the same argument, or a newer result, another content.
+    /// A newer call has the same head: this is an older version of its arguments and its result.
     Stale,
     /// It is said again later.
     Repeated,
-    /// The row of a record in a table of like ones.
+    /// The row of a record: in a table of like ones, or of the few records inside of one.
     Own,
 }
 
@@ -79,7 +79,7 @@ pub(super) struct DigestLine {
     pub standing: Standing,
     /// The number of the user's message that it belongs to or follows.
     pub turn: u32,
-    /// That message stays as it is, behind the digest.
+    /// That message stays as it is, after the digest.
     pub user_below: bool,
     /// Deeper lines below belong to it.
     pub opens: bool,
@@ -87,18 +87,17 @@ pub(super) struct DigestLine {
     pub of_argument: bool,
     /// A sentence that follows another on the same line.
     pub joins: bool,
-    /// Of what is within the item of a list that somebody wrote, or below its head, or answers it,
-    /// and of a row of a printed table, which needs the names of its columns: so many lines above
-    /// it stands that line.
+    /// The distance upwards to the line without which it says nothing: the item or the head of the
+    /// list that it is within, the question that it answers, the names of a printed table's
+    /// columns.
     pub within: Option<usize>,
-    /// A blank line stood before it.
-    pub spaced: bool,
+    /// Blank lines that stood before it; `MOST_BLANK` stands for more, too.
+    pub blank_above: u8,
     /// Its number in the text that it is from, from 1; 0 where it has none, or shows its own.
     pub number: u32,
     /// The record that it tells of, of those that were read.
     pub record: Option<usize>,
-    /// Of the row of a table in short, or the head of such rows, for those that have no room as a
-    /// whole: so many lines above it the whole one stands.
+    /// Of the head or a row of a table in short: the distance upwards to the same line as a whole.
     pub whole: Option<usize>,
 }
 
@@ -116,7 +115,7 @@ impl DigestLine {
             of_argument: false,
             joins: false,
             within: None,
-            spaced: false,
+            blank_above: 0,
             number: 0,
             record: None,
             whole: None,

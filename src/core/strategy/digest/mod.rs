@@ -39,7 +39,7 @@ use self::entries::{Reader, turns_of};
 use self::fill::filled;
 use self::line::{DigestLine, Part};
 use self::made::Made;
-use self::record::result_lines;
+use self::record::Results;
 use self::seen::Seen;
 pub(super) use self::weigh::Context;
 use self::write::body;
@@ -112,7 +112,7 @@ fn apply(run: &Run<'_>, draft: &mut Draft<'_>) -> Result<Done, Stopped> {
     let earlier = if extended { bodies } else { Bodies::default() };
     let mut lines = lines_of(run, draft, &sources, &earlier)?;
     find_users_below(draft, &condensed, &mut lines);
-    let context = context_besides(draft, &condensed);
+    let context = context_besides(draft, &condensed, run.cancel)?;
     let choice = Choice::new(&lines, &context, draft.conversation().encoding, run.cancel)?;
     let Some((new, shown)) = filled(choice, &lines, budget, draft)? else {
         return Ok(Done::default());
@@ -126,8 +126,8 @@ fn apply(run: &Run<'_>, draft: &mut Draft<'_>) -> Result<Done, Stopped> {
     })
 }
 
-/// The exchanges that went into digests, and `condensed`: of older ones than `budget` could tell
-/// much of only what the user said.
+/// The exchanges to read: those that went into digests, and `condensed`. Once [`TOKENS_READ`] times
+/// `budget` tokens are read, of older ones only the user's messages.
 fn originals(draft: &Draft<'_>, condensed: &[Exchange], budget: u64) -> Vec<Exchange> {
     let conversation = draft.conversation();
     let most = budget.saturating_mul(TOKENS_READ);
@@ -181,27 +181,26 @@ fn lines_of(
 ) -> Result<Vec<DigestLine>, Cancelled> {
     let messages = draft.conversation().messages;
     let turns = turns_of(messages);
-    let mut reader = Reader::new(messages, exchanges, turns, run.failures);
+    let mut reader = Reader::new(messages, exchanges, turns, run)?;
     for exchange in draft.in_zone(Zone::Tail).iter().rev() {
-        reader.note(exchange, run.cancel)?;
+        reader.note(exchange)?;
     }
     let mut by_exchange: Vec<Vec<DigestLine>> = Vec::with_capacity(exchanges.len());
     for exchange in exchanges.iter().rev() {
         by_exchange.push(match messages.get(exchange.first) {
-            _ if let Some(body) = earlier.get(&exchange.first) => reader.read_back(body),
+            _ if let Some(body) = earlier.get(&exchange.first) => reader.read_back(body)?,
             Some(entry) if is_synthetic(entry) => match Tag::Digest.body_of(entry) {
-                Some(body) => reader.read_back(&body),
+                Some(body) => reader.read_back(&body)?,
                 None => Vec::new(),
             },
-            _ => reader.read(exchange, run.cancel)?,
+            _ => reader.read(exchange)?,
         });
     }
-    let lines = by_exchange.into_iter().rev().flatten().collect();
-    Ok(reader.finish(lines))
+    reader.finish(by_exchange.into_iter().rev().flatten().collect())
 }
 
-/// Finds the lines that follow a message of the user which stays, behind what stands for
-/// `condensed`: the last one is pinned, whatever was done after it.
+/// Marks the lines that follow a message of the user which stays in the conversation, after the
+/// digest of `condensed`: the user's last message is pinned, whatever was done after it.
 fn find_users_below(draft: &Draft<'_>, condensed: &[Exchange], lines: &mut [DigestLine]) {
     let first = condensed.first().map_or(0, |exchange| exchange.first);
     let mut stay = draft.remaining().map(|(exchange, _)| exchange);
@@ -244,7 +243,7 @@ pub(super) fn extract_besides(
     }
     let mut lines = lines_of(run, draft, exchanges, &Bodies::default())?;
     find_users_below(draft, condensed, &mut lines);
-    let mut context = context_besides(draft, condensed);
+    let mut context = context_besides(draft, condensed, run.cancel)?;
     context
         .texts
         .extend(texts.iter().map(|text| (*text).to_owned()));
@@ -254,7 +253,14 @@ pub(super) fn extract_besides(
 }
 
 /// The texts that stay when `condensed` go.
-pub(super) fn context_besides(draft: &Draft<'_>, condensed: &[Exchange]) -> Context {
+///
+/// # Errors
+/// [`Cancelled`], also once there is no time left for a choice.
+pub(super) fn context_besides(
+    draft: &Draft<'_>,
+    condensed: &[Exchange],
+    cancel: &Cancel,
+) -> Result<Context, Cancelled> {
     let mut context = Context::default();
     let stay: Vec<Exchange> = draft
         .remaining()
@@ -262,6 +268,7 @@ pub(super) fn context_besides(draft: &Draft<'_>, condensed: &[Exchange]) -> Cont
         .filter(|exchange| !is_among(condensed, exchange))
         .collect();
     for (age, exchange) in stay.iter().rev().enumerate() {
+        cancel.check_budget()?;
         for entry in (exchange.first..exchange.end).flat_map(|at| draft.entries(at)) {
             let texts = entry.texts().into_iter().map(Cow::into_owned);
             let calls = entry.calls().filter(|call| call.legacy.is_none());
@@ -283,7 +290,7 @@ pub(super) fn context_besides(draft: &Draft<'_>, condensed: &[Exchange]) -> Cont
             context.calls.extend(arguments);
         }
     }
-    context
+    Ok(context)
 }
 
 /// The lines of one text that is to become shorter.
@@ -291,21 +298,27 @@ pub(super) struct TextLines(Vec<DigestLine>);
 
 impl TextLines {
     /// `None` where there are too few lines to choose from.
-    pub(super) fn of(text: &str) -> Option<Self> {
+    ///
+    /// # Errors
+    /// [`Cancelled`], also once there is no time left for a choice.
+    pub(super) fn of(text: &str, cancel: &Cancel) -> Result<Option<Self>, Cancelled> {
         let mut lines = Vec::new();
-        let (mut seen, made) = (Seen::default(), Made::default());
-        result_lines(text, &made, &mut seen, &mut Vec::new(), &mut lines);
+        let mut results = Results {
+            seen: &mut Seen::default(),
+            records: &mut Vec::new(),
+            cancel,
+        };
+        results.read(text, &Made::default(), &mut lines)?;
         lines.retain(DigestLine::is_whole);
         let least = if lines.iter().all(|line| line.part == Part::Text) {
             LEAST_LINES
         } else {
             LEAST_MEMBERS
         };
-        (lines.len() >= least).then_some(TextLines(lines))
+        Ok((lines.len() >= least).then_some(TextLines(lines)))
     }
 
-    /// Weighs them by the texts of `context`. The flag is looked at between these, as the one text
-    /// is short enough for one step.
+    /// Weighs them by the texts of `context`.
     ///
     /// # Errors
     /// [`Cancelled`], also once there is no time left for a choice.
@@ -431,7 +444,8 @@ mod tests {
 
     #[test]
     fn the_texts_of_the_context_are_read_once_for_all_sizes_of_a_text() {
-        let lines = TextLines::of(&numbered(60)).unwrap();
+        let lines = TextLines::of(&numbered(60), &Cancel::default());
+        let lines = lines.unwrap().unwrap();
         let context = Context {
             texts: vec!["It was line 7.".to_owned(); 500],
             ..Context::default()
@@ -458,7 +472,8 @@ mod tests {
 
     #[test]
     fn a_context_is_not_read_on_when_nobody_waits_any_more() {
-        let lines = TextLines::of(&numbered(20)).unwrap();
+        let lines = TextLines::of(&numbered(20), &Cancel::default());
+        let lines = lines.unwrap().unwrap();
         let context = Context {
             texts: vec!["It was line 7.".to_owned(); 500],
             ..Context::default()

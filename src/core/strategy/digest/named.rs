@@ -4,12 +4,20 @@
 use std::ops::Range;
 
 use super::line::{DigestLine, Part};
-use super::weigh::{Weighed, Weight, Word};
+use super::weigh::{STRIDE, Weighed, Weight, Word};
 use super::weights::{line as lines_by, word as words_by};
 use crate::core::strategy::maps::Map;
+use crate::core::{Cancel, Cancelled};
 
 /// Finds the lines about what a party named.
-pub(super) fn find_named(lines: &[DigestLine], of: &mut Weighed) {
+///
+/// # Errors
+/// [`Cancelled`].
+pub(super) fn find_named(
+    lines: &[DigestLine],
+    of: &mut Weighed,
+    cancel: &Cancel,
+) -> Result<(), Cancelled> {
     let Weighed {
         lines: weights,
         words,
@@ -23,7 +31,10 @@ pub(super) fn find_named(lines: &[DigestLine], of: &mut Weighed) {
     };
     // What several rows have is not the name of one of them: a customer has many invoices.
     let mut rows: Map<u32, u32> = Map::default();
-    for (line, weight) in lines.iter().zip(weights.iter()) {
+    for (at, (line, weight)) in lines.iter().zip(weights.iter()).enumerate() {
+        if at.is_multiple_of(STRIDE) {
+            cancel.check_budget()?;
+        }
         if plain(line, weight) {
             for (id, _) in names.said_of_row(weight) {
                 *rows.entry(id).or_default() += 1;
@@ -34,6 +45,9 @@ pub(super) fn find_named(lines: &[DigestLine], of: &mut Weighed) {
         let Some(weight) = weights.get(at) else {
             break;
         };
+        if at.is_multiple_of(STRIDE) {
+            cancel.check_budget()?;
+        }
         let factor = match line.part {
             Part::Assistant => {
                 let item = weight.needs.filter(|_| line.within.is_some());
@@ -57,6 +71,7 @@ pub(super) fn find_named(lines: &[DigestLine], of: &mut Weighed) {
             weight.named = factor;
         }
     }
+    Ok(())
 }
 
 /// The factor of a row that a word names.

@@ -1,11 +1,17 @@
 //! Texts as they stood: what parties said, sentence by sentence, and the lines of arguments and
 //! results.
 
+use std::borrow::Cow;
+
 use super::line::{DigestLine, Part, Standing};
 use super::lists::OpenItems;
 use super::printed::OpenTable;
+use super::weigh::STRIDE;
 use crate::core::strategy::maps::{Map, hash_of};
-use crate::core::text::{ByteSet, pieces, split_lines, tells_of_failure, without_noise};
+use crate::core::text::{
+    ByteSet, pieces, quiet_lines, tells_of_failure, without_escapes, without_noise,
+};
+use crate::core::{Cancel, Cancelled};
 
 /// The longest line, roughly (bytes): longer ones are cut into pieces that stay or go on their own.
 pub(super) const LINE_BYTES: usize = 240;
@@ -22,12 +28,34 @@ static OF_NAMES: ByteSet = ByteSet::of(b"_").and_alphanumeric().and(0x80, 0xff);
 static HEX_LETTERS: ByteSet = ByteSet::of(b"").and(b'a', b'f');
 /// Lines behind the report of a failure that explain it.
 const EXPLAINS: usize = 5;
+/// Blank lines in a row that are told as they are; more are told as so many.
+pub(super) const MOST_BLANK: u8 = 2;
+
+/// How the lines of a text are told.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Quote {
+    pub part: Part,
+    pub depth: u8,
+    /// The number of the text's first line; `None` where its lines have no numbers.
+    pub first: Option<u32>,
+}
 
 /// Appends the sentences of what a party said. The first of a paragraph begins a line.
-pub(super) fn sentences_of(text: &str, part: Part, out: &mut Vec<DigestLine>) {
+///
+/// # Errors
+/// [`Cancelled`].
+pub(super) fn sentences_of(
+    text: &str,
+    part: Part,
+    cancel: &Cancel,
+    out: &mut Vec<DigestLine>,
+) -> Result<(), Cancelled> {
     let text = without_noise(text);
     let mut lists = OpenItems::default();
-    for paragraph in text.lines() {
+    for (at, paragraph) in text.lines().enumerate() {
+        if at.is_multiple_of(STRIDE) {
+            cancel.check_budget()?;
+        }
         let mut joins = false;
         let inner = paragraph.trim_start();
         let indent = paragraph.len() - inner.len();
@@ -49,6 +77,7 @@ pub(super) fn sentences_of(text: &str, part: Part, out: &mut Vec<DigestLine>) {
             }
         }
     }
+    Ok(())
 }
 
 /// The sentences of a paragraph, each with the blanks behind it.
@@ -102,24 +131,31 @@ fn is_within_sentence(before: &str, after: Option<&str>) -> bool {
     goes_on || is_title
 }
 
-/// Appends the lines of a text, without terminal noise, long ones in pieces. Line `first` of it is
-/// its first one here.
+/// Appends the lines of a text, without terminal noise, long ones in pieces.
+///
+/// # Errors
+/// [`Cancelled`].
 pub(super) fn quoted_lines(
     text: &str,
-    part: Part,
-    depth: u8,
-    first: u32,
+    quote: Quote,
+    cancel: &Cancel,
     out: &mut Vec<DigestLine>,
-) {
-    let quiet = without_noise(text);
-    let text = quiet.strip_suffix('\n').unwrap_or(&quiet);
+) -> Result<(), Cancelled> {
+    let plain = without_escapes(text);
     let from = out.len();
-    let numbered = text.contains('\n');
-    let mut spaced = false;
+    let has_several = plain.trim_end().contains('\n');
+    let mut number = quote.first.unwrap_or_default();
+    let mut blank = 0_u8;
+    let quiet: Vec<(Cow<'_, str>, usize)> = quiet_lines(&plain).collect();
     let mut table = OpenTable::default();
-    for (number, long) in (first..).zip(split_lines(text)) {
-        if long.trim().is_empty() || (numbered && is_only_numbered(long)) {
-            spaced = true;
+    for (at, (long, stands_for)) in quiet.iter().enumerate() {
+        if at.is_multiple_of(STRIDE) {
+            cancel.check_budget()?;
+        }
+        let first = number;
+        number = number.saturating_add(u32::try_from(*stands_for).unwrap_or(u32::MAX));
+        if long.trim().is_empty() || (has_several && is_only_numbered(long)) {
+            blank = blank.saturating_add(u8::try_from(*stands_for).unwrap_or(u8::MAX));
             table.end();
             continue;
         }
@@ -127,19 +163,22 @@ pub(super) fn quoted_lines(
         for piece in pieces(long, LINE_BYTES) {
             let piece = piece.trim_end();
             if !piece.trim_start().is_empty() {
-                let mut line = DigestLine::new(part, depth, piece);
-                line.spaced = std::mem::take(&mut spaced) && out.len() > from;
+                let mut line = DigestLine::new(quote.part, quote.depth, piece);
+                let above = std::mem::take(&mut blank).min(MOST_BLANK);
+                line.blank_above = if out.len() > from { above } else { 0 };
                 line.within = head.map(|head| out.len() - head);
-                if !shows_number(long) {
-                    line.number = number;
+                if quote.first.is_some() && !shows_number(long) {
+                    line.number = first;
                 }
                 out.push(line);
             }
         }
     }
+    cancel.check_budget()?;
     if let Some(lines) = out.get_mut(from..) {
         mark_repetitive(lines);
     }
+    Ok(())
 }
 
 /// Finds the lines that differ from many others in their numbers only; where they make up much of a
@@ -239,6 +278,36 @@ fn is_only_numbered(line: &str) -> bool {
 mod tests {
     use super::*;
 
+    fn quoted(text: &str) -> Vec<DigestLine> {
+        let quote = Quote {
+            part: Part::Text,
+            depth: 1,
+            first: Some(1),
+        };
+        let mut lines = Vec::new();
+        quoted_lines(text, quote, &Cancel::default(), &mut lines).unwrap();
+        lines
+    }
+
+    #[test]
+    fn lines_have_the_numbers_of_the_text_that_they_are_from() {
+        let text = "import os\n\n\n\ndef f():\n    pass\n.\n.\n.\n\n12: x\nend\n";
+        let lines = quoted(text);
+        let told: Vec<(&str, u8, u32)> = lines
+            .iter()
+            .map(|line| (line.text.as_str(), line.blank_above, line.number))
+            .collect();
+        let expected = [
+            ("import os", 0, 1),
+            ("def f():", 2, 5),
+            ("    pass", 0, 6),
+            (". (×3)", 0, 7),
+            ("12: x", 1, 0),
+            ("end", 0, 12),
+        ];
+        assert_eq!(told, expected);
+    }
+
     #[test]
     fn a_paragraph_is_told_by_its_sentences() {
         let all: Vec<&str> = sentences("1. Go. Do not stop! 不要海鲜。好的").collect();
@@ -268,8 +337,7 @@ mod tests {
             9,
             "ERROR failed to reserve stock\n  at Stock.java".to_owned(),
         );
-        let mut lines = Vec::new();
-        quoted_lines(&text.join("\n"), Part::Text, 1, 1, &mut lines);
+        let lines = quoted(&text.join("\n"));
         let standing = |at: usize| lines[at].standing;
         assert_eq!(
             (standing(0), standing(21)),

@@ -3,25 +3,38 @@
 use super::line::{DigestLine, Heading, Part, Standing};
 use super::lists::OpenItems;
 use super::printed::OpenTable;
-use super::records::RECORDS;
+use super::quoted::{LINE_BYTES, MOST_BLANK};
+use super::records::{NEWEST, RECORDS};
+use super::weigh::STRIDE;
 use super::write::{ARGUMENT, ASSISTANT, BELOW, CALL, MOST_BLANKS, REST, USER, is_gap, place_in};
 use crate::core::text::split_lines;
+use crate::core::{Cancel, Cancelled};
+
+/// A line from this length on may be a piece of a longer one (bytes).
+const LEAST_PIECE: usize = LINE_BYTES / 3;
 
 /// The lines of an earlier digest, of which only the text is left.
-pub(super) fn read_back(body: &str) -> Vec<DigestLine> {
+///
+/// # Errors
+/// [`Cancelled`].
+pub(super) fn read_back(body: &str, cancel: &Cancel) -> Result<Vec<DigestLine>, Cancelled> {
     let mut reader = Reader {
         turn: 0,
         user_below: false,
         entry: None,
         below: Part::Text,
         head: None,
-        spaced: false,
+        blank: 0,
+        is_newest: false,
         number: 0,
         lists: OpenItems::default(),
         table: OpenTable::default(),
     };
     let mut lines: Vec<DigestLine> = Vec::new();
-    for text in split_lines(body) {
+    for (at, text) in split_lines(body).enumerate() {
+        if at.is_multiple_of(STRIDE) {
+            cancel.check_budget()?;
+        }
         lines.extend(reader.read(text, lines.len()));
     }
     for at in 1..lines.len() {
@@ -32,7 +45,7 @@ pub(super) fn read_back(body: &str) -> Vec<DigestLine> {
     }
     // What was said and done in the same turn stands together again.
     lines.sort_by_key(|line| line.turn);
-    lines
+    Ok(lines)
 }
 
 /// The number of the last message of the user that went into the body of a digest.
@@ -58,7 +71,10 @@ struct Reader<'t> {
     below: Part,
     /// The depth of the head of the present table.
     head: Option<u8>,
-    spaced: bool,
+    /// Blank lines above the next one.
+    blank: u8,
+    /// The present table of records is that of what records themselves have.
+    is_newest: bool,
     /// The number of the next line in its text; 0 where it is not known.
     number: u32,
     /// The open items of what a party said.
@@ -72,12 +88,12 @@ impl<'t> Reader<'t> {
     fn read(&mut self, text: &'t str, above: usize) -> Option<DigestLine> {
         match text {
             USER | REST => {}
-            "" => self.spaced = true,
+            "" => self.blank = (self.blank + 1).min(MOST_BLANK),
             _ if is_count(text) => {}
             _ => {
                 let mut line = self.line(text)?;
                 (line.turn, line.user_below) = (self.turn, self.user_below);
-                line.spaced = std::mem::take(&mut self.spaced);
+                line.blank_above = std::mem::take(&mut self.blank);
                 if line.part.is_said() {
                     if line.depth == 0 {
                         self.lists = OpenItems::default();
@@ -100,7 +116,7 @@ impl<'t> Reader<'t> {
             }
             return;
         }
-        if line.spaced {
+        if line.blank_above > 0 {
             self.table.end();
         }
         let text = text.trim_start_matches(' ');
@@ -108,16 +124,21 @@ impl<'t> Reader<'t> {
         line.within = head.map(|head| at - head);
     }
 
-    /// Counts the lines of a text from the place that the mark of a gap gave on, up to blank ones,
-    /// of which there may have been several.
+    /// Counts the lines of a text from the place that the mark of a gap gave on, up to what may
+    /// stand for more or less than a line: blank ones, a repeated one, a piece of a long one.
     fn count(&mut self, line: &mut DigestLine) {
         if let Some(number) = place_in(&line.text) {
             self.number = number;
-        } else if !line.part.is_quoted() || line.spaced || self.number == 0 {
+        } else if !line.part.is_quoted() || line.blank_above == MOST_BLANK || self.number == 0 {
             self.number = 0;
         } else {
-            line.number = self.number;
-            self.number += 1;
+            line.number = self.number + u32::from(line.blank_above);
+            let may_be_several = line.text.ends_with(')') && line.text.contains(" (×");
+            self.number = if may_be_several || line.text.len() > LEAST_PIECE {
+                0
+            } else {
+                line.number + 1
+            };
         }
     }
 
@@ -152,8 +173,9 @@ impl<'t> Reader<'t> {
             (self.below, self.head) = (Part::Argument, None);
             return Some(DigestLine::new(Part::Call, 0, call));
         }
-        if text.starts_with(RECORDS) {
+        if let Some(table) = text.strip_prefix(RECORDS) {
             self.entry = Some(Part::Head);
+            self.is_newest = table.starts_with(NEWEST);
             return Some(DigestLine::new(Part::Head, 0, text));
         }
         let blanks = text.len() - text.trim_start_matches(' ').len();
@@ -182,7 +204,7 @@ impl<'t> Reader<'t> {
             };
         }
         let mut line = DigestLine::new(part, depth, quoted.unwrap_or(text));
-        if self.entry == Some(Part::Head) {
+        if self.entry == Some(Part::Head) && self.is_newest {
             line.standing = Standing::Own;
         }
         line.of_argument = self.entry == Some(Part::Call)
@@ -215,6 +237,10 @@ fn is_number(text: &str) -> bool {
 mod tests {
     use super::super::write::body;
     use super::*;
+
+    fn read(body: &str) -> Vec<DigestLine> {
+        read_back(body, &Cancel::default()).unwrap()
+    }
 
     const BODY: &str = "\
 The user said:
@@ -257,7 +283,7 @@ assistant: Bye.
     #[test]
     fn what_is_within_an_item_is_so_when_it_is_read_back() {
         let body = "#1\nassistant: Two are left: …\n |1. HAT1\n |… - $9\n |2. HAT2\n |- $7";
-        let lines = read_back(body);
+        let lines = read(body);
         let within: Vec<Option<usize>> = lines.iter().map(|line| line.within).collect();
         assert_eq!(within, [None, None, Some(1), None, Some(1)]);
     }
@@ -267,12 +293,12 @@ assistant: Bye.
         assert_eq!(last_turn(BODY), 3);
         let mentioned = "#4 It is #9, whose message is below";
         assert_eq!(last_turn(mentioned), 4);
-        assert!(!read_back(mentioned)[0].user_below);
+        assert!(!read(mentioned)[0].user_below);
     }
 
     #[test]
     fn a_body_is_read_back_as_it_was_written() {
-        let lines = read_back(BODY);
+        let lines = read(BODY);
         assert_eq!(body(&lines, &vec![true; lines.len()]).join("\n"), BODY);
     }
 }

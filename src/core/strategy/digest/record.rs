@@ -7,12 +7,14 @@ use super::json_form::{
 };
 use super::line::{DigestLine, Part, Standing};
 use super::made::{Made, without_echo};
-use super::quoted::{LINE_BYTES, quoted_lines};
+use super::quoted::{LINE_BYTES, Quote, quoted_lines};
 use super::records::RecordParts;
 use super::rows::{grouped_rows, keyed_rows, listed_rows, name_columns, rows_of};
-use super::seen::{Record, Seen};
+use super::seen::{MOST_LEVELS, Record, Seen};
+use super::weigh::STRIDE;
 use crate::core::json::Json;
 use crate::core::text::{Table, write_cell};
+use crate::core::{Cancel, Cancelled};
 
 /// An object or list up to this length is one line (bytes).
 const INLINE_BYTES: usize = 120;
@@ -28,60 +30,90 @@ const MOST_DEPTH: u8 = 3;
 pub(super) const AS_BELOW: &str = "as below";
 /// Names of rows that are shown below are listed up to this length (bytes).
 const NAMES_BYTES: usize = 50;
+/// A result that is not JSON, line by line.
+const OF_RESULT: Quote = Quote {
+    part: Part::Text,
+    depth: 1,
+    first: Some(1),
+};
 
-/// Appends the lines of a tool result to those of its call. Of records that can be told by rows,
-/// the parts also go to `records`.
-pub(super) fn result_lines(
-    text: &str,
-    made: &Made,
-    seen: &mut Seen,
-    records: &mut Vec<RecordParts>,
-    out: &mut Vec<DigestLine>,
-) {
-    let text = content_of(text);
-    let Some(mut json) = parsed(&text) else {
-        quoted_lines(&text, Part::Text, 1, 1, out);
-        return;
-    };
-    if is_empty(&json) {
-        let text = if matches!(json, Json::List(_)) {
-            "[]"
-        } else {
-            "{}"
+/// What the results of calls are read with.
+pub(super) struct Results<'r> {
+    pub seen: &'r mut Seen,
+    /// The parts of records that can be told by rows.
+    pub records: &'r mut Vec<RecordParts>,
+    pub cancel: &'r Cancel,
+}
+
+impl Results<'_> {
+    /// Appends the lines of a tool result to those of its call.
+    ///
+    /// # Errors
+    /// [`Cancelled`].
+    pub(super) fn read(
+        &mut self,
+        text: &str,
+        made: &Made,
+        out: &mut Vec<DigestLine>,
+    ) -> Result<(), Cancelled> {
+        let text = content_of(text);
+        let Some(mut json) = parsed(&text) else {
+            return quoted_lines(&text, OF_RESULT, self.cancel, out);
         };
-        out.push(DigestLine::new(Part::Member, 1, text));
-        return;
-    }
-    let from = out.len();
-    let parts = match seen.record(&json, made) {
-        Record::Superseded => {
-            // A newer result tells its state, but not what else was asked for.
-            if let Some(call) = out.last_mut() {
-                call.text.push_str(" …");
-                if made.only_names(&json) {
-                    call.standing = Standing::Repeated;
-                }
-            }
-            return;
+        if is_empty(&json) {
+            let text = if matches!(json, Json::List(_)) {
+                "[]"
+            } else {
+                "{}"
+            };
+            out.push(DigestLine::new(Part::Member, 1, text));
+            return Ok(());
         }
-        Record::Newest => RecordParts::of(&json, made),
-        Record::Older | Record::Unnamed => None,
-    };
-    without_echo(&mut json, made);
-    let mut lines = Lines {
-        seen,
-        out,
-        depth: 1,
-    };
-    lines.value("", json, true);
-    if let Some(parts) = parts {
-        let at = records.len();
-        records.push(parts);
-        let of_text = |line: &DigestLine| {
-            line.part.is_quoted() || (line.is_section() && line.part != Part::Head)
+        let from = out.len();
+        let parts = match self.seen.record(&json, made) {
+            Record::Superseded => {
+                leave_out(out, made.only_names(&json));
+                return Ok(());
+            }
+            Record::Newest => RecordParts::of(&json, made),
+            Record::Older | Record::Unnamed => None,
         };
-        let lines = out.iter_mut().skip(from).filter(|line| !of_text(line));
-        lines.for_each(|line| line.record = Some(at));
+        without_echo(&mut json, made);
+        let mut lines = Lines {
+            seen: self.seen,
+            out,
+            cancel: self.cancel,
+            steps: 0,
+            depth: 1,
+            level: 0,
+        };
+        lines.value("", json, true)?;
+        self.seen.end_result();
+        if let Some(parts) = parts {
+            let at = self.records.len();
+            self.records.push(parts);
+            let of_text = |line: &DigestLine| {
+                line.part.is_quoted() || (line.is_section() && line.part != Part::Head)
+            };
+            let lines = out.iter_mut().skip(from).filter(|line| !of_text(line));
+            lines.for_each(|line| line.record = Some(at));
+        }
+        Ok(())
+    }
+}
+
+/// Marks the call of a result that is left out, as a newer one tells the state of its record. What
+/// else was asked for, it does not tell.
+fn leave_out(lines: &mut [DigestLine], only_names: bool) {
+    let call = lines.first_mut().filter(|line| line.part == Part::Call);
+    let Some(call) = call else {
+        return;
+    };
+    if !call.text.ends_with(" …") {
+        call.text.push_str(" …");
+    }
+    if only_names {
+        call.standing = Standing::Repeated;
     }
 }
 
@@ -97,7 +129,14 @@ fn is_empty(value: &Json) -> bool {
 struct Lines<'s> {
     seen: &'s mut Seen,
     out: &'s mut Vec<DigestLine>,
+    cancel: &'s Cancel,
+    /// Values that were read.
+    steps: usize,
+    /// The place of the next line.
     depth: u8,
+    /// How deep the present value is in the result. What reads a value as a whole is not done
+    /// everywhere in a deep one, so that its time does not grow with bytes times levels.
+    level: usize,
 }
 
 impl Lines<'_> {
@@ -110,7 +149,8 @@ impl Lines<'_> {
     }
 
     /// The lines of the value at `path`; `own` where it is what the result is about.
-    fn value(&mut self, path: &str, value: Json, own: bool) {
+    fn value(&mut self, path: &str, value: Json, own: bool) -> Result<(), Cancelled> {
+        self.step()?;
         match value {
             Json::Object(members) => self.object(path, members, own),
             Json::List(items) => self.list(path, items, own),
@@ -120,30 +160,59 @@ impl Lines<'_> {
                 let depth = self.depth;
                 self.out
                     .push(DigestLine::new(Part::Member, depth, &section));
-                quoted_lines(&text, Part::Text, depth + 1, 1, self.out);
+                let quote = Quote {
+                    depth: depth + 1,
+                    ..OF_RESULT
+                };
+                quoted_lines(&text, quote, self.cancel, self.out)
             }
             scalar => {
                 let mut text = String::new();
                 write_cell(&scalar, &mut text);
                 self.push(Part::Member, path, &text);
+                Ok(())
             }
         }
     }
 
-    /// The scalars of an object on one line, small members on shared ones, others on their own.
-    fn object(&mut self, path: &str, members: Vec<(String, Json)>, own: bool) {
-        if let Some(rows) = keyed_rows(&members) {
-            return self.list(path, rows, false);
+    fn step(&mut self) -> Result<(), Cancelled> {
+        self.steps += 1;
+        if self.steps.is_multiple_of(STRIDE) {
+            self.cancel.check_budget()?;
         }
+        Ok(())
+    }
+
+    fn is_deep(&self) -> bool {
+        self.level >= MOST_LEVELS
+    }
+
+    /// Whether a newer result shows an object under this key.
+    fn is_known(&mut self, key: &str, value: &Json) -> bool {
+        matches!(value, Json::Object(_)) && !self.is_deep() && self.seen.object(key, value)
+    }
+
+    /// The scalars of an object on one line, small members on shared ones, others on their own.
+    fn object(
+        &mut self,
+        path: &str,
+        members: Vec<(String, Json)>,
+        own: bool,
+    ) -> Result<(), Cancelled> {
+        let members = match keyed_rows(members) {
+            Ok(rows) => return self.list(path, rows, false),
+            Err(members) => members,
+        };
         let part = if own { Part::Record } else { Part::Member };
         let (scalars, rest): (Vec<_>, Vec<_>) =
             members.into_iter().partition(|(_, value)| is_short(value));
         self.joined(part, path, RECORD_BYTES, &scalars);
-        self.members(path, rest, own);
+        self.members(path, rest, own)
     }
 
     /// An item of a list: its scalars after its label, and below them, indented, all else.
-    fn item(&mut self, label: &str, item: Json, own: bool) {
+    fn item(&mut self, label: &str, item: Json, own: bool) -> Result<(), Cancelled> {
+        self.step()?;
         let Json::Object(members) = item else {
             return self.value(label, item, own);
         };
@@ -163,18 +232,23 @@ impl Lines<'_> {
             first.opens = true;
         }
         self.depth += 1;
-        self.members("", rest, own);
+        self.members("", rest, own)?;
         self.depth -= 1;
+        Ok(())
     }
 
     /// The members of an object that are no scalars.
-    fn members(&mut self, path: &str, mut rest: Vec<(String, Json)>, own: bool) {
+    fn members(
+        &mut self,
+        path: &str,
+        mut rest: Vec<(String, Json)>,
+        own: bool,
+    ) -> Result<(), Cancelled> {
         name_columns(&mut rest);
         let part = if own { Part::Record } else { Part::Member };
         let (mut named, mut small, mut large) = (Vec::new(), Vec::new(), Vec::new());
         for (key, value) in rest {
-            let known = matches!(value, Json::Object(_)) && self.seen.object(&key, &value);
-            if known {
+            if self.is_known(&key, &value) {
                 small.push((key, Json::String(format!("({AS_BELOW})"))));
             } else if own && lists_ids(&value) {
                 // What it refers to is likely to be looked up next.
@@ -191,6 +265,7 @@ impl Lines<'_> {
         }
         self.joined(part, path, RECORD_BYTES, &named);
         self.joined(Part::Member, path, INLINE_BYTES, &small);
+        self.level += 1;
         for (key, value) in large {
             let key = shown_key(&key);
             let path = if path.is_empty() {
@@ -203,8 +278,10 @@ impl Lines<'_> {
             };
             // The one thing that was found is what the result is about.
             let single = matches!(&value, Json::List(items) if items.len() == 1);
-            self.value(&path, value, own && single);
+            self.value(&path, value, own && single)?;
         }
+        self.level -= 1;
+        Ok(())
     }
 
     /// Members on as few lines as have room for them.
@@ -226,17 +303,20 @@ impl Lines<'_> {
         }
     }
 
-    fn list(&mut self, path: &str, items: Vec<Json>, own: bool) {
+    fn list(&mut self, path: &str, items: Vec<Json>, own: bool) -> Result<(), Cancelled> {
         if items.iter().all(Json::is_scalar) {
-            return self.scalars(path, &items);
+            self.scalars(path, &items);
+            return Ok(());
         }
-        if let Some(rows) = grouped_rows(&items).or_else(|| listed_rows(&items, None)) {
+        let as_rows = || grouped_rows(&items).or_else(|| listed_rows(&items, None));
+        if !self.is_deep()
+            && let Some(rows) = as_rows()
+        {
             return self.list(path, rows, false);
         }
         let all = items.len();
-        let (known, items): (Vec<Json>, Vec<Json>) = items
-            .into_iter()
-            .partition(|item| matches!(item, Json::Object(_)) && self.seen.object("", item));
+        let (known, items): (Vec<Json>, Vec<Json>) =
+            items.into_iter().partition(|item| self.is_known("", item));
         let table = Table::of_any(&items).filter(|_| items.len() > 1);
         let rows = table.and_then(|table| rows_of(table, all));
         let from = self.out.len();
@@ -254,9 +334,11 @@ impl Lines<'_> {
                 }
             }
             None => {
+                self.level += 1;
                 for (at, item) in items.into_iter().enumerate() {
-                    self.item(&format!("{path}[{at}]"), item, own && all == 1);
+                    self.item(&format!("{path}[{at}]"), item, own && all == 1)?;
                 }
+                self.level -= 1;
             }
         }
         if !known.is_empty() {
@@ -276,6 +358,7 @@ impl Lines<'_> {
         if let Some((head, short)) = rows.and_then(|rows| rows.short) {
             self.rows_in_short(path, &head, &short, from);
         }
+        Ok(())
     }
 
     /// The rows of the table at line `from` once more, each by what decisions are made by.

@@ -8,6 +8,7 @@ use super::made::Made;
 use crate::core::json::Json;
 use crate::core::strategy::maps::{Map, Set};
 use crate::core::text::Table;
+use crate::core::{Cancel, Cancelled};
 
 /// Begins a table of records.
 pub(super) const RECORDS: &str = "records, ";
@@ -19,6 +20,8 @@ const LEAST_SCALARS: usize = 3;
 const LIKE: f32 = 0.6;
 /// Kinds that are told apart; records of further ones stay with their calls.
 const MOST_KINDS: usize = 16;
+/// The longest key of an id (bytes): each item of the record's lists gets a copy of it.
+const ID_KEY_BYTES: usize = 80;
 /// The longest list of scalars in a row (bytes).
 const LIST_BYTES: usize = 60;
 
@@ -54,6 +57,9 @@ impl RecordParts {
         let id = members
             .iter()
             .find(|(key, value)| made.identifies(key, value))?;
+        if id.0.len() > ID_KEY_BYTES {
+            return None;
+        }
         let tells = |(key, given): &&Member| {
             let same = |(other, value): &Member| {
                 value == given && (other == key || is_id(other) || is_id(key))
@@ -130,10 +136,18 @@ fn is_flat(value: &Json) -> bool {
 
 /// Takes like records out of the entries of their calls. `records` are in the order in which they
 /// were read, newest first.
-pub(super) fn tables_of(records: &[RecordParts], lines: &mut Vec<DigestLine>) -> Vec<DigestLine> {
+///
+/// # Errors
+/// [`Cancelled`].
+pub(super) fn tables_of(
+    records: &[RecordParts],
+    lines: &mut Vec<DigestLine>,
+    cancel: &Cancel,
+) -> Result<Vec<DigestLine>, Cancelled> {
     let mut out = Vec::new();
     let mut told: Map<usize, Call> = Map::default();
-    for mut members in kinds_of(records) {
+    for mut members in kinds_of(records, cancel)? {
+        cancel.check_budget()?;
         let in_rows = tell_calls(records, &mut members, &mut told);
         let of_kind: Vec<&RecordParts> = members.iter().filter_map(|at| records.get(*at)).collect();
         let own: Vec<Json> = of_kind.iter().map(|record| record.row(in_rows)).collect();
@@ -148,7 +162,7 @@ pub(super) fn tables_of(records: &[RecordParts], lines: &mut Vec<DigestLine>) ->
         }
     }
     remove(lines, &told);
-    out
+    Ok(out)
 }
 
 /// What becomes of the call of a record that a table tells.
@@ -189,9 +203,10 @@ fn tell_calls(
 }
 
 /// The indices of the records of each kind that has several, oldest first.
-fn kinds_of(records: &[RecordParts]) -> Vec<Vec<usize>> {
+fn kinds_of(records: &[RecordParts], cancel: &Cancel) -> Result<Vec<Vec<usize>>, Cancelled> {
     let mut kinds: Vec<(Set<&str>, Vec<usize>)> = Vec::new();
     for (at, record) in records.iter().enumerate() {
+        cancel.check_budget()?;
         let keys = record.keys();
         let is_full = kinds.len() >= MOST_KINDS;
         let like = kinds.iter_mut().find(|(others, _)| {
@@ -205,13 +220,12 @@ fn kinds_of(records: &[RecordParts]) -> Vec<Vec<usize>> {
         }
     }
     let several = kinds.into_iter().map(|(_, members)| members);
-    several
-        .filter(|members| members.len() > 1)
-        .map(|mut members| {
-            members.reverse();
-            members
-        })
-        .collect()
+    let several = several.filter(|members| members.len() > 1);
+    let oldest_first = several.map(|mut members| {
+        members.reverse();
+        members
+    });
+    Ok(oldest_first.collect())
 }
 
 /// The items of the lists of records by the lists' keys, each with its record's id.

@@ -20,6 +20,8 @@ const LEAST_IN_SHORT: usize = 8;
 const MOST_IN_SHORT: f32 = 0.6;
 /// Lists of names that are tried for the rows beside them.
 const MOST_NAMES: usize = 4;
+/// The longest name of a column that each row of a list of lists gets (bytes).
+const NAME_BYTES: usize = 80;
 /// The name of the column with the keys of such an object.
 const KEY_COLUMN: &str = "key";
 /// The name of the column with the number of a row's list in a list of lists.
@@ -27,20 +29,23 @@ const GROUP_COLUMN: &str = "group";
 /// Follows the numbers of the columns that a table shows and has: `(3 of 8 columns) [40]{…}:`.
 pub(super) const COLUMNS: &str = " columns) [";
 
-/// The objects in an object that has nothing else, each with its key.
-pub(super) fn keyed_rows(members: &[(String, Json)]) -> Option<Vec<Json>> {
-    let is_row = |(_, value): &(String, Json)| matches!(value, Json::Object(row) if row.len() > 1);
+type Member = (String, Json);
+
+/// The objects in an object that has nothing else, each with its key; the members of any other
+/// object as they came.
+pub(super) fn keyed_rows(members: Vec<Member>) -> Result<Vec<Json>, Vec<Member>> {
+    let is_row = |(_, value): &Member| matches!(value, Json::Object(row) if row.len() > 1);
     if members.len() < LEAST_KEYED || !members.iter().all(is_row) {
-        return None;
+        return Err(members);
     }
-    let with_key = |(key, value): &(String, Json)| match value {
+    let with_key = |(key, value): Member| match value {
         Json::Object(row) => {
-            let key = (KEY_COLUMN.to_owned(), Json::String(key.clone()));
-            Json::Object(std::iter::once(key).chain(row.iter().cloned()).collect())
+            let key = (KEY_COLUMN.to_owned(), Json::String(key));
+            Json::Object(std::iter::once(key).chain(row).collect())
         }
-        other => other.clone(),
+        other => other,
     };
-    Some(members.iter().map(with_key).collect())
+    Ok(members.into_iter().map(with_key).collect())
 }
 
 /// The objects in a list of lists of like ones, each with the number of its list: side by side they
@@ -86,7 +91,7 @@ pub(super) fn listed_rows(items: &[Json], names: Option<&[Json]>) -> Option<Vec<
     }
     let name_of = |at: usize| match names.map(|names| names.get(at)) {
         None => Some((at + 1).to_string()),
-        Some(Some(Json::String(name))) => Some(name.clone()),
+        Some(Some(Json::String(name))) if name.len() <= NAME_BYTES => Some(name.clone()),
         Some(_) => None,
     };
     let row = |item: &Json| {
@@ -100,8 +105,8 @@ pub(super) fn listed_rows(items: &[Json], names: Option<&[Json]>) -> Option<Vec<
 
 /// Gives the rows among members the names that a list beside them has, as the results of queries
 /// come.
-pub(super) fn name_columns(members: &mut Vec<(String, Json)>) {
-    let are_names = |(at, (_, value)): (usize, &(String, Json))| {
+pub(super) fn name_columns(members: &mut Vec<Member>) {
+    let are_names = |(at, (_, value)): (usize, &Member)| {
         let Json::List(names) = value else {
             return None;
         };
@@ -112,7 +117,7 @@ pub(super) fn name_columns(members: &mut Vec<(String, Json)>) {
         let Some((_, Json::List(names))) = members.get(at) else {
             return None;
         };
-        let rows = |(of, (_, value)): (usize, &(String, Json))| match value {
+        let rows = |(of, (_, value)): (usize, &Member)| match value {
             Json::List(items) => Some((of, listed_rows(items, Some(names))?)),
             _ => None,
         };
@@ -218,5 +223,9 @@ mod tests {
         ] {
             assert_eq!(named(other), other);
         }
+        // Each row would have a copy of it.
+        let long = "a".repeat(NAME_BYTES + 1);
+        let other = format!(r#"{{"fields":["{long}","b"],"rows":[[1,"x"],[2,"y"]]}}"#);
+        assert_eq!(named(&other), other);
     }
 }

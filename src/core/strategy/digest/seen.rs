@@ -15,7 +15,7 @@ const LEAST_BYTES: usize = 40;
 /// Newer states of a record with the same id that an older one is compared to.
 const MOST_STATES: usize = 16;
 /// Levels of a value in which objects are taken note of: each is written out once a level.
-const MOST_LEVELS: usize = 6;
+pub(super) const MOST_LEVELS: usize = 6;
 
 /// Whether a record is told by a newer one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,8 +45,10 @@ struct Named {
 /// What was seen in newer messages.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
-    /// Objects, each with its key, by their hashes.
+    /// Objects, each with its key, by their hashes; and those of the result that is being read:
+    /// what is told of them stands above, not below.
     objects: Set<u64>,
+    of_result: Vec<u64>,
     /// Records, by each of their ids.
     records: Map<Id, Vec<Rc<Named>>>,
     /// The same by the values of their ids, as rows begin with them.
@@ -69,11 +71,15 @@ impl Seen {
         self.calls.insert(hash_of(head))
     }
 
-    /// Takes note of the objects in a text that stays as it is.
-    pub(super) fn note(&mut self, text: &str) {
-        if let Some(json) = Json::parse(text) {
-            self.remember(&json, MOST_LEVELS);
-        }
+    /// Takes note of the objects in a value.
+    pub(super) fn note(&mut self, value: &Json) {
+        self.remember(value, MOST_LEVELS);
+        self.end_result();
+    }
+
+    /// What older results say again from here on stands in one that was read.
+    pub(super) fn end_result(&mut self) {
+        self.objects.extend(self.of_result.drain(..));
     }
 
     /// Whether a newer result shows the record that a call gave; takes note of it.
@@ -82,18 +88,18 @@ impl Seen {
             return Record::Unnamed;
         };
         let is_id = |(key, value): &&(String, Json)| made.identifies(key, value);
-        let ids: Set<Id> = members
-            .iter()
-            .filter(is_id)
+        let ids = members.iter().filter(is_id);
+        let ids: Vec<Id> = ids
             .map(|(key, value)| (key.clone(), value.to_string()))
             .collect();
         // The id that fewest records share.
         let shared = |id: &&Id| self.records.get(*id).map_or(0, Vec::len);
-        let Some(rarest) = ids.iter().min_by_key(shared) else {
+        let Some(rarest) = ids.iter().min_by_key(shared).cloned() else {
             return Record::Unnamed;
         };
+        let ids: Set<Id> = ids.into_iter().collect();
         let keys: Set<String> = members.iter().map(|(key, _)| key.clone()).collect();
-        let newer = self.records.get(rarest).map_or(&[][..], Vec::as_slice);
+        let newer = self.records.get(&rarest).map_or(&[][..], Vec::as_slice);
         let (tool, asked) = made.hashes();
         let same = |newer: &&Rc<Named>| ids.is_subset(&newer.ids) && keys.is_subset(&newer.keys);
         // Asked for something else, a tool tells something else of it.
@@ -162,7 +168,12 @@ impl Seen {
     /// Whether a newer result has this object under this key; takes note of it.
     pub(super) fn object(&mut self, key: &str, value: &Json) -> bool {
         let text = value.to_string();
-        text.len() >= LEAST_BYTES && !self.objects.insert(hash_of(&(key, text.as_str())))
+        if text.len() < LEAST_BYTES {
+            return false;
+        }
+        let hash = hash_of(&(key, text.as_str()));
+        self.of_result.push(hash);
+        self.objects.contains(&hash)
     }
 }
 
@@ -193,8 +204,13 @@ mod tests {
         let with = r#"{"a":{"street":"Chestnut Street 474","town":"Fort Worth"}}"#;
         let address = json(with);
         let address = address.get("a").unwrap();
-        assert!(!seen.object("a", address) && seen.object("a", address));
-        seen.note(r#"[{"town":"Fort Worth","street":"Sunset Drive 967"}]"#);
+        assert!(!seen.object("a", address));
+        assert!(!seen.object("a", address), "it stands above");
+        seen.end_result();
+        assert!(seen.object("a", address));
+        seen.note(&json(
+            r#"[{"town":"Fort Worth","street":"Sunset Drive 967"}]"#,
+        ));
         let row = json(r#"{"town":"Fort Worth","street":"Sunset Drive 967"}"#);
         assert!(seen.object("", &row));
     }

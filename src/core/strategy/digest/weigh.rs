@@ -312,8 +312,8 @@ impl<'t> Reader<'t> {
                 word.said_by_user |= is_user;
             });
         }
-        let wanted = self.wanted(context);
-        self.find_topic(lines, context);
+        let wanted = self.wanted(context, cancel)?;
+        self.find_topic(lines, context, cancel)?;
         for (word, wanted) in self.words.iter_mut().zip(wanted) {
             let age = word.entry as f32 / self.entries.max(1) as f32;
             let recency = words_by::OLDEST + (1.0 - words_by::OLDEST) * age;
@@ -322,8 +322,11 @@ impl<'t> Reader<'t> {
             let asked = if wanted { words_by::ASKED } else { 1.0 };
             word.value *= recency * used * asked;
         }
+        cancel.check_budget()?;
         self.weigh_lengths(lines);
+        cancel.check_budget()?;
         self.weigh_topics(lines);
+        cancel.check_budget()?;
         let has_parts = |word: &&str| word.bytes().any(|b| matches!(b, b'/' | b'.'));
         let inside = |word: &&'t str| {
             let parts = Some(*word).filter(has_parts).into_iter().flat_map(parts_of);
@@ -340,7 +343,7 @@ impl<'t> Reader<'t> {
     }
 
     /// Whether each word is a value under a key whose values calls take.
-    fn wanted(&mut self, context: &Context) -> Vec<bool> {
+    fn wanted(&mut self, context: &Context, cancel: &Cancel) -> Result<Vec<bool>, Cancelled> {
         // Keys whose values calls take.
         let mut asked = vec![false; self.words.len()];
         let note = |asked: &mut Vec<bool>, id: u32| {
@@ -352,11 +355,13 @@ impl<'t> Reader<'t> {
             note(&mut asked, id);
         }
         for text in &context.calls {
+            cancel.check_budget()?;
             self.for_known(text, |id, word| {
                 word.calls += 1;
                 note(&mut asked, id);
             });
         }
+        cancel.check_budget()?;
         // A call may take another value under the key whose value an earlier call took.
         for (value, key) in &self.values {
             let word = self.words.get(*value as usize);
@@ -370,11 +375,16 @@ impl<'t> Reader<'t> {
                 note(&mut wanted, *value);
             }
         }
-        wanted
+        Ok(wanted)
     }
 
     /// The topic is in the newest messages, and in what the first of them answers.
-    fn find_topic(&mut self, lines: &[DigestLine], context: &Context) {
+    fn find_topic(
+        &mut self,
+        lines: &[DigestLine],
+        context: &Context,
+        cancel: &Cancel,
+    ) -> Result<(), Cancelled> {
         let total = self.lines.len() as f32;
         let rarity = |word: &Word| (total / word.lines as f32).ln().max(0.0);
         let is_answered = |line: &&DigestLine| line.standing == Standing::Answered;
@@ -384,8 +394,10 @@ impl<'t> Reader<'t> {
             });
         }
         for text in &context.recent {
+            cancel.check_budget()?;
             self.for_known(text, |_, word| word.topic = rarity(word));
         }
+        Ok(())
     }
 
     /// What a call asked for tells the topic of its result, and an item of a list that of what is

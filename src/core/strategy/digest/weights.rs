@@ -21,7 +21,7 @@ pub(super) mod share {
     pub(in super::super) const SHORT: f64 = 0.1;
     /// For what was written last: scripts and files.
     pub(in super::super) const WRITTEN: f64 = 0.15;
-    /// For the first and last sentences of what the model said, and of what it said beside calls.
+    /// For the first and last sentences of what the model said.
     pub(in super::super) const MODEL: f64 = 0.2;
     /// The most of it, as a factor of the part of all lines that there is room for.
     pub(in super::super) const MODEL_OF_ROOM: f64 = 0.5;
@@ -29,6 +29,7 @@ pub(super) mod share {
     pub(in super::super) const LONG: f64 = 0.06;
     /// For its questions, which the user has answered.
     pub(in super::super) const QUESTIONS: f64 = 0.02;
+    /// For what it said beside calls.
     pub(in super::super) const ASIDES: f64 = 0.12;
     /// Where the parties said more than this part of all, the model gets its own share instead.
     pub(in super::super) const DIALOGUE: f64 = 0.6;
@@ -70,16 +71,17 @@ pub(super) mod line {
     pub(in super::super) const MOST: usize = 6;
     /// Any other line besides its words.
     pub(in super::super) const OTHER: f32 = 0.02;
-    /// A sentence, per token: plain ones, those that demand or refuse, and those that only greet or
-    /// thank.
+    /// A plain sentence, per token.
     pub(in super::super) const SAID: f32 = 0.35;
     /// Tokens that are added to those of a sentence: short ones say as much.
     pub(in super::super) const SENTENCE: f32 = 6.0;
     /// The same in what the user's newest message answers.
     pub(in super::super) const ANSWER: f32 = 2.0;
+    /// Factor of a sentence that demands or refuses.
     pub(in super::super) const DEMANDS: f32 = 3.0;
     /// A question of the model's, which the user has answered.
     pub(in super::super) const QUESTION: f32 = 0.3;
+    /// One that only greets or thanks.
     pub(in super::super) const POLITE: f32 = 0.1;
     /// What the model suggests, offers, promises or decides.
     pub(in super::super) const PROPOSES: f32 = 2.0;

@@ -4,8 +4,10 @@
 use super::line::{DigestLine, Part, Standing};
 use super::lists::is_label;
 use super::printed::is_rule;
+use super::weigh::STRIDE;
 use super::weights::{cost, line as lines_by};
 use crate::core::text::{Speech, greets_by_name, proposes, tells_of_failure};
+use crate::core::{Cancel, Cancelled};
 
 /// The longest line of a call that is a command (bytes).
 const COMMAND_BYTES: usize = 90;
@@ -21,7 +23,7 @@ pub(super) struct Worth {
 }
 
 impl Worth {
-    /// `age` is the number of entries behind it.
+    /// `age` is the number of later entries.
     /// `demanded` says that the head of the list that it is an item of demands or refuses.
     fn of(line: &DigestLine, age: usize, demanded: bool) -> Self {
         let part = line.weighed_as();
@@ -95,14 +97,20 @@ fn of_sentence(line: &DigestLine, demanded: bool) -> f32 {
 }
 
 /// One per line.
-pub(super) fn worths(lines: &[DigestLine]) -> Vec<Worth> {
-    let mut behind = lines.iter().filter(|line| line.depth == 0).count();
-    let demanded = demanded(lines);
-    let worth = |(line, demanded): (&DigestLine, bool)| {
-        behind -= usize::from(line.depth == 0);
-        Worth::of(line, behind, demanded)
-    };
-    lines.iter().zip(demanded).map(worth).collect()
+///
+/// # Errors
+/// [`Cancelled`].
+pub(super) fn worths(lines: &[DigestLine], cancel: &Cancel) -> Result<Vec<Worth>, Cancelled> {
+    let mut age = lines.iter().filter(|line| line.depth == 0).count();
+    let mut worths = Vec::with_capacity(lines.len());
+    for (at, (line, demanded)) in lines.iter().zip(demanded(lines)).enumerate() {
+        if at.is_multiple_of(STRIDE) {
+            cancel.check_budget()?;
+        }
+        age -= usize::from(line.depth == 0);
+        worths.push(Worth::of(line, age, demanded));
+    }
+    Ok(worths)
 }
 
 /// Whether each line is below the head of one of the user's lists that demands or refuses, as

@@ -26,9 +26,9 @@
 //! ```
 //!
 //! Each line shows where it is from; `#4, whose message is below` begins what was done after a
-//! message of the user that stays behind the digest. What the user said is in a section of its own.
-//! Text of others is behind `|`, which no turn has. `…` stands for what was left out; below a table
-//! of records, `… also items` names their lists that are not shown.
+//! message of the user that stays after the digest. What the user said is in a section of its own.
+//! Text of others is prefixed with `|`, which no turn has. `…` stands for what was left out; below
+//! a table of records, `… also items` names their lists that are not shown.
 
 use super::json_form::is_party;
 use super::line::{DigestLine, Heading, Part};
@@ -40,7 +40,7 @@ use super::rows::COLUMNS;
 pub(super) const USER: &str = "The user said:";
 /// Begins the rest, where there is such a part.
 pub(super) const REST: &str = "After each turn:";
-/// Follows the number of a turn where the user's message itself stays, behind the digest.
+/// Follows the number of a turn where the user's message itself stays, after the digest.
 pub(super) const BELOW: &str = ", whose message is below";
 /// Begins what the model said.
 pub(super) const ASSISTANT: &str = "assistant: ";
@@ -264,8 +264,8 @@ impl Entry<'_> {
                 (Part::Row, false) if rows.is_some() || !line.is_whole() => {}
                 (_, true) => {
                     mark_gap(&mut gap, line, self.place_of(at), out);
-                    if line.spaced && out.last().is_some_and(|last| is_quote(last)) {
-                        out.push(String::new());
+                    if out.last().is_some_and(|last| is_quote(last)) {
+                        out.extend((0..line.blank_above).map(|_| String::new()));
                     }
                     out.push(shown(line));
                 }
