@@ -6,7 +6,7 @@ use std::iter::repeat_n;
 use super::bytes::ByteSet;
 use super::lines::{LEAST_REPEATS, runs, split_lines};
 
-/// The text that a terminal would show in the end: its [`quiet_lines`], without terminal escape
+/// The text that a terminal would show in the end: its `quiet_lines`, without terminal escape
 /// sequences and control characters. Borrowed if nothing changes.
 #[must_use]
 pub fn without_noise(text: &str) -> Cow<'_, str> {
