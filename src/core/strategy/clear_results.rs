@@ -159,7 +159,8 @@ pub(super) fn apply(
     let (mut clearings, mut saved) = (Vec::new(), 0);
     for (exchange, id) in candidates(options, scope, draft) {
         let is_surplus = surplus.is_some_and(|last| id <= last);
-        if !is_surplus && saved >= over.max(options.clear_at_least) {
+        // With tokens to save, at least so many are saved; calls alone are no reason to go on.
+        if !is_surplus && (over == 0 || saved >= over.max(options.clear_at_least)) {
             break;
         }
         // A result may be shorter than its placeholder, such as that of a file that was written;

@@ -2,8 +2,8 @@
 
 use serde_json::json;
 
-use crate::invariants::policy_of;
-use crate::support::{message, words};
+use crate::invariants::{Core, policy_of};
+use crate::support::{message, messages_of, request, words};
 
 use super::{arguments, calls, cleared, compacted, forced, job, result, results, tokens};
 
@@ -200,6 +200,39 @@ fn clearing_that_would_save_too_little_clears_nothing() {
     };
     assert_eq!(cleared(&all, &with(saves)), [0, 1, 2]);
     assert_eq!(with(saves + 1), all);
+}
+
+#[test]
+fn calls_alone_are_no_reason_to_clear_newer_results() {
+    let contents: Vec<String> = (0..8).map(|seed| words(seed, 60)).collect();
+    let steps: Vec<_> = contents
+        .iter()
+        .map(|content| ("read", "{}", content.as_str()))
+        .collect();
+    let all = job(&steps);
+    let with = |all: &[String], least: u64| {
+        let policy = policy_of(&format!(
+            "[[policy]]\nwindow = 100000\nkeep = {{ tokens = 0, exchanges = 1 }}\n\
+            trigger = {{ tool_uses = 8 }}\n\
+            ladder = [{{ clear_results = {{ keep = 0, clear_at_least = {least} }} }}]\n"
+        ));
+        let sent = Core::default().ask(&request(all), &policy).sent;
+        messages_of(sent.as_bytes())
+    };
+    let once = with(&all, 0);
+    assert_eq!(cleared(&all, &once), [0, 1, 2]);
+    let saves = tokens(&all) - tokens(&once);
+    assert_eq!(with(&all, saves), once);
+    assert_eq!(
+        with(&all, saves + 1),
+        all,
+        "those beyond the target are not worth it"
+    );
+    assert_eq!(
+        with(&once, saves),
+        once,
+        "sent again it is not cleared further"
+    );
 }
 
 #[test]
