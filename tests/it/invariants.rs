@@ -49,19 +49,11 @@ pub fn check(body: &str, policy: &Policy, outcome: &Outcome) {
     }
 }
 
-/// Whether a digest was not written because its share of the target, an eighth, was too small
-/// behind what fillers take: that is set aside first. Sent again, fillers are messages like others,
-/// and the share is an eighth of the whole.
-fn fillers_leave_no_digest(outcome: &Outcome) -> bool {
-    const FILLER: &str = "\"[earlier messages were condensed]\"";
-    const TOKENS_OF_FILLER: u64 = 11;
-    const LEAST_TOKENS: u64 = 48;
-    let fillers = outcome.sent.matches(FILLER).count() as u64;
-    let target = outcome.plan.budget.target;
-    let behind = target.saturating_sub(fillers * TOKENS_OF_FILLER);
+/// Whether there was no room for the transcript that a compaction made.
+fn transcript_had_to_go(outcome: &Outcome) -> bool {
     let mut reports = outcome.plan.compaction.iter().flat_map(|c| &c.reports);
-    reports.any(|report| report.strategy == "digest" && !report.acted())
-        && (behind / 8 < LEAST_TOKENS && LEAST_TOKENS <= target / 8)
+    reports.any(|report| report.strategy == "coalesce" && report.acted())
+        && !outcome.sent.contains("<conversation_transcript>")
 }
 
 /// The same for a request that may have been compacted for another reason than its size.
@@ -497,9 +489,10 @@ proptest! {
         // meets it at an earlier point, where the request fits without it, and drops it. And what
         // was weighed and found not worth it is weighed anew: `coalesce` retells from the originals
         // what `token_budget` had dropped, which gains too little; a list that comes back without
-        // these originals makes a shorter transcript, which gains enough. And a digest that had no
-        // room may have some, where a few tokens decide about it.
-        if first.plan.fits && first.plan.deferred.is_none() && !fillers_leave_no_digest(&first) {
+        // these originals makes a shorter transcript, which gains enough. And where there is no
+        // room for a transcript, the question that the list begins with comes back; sent again,
+        // there is room for one of the question alone.
+        if first.plan.fits && first.plan.deferred.is_none() && !transcript_had_to_go(&first) {
             prop_assert_eq!(second.sent, first.sent);
         }
     }

@@ -71,6 +71,8 @@ pub struct Target {
     pub turns: Option<u64>,
     /// Low-water mark of calls of tools, when their number was the trigger.
     pub tool_uses: Option<u64>,
+    /// Tokens that are set aside for fillers: not part of `target` and `prompt`.
+    pub fillers: u64,
 }
 
 impl Target {
@@ -83,7 +85,17 @@ impl Target {
             messages: None,
             turns: None,
             tool_uses: None,
+            fillers: 0,
         }
+    }
+
+    /// The same with so many tokens less, which fillers take afterwards.
+    #[must_use]
+    pub fn less_fillers(mut self, fillers: u64) -> Self {
+        self.target = self.target.saturating_sub(fillers);
+        self.prompt = self.prompt.saturating_sub(fillers);
+        self.fillers += fillers;
+        self
     }
 
     /// Whether a list of this size needs nothing further.

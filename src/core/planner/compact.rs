@@ -148,6 +148,7 @@ fn target_of(policy: &Policy, budget: Budget, reason: Reason, before: Size) -> (
         messages: low(policy.trigger.messages, before.messages),
         turns: low(policy.trigger.turns, before.turns),
         tool_uses: low(policy.trigger.tool_uses, before.tool_uses),
+        fillers: 0,
     };
     // A tail measured in tokens must not prevent a lower count.
     if target.is_by_count() {

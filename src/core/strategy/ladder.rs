@@ -47,14 +47,13 @@ impl Descent<'_> {
     pub fn run(mut self, draft: &mut Draft<'_>) -> Result<Vec<Report>, Stopped> {
         let mut reports = Vec::with_capacity(self.ladder.len() + 2);
         let alternates = draft.conversation().family.alternates;
-        let room = self.target.prompt;
+        let whole = self.target;
         if alternates {
             let with_fillers = draft.size().tokens;
             role_alternation::remove_fillers(draft);
             // About as many fillers will be needed again.
             let fillers = with_fillers.saturating_sub(draft.size().tokens);
-            self.target.prompt = self.target.prompt.saturating_sub(fillers);
-            self.target.target = self.target.target.saturating_sub(fillers);
+            self.target = whole.less_fillers(fillers);
         }
         let first = reported(oversize::NAME, &[], draft, |draft| {
             Ok(oversize::apply_first(draft, self.target, self.cancel)?.into())
@@ -67,8 +66,12 @@ impl Descent<'_> {
             self.shortcuts(draft, &mut reports)?;
         }
         if alternates {
-            role_alternation::insert_fillers(draft);
-            self.target.prompt = room;
+            let fillers = insert_fillers(draft);
+            if draft.size().tokens > whole.prompt {
+                self.target = whole.less_fillers(fillers);
+                self.make_room(draft, &mut reports)?;
+            }
+            self.target.prompt = whole.prompt;
         }
         if draft.size().tokens > self.target.prompt {
             reports.push(reported(oversize::NAME, &[], draft, |draft| {
@@ -140,6 +143,22 @@ impl Descent<'_> {
         Ok(skipped)
     }
 
+    /// Where more fillers were needed than before, and the request does not fit with them: the
+    /// oldest exchanges go as far as the ladder lets them.
+    fn make_room(&self, draft: &mut Draft<'_>, reports: &mut Vec<Report>) -> Result<(), Stopped> {
+        role_alternation::remove_fillers(draft);
+        for step in self.ladder {
+            if step.strategy.name() == TokenBudget::NAME {
+                let run = self.of_step(&step.scope, 0);
+                reports.push(reported(TokenBudget::NAME, &[], draft, |draft| {
+                    step.strategy.apply(&run, draft)
+                })?);
+            }
+        }
+        insert_fillers(draft);
+        Ok(())
+    }
+
     /// The quick steps that stand for those that there was no time for.
     fn shortcuts(&self, draft: &mut Draft<'_>, reports: &mut Vec<Report>) -> Result<(), Stopped> {
         let everything = Scope::default();
@@ -154,6 +173,13 @@ impl Descent<'_> {
         }
         Ok(())
     }
+}
+
+/// Puts fillers where roles need them, and returns the tokens that the list then has more.
+fn insert_fillers(draft: &mut Draft<'_>) -> u64 {
+    let without = draft.size().tokens;
+    role_alternation::insert_fillers(draft);
+    draft.size().tokens.saturating_sub(without)
 }
 
 /// The steps of a ladder that act on results as they arrive: none that leaves the newest messages

@@ -77,14 +77,7 @@ pub(super) fn apply(
         return 0;
     }
     drop_oldest(scope, draft, target, None);
-    if let Some(question) = beginning::mend(scope, draft) {
-        // It takes room: what goes for it stands behind it.
-        drop_oldest(scope, draft, target, Some(question));
-        let is_over = !target.met(draft.size()) && !beginning::is_answered(&question, draft);
-        if is_over || draft.size().tokens > target.prompt {
-            draft.drop_exchange(&question);
-        }
-    }
+    mend_beginning(scope, draft, target);
     // Messages that stand for older ones go only where the request fits without them.
     let condensed = draft.in_zone(Zone::Condensed);
     let condensed_tokens = draft.tokens_of(&condensed);
@@ -96,6 +89,19 @@ pub(super) fn apply(
             break;
         }
         draft.drop_exchange(&exchange);
+        mend_beginning(scope, draft, target);
     }
     0
+}
+
+/// Has the list begin with a question, where there is room for it.
+fn mend_beginning(scope: &Scope, draft: &mut Draft<'_>, target: Target) {
+    if let Some(question) = beginning::mend(scope, draft) {
+        // It takes room: what goes for it stands behind it.
+        drop_oldest(scope, draft, target, Some(question));
+        let is_over = !target.met(draft.size()) && !beginning::is_answered(&question, draft);
+        if is_over || draft.size().tokens > target.prompt {
+            draft.drop_exchange(&question);
+        }
+    }
 }

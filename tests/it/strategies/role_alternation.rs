@@ -116,6 +116,37 @@ fn where_roles_alternate_they_do_after_every_compaction() {
 }
 
 #[test]
+fn fillers_that_only_this_compaction_needs_have_room() {
+    let pinned = format!("KEEP {}", words(1, 300));
+    let all = [
+        message("user", &format!("Read it, please: {}", words(0, 15))),
+        calls(&[("a", "read", "{}")]),
+        result("a", &pinned),
+        message("assistant", &words(2, 15)),
+        message("user", &words(3, 15)),
+        message("assistant", &words(4, 15)),
+        message("user", &format!("And now? {}", words(5, 400))),
+    ];
+    let policy = |window: u64| {
+        policy_of(&format!(
+            "[[policy]]\nwindow = {window}\nreserve = 0\nroles = \"alternate\"\n\
+            keep = {{ tokens = 0, exchanges = 1 }}\nmin_gain = {{ tokens = 0 }}\n\
+            pin = {{ first_user = false, text = \"KEEP\" }}\nladder = [\"token_budget\"]\n"
+        ))
+    };
+    let asked = |window: u64| Core::default().ask(&request(&all), &policy(window));
+    // What is pinned, the last question, and a filler before each.
+    let least = asked(600).plan.after.tokens;
+    for window in least..least + 60 {
+        let outcome = asked(window);
+        let after = outcome.plan.after.tokens;
+        assert!(outcome.plan.fits, "{after} tokens in {window}");
+        let sent = messages_of(outcome.sent.as_bytes());
+        assert_eq!(broken_turns(&sent), None, "{window}");
+    }
+}
+
+#[test]
 fn where_roles_are_free_nothing_is_inserted() {
     let strict = strict_chat(40);
     for step in STEPS {

@@ -1,9 +1,9 @@
 //! `token_budget`: the oldest exchanges go until the rest fits.
 
-use crate::invariants::policy_of;
-use crate::support::{agent, message};
+use crate::invariants::{Core, policy_of};
+use crate::support::{agent, message, messages_of, request, words};
 
-use super::{compacted, forced, tokens};
+use super::{calls, compacted, forced, result, tokens};
 
 /// Asserts that of `all` only the oldest exchanges behind the head went, and none that could have
 /// stayed in `budget`.
@@ -92,4 +92,37 @@ fn the_newest_exchange_outlives_any_budget() {
     let all = [all, vec![message("user", "Well?")]].concat();
     let after = compacted(&all, "{ token_budget = { budget = { tokens = 1 } } }");
     assert_eq!(after.messages, [&all[..2], &all[18..]].concat());
+}
+
+#[test]
+fn a_list_begins_with_a_question_where_a_transcript_has_to_go() {
+    let all = [
+        message("user", "Read both."),
+        calls(&[("b", "read", "{}")]),
+        result("b", &words(0, 200)),
+        calls(&[("a", "read", "{}")]),
+        result("a", &format!("KEEP {}", words(1, 100))),
+        message("user", &format!("And now? {}", words(5, 300))),
+    ];
+    let sent = |window: u64| {
+        let policy = policy_of(&format!(
+            "[[policy]]\nwindow = {window}\nreserve = 0\n\
+            keep = {{ tokens = 0, exchanges = 1 }}\nmin_gain = {{ tokens = 0 }}\n\
+            pin = {{ first_user = false, text = \"KEEP\" }}\n\
+            ladder = [\"coalesce\", \"token_budget\"]\n"
+        ));
+        Core::default().ask(&request(&all), &policy).sent
+    };
+    // Of what stays without the question: the pinned call with its result, and the last message.
+    let least = tokens(&all[3..]);
+    let room = tokens(&[&all[..1], &all[3..]].concat());
+    for window in room..room + 60 {
+        let sent = sent(window);
+        assert!(
+            !sent.contains("<conversation_transcript>"),
+            "{window}: {sent}"
+        );
+        assert_eq!(messages_of(sent.as_bytes())[0], all[0], "{window}");
+    }
+    assert_eq!(messages_of(sent(least).as_bytes()), all[3..]);
 }

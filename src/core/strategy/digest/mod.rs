@@ -161,9 +161,10 @@ fn originals_are_there(draft: &Draft<'_>, bodies: &Bodies) -> bool {
 }
 
 /// Tokens that a digest may take where the rest of the list takes `rest`. Where that leaves next to
-/// nothing of the target, a small digest is still worth its room.
+/// nothing of the target, a small digest is still worth its room: as much of it whether fillers are
+/// set aside or, in a list that came back, part of the rest.
 fn budget_of(rest: u64, target: Target) -> u64 {
-    let share = target.target / LEAST_SHARE;
+    let share = (target.target + target.fillers) / LEAST_SHARE;
     let least = match target.prompt.checked_sub(rest) {
         Some(left) if left > 0 => share.min(left),
         _ => share,
