@@ -240,14 +240,12 @@ impl Checked<'_> {
                 plan.edits
             );
             for at in exchange.first..exchange.end {
-                let result = self.original.messages[at].speaker == Speaker::Tool;
-                let large = DIALECT
-                    .measure(self.original.messages[at].raw, Encoding::O200K)
-                    .unwrap()
-                    .tokens
-                    >= 700;
+                // Media in a result cannot be cut.
+                let results = self.original.messages[at].results();
+                let text: String = results.flat_map(|(_, result)| result.decoded()).collect();
+                let large = Encoding::O200K.count(&text) >= 700;
                 assert!(
-                    !(place == Place::Tail && result && large) || plan.edits[at] != Edit::Keep,
+                    !(place == Place::Tail && large) || plan.edits[at] != Edit::Keep,
                     "I7: a large result is not cut"
                 );
             }
