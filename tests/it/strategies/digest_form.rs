@@ -316,3 +316,68 @@ fn calls_that_are_repeated_with_the_same_result_are_told_once() {
     assert_eq!(digest.matches("→ check(sku=L-7)").count(), 1, "{digest}");
     assert!(digest.contains("→ check(sku=L-7) ×4\n"), "{digest}");
 }
+
+/// The calls that a digest shows or counts.
+fn calls_in(digest: &str) -> usize {
+    let number = |line: &str| {
+        let counted = line.strip_prefix("… ")?.split_once(" call")?;
+        counted
+            .1
+            .contains(" not shown")
+            .then(|| counted.0.parse().ok())?
+    };
+    let shown = digest.lines().filter(|line| line.starts_with("→ ")).count();
+    shown + digest.lines().find_map(number).unwrap_or(0)
+}
+
+#[test]
+fn calls_that_have_no_room_are_counted_by_this_compaction_and_the_next() {
+    let arguments: Vec<String> = (0..24)
+        .map(|n| json!({"page": n, "query": words(n, 4)}).to_string())
+        .collect();
+    let results: Vec<String> = (0..24).map(|n| words(n + 7, 60)).collect();
+    let steps: Vec<(&str, &str, &str)> = (0..24)
+        .map(|n| {
+            let name = if n < 4 { "think" } else { "search" };
+            (name, arguments[n].as_str(), results[n].as_str())
+        })
+        .collect();
+    let policy = |target: u64| {
+        policy_of(&format!(
+            "[[policy]]\nwindow = 100000\nreserve = 0\nkeep = {{ exchanges = 1 }}\n\
+            target = {{ tokens = {target} }}\nladder = [\"digest\"]\n"
+        ))
+    };
+    let all = job(&steps[..16]);
+    for target in [250, 500, 900] {
+        let once = forced(&all, &policy(target)).messages;
+        let digest = tagged(&once, "conversation_digest");
+        assert_eq!(calls_in(&digest), 16, "{digest}");
+        // The list comes back as it was sent, and goes on.
+        let more = job(&steps[16..]);
+        let (last, before) = once.split_last().unwrap();
+        let mut next = [before, &more[2..more.len() - 1]].concat();
+        next.push(last.clone());
+        let digest = tagged(
+            &forced(&next, &policy(target)).messages,
+            "conversation_digest",
+        );
+        assert_eq!(calls_in(&digest), 24, "{digest}");
+    }
+    // Where there is room for their names, so are the tools none of whose calls is shown.
+    let long: Vec<String> = (0..24).map(|n| words(n + 7, 400)).collect();
+    let steps: Vec<(&str, &str, &str)> = (0..24)
+        .map(|n| {
+            let name = if n < 4 { "think" } else { "search" };
+            (name, arguments[n].as_str(), long[n].as_str())
+        })
+        .collect();
+    let digest = in_room(&steps, 2_000);
+    assert_eq!(calls_in(&digest), 24, "{digest}");
+    let thought = digest.contains("→ think(");
+    assert_eq!(
+        digest.contains(" not shown, with all of think\n"),
+        !thought,
+        "{digest}"
+    );
+}

@@ -248,7 +248,7 @@ impl<'t> Choice<'t> {
     /// Whether a line says something on its own, without lines below it.
     fn says_something(&self, at: usize) -> bool {
         let line = self.lines.get(at);
-        if line.is_some_and(|line| is_gap(&line.text)) {
+        if line.is_some_and(|line| line.part == Part::Untold || is_gap(&line.text)) {
             return false;
         }
         let below = self.lines.get(at + 1);

@@ -2,6 +2,9 @@
 
 use crate::core::text::harmless;
 
+/// Stands for what was left out.
+pub(super) const GAP: &str = "…";
+
 /// What a line is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Part {
@@ -23,6 +26,8 @@ pub(super) enum Part {
     Row,
     /// A line of a text in a result.
     Text,
+    /// Calls that an earlier digest does not show, or that were not read. It is never chosen.
+    Untold,
 }
 
 impl Part {

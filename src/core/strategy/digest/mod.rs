@@ -24,6 +24,7 @@ mod records;
 mod rows;
 mod seen;
 mod tables;
+mod untold;
 mod weigh;
 mod weights;
 mod worth;
@@ -104,13 +105,16 @@ fn apply(run: &Run<'_>, draft: &mut Draft<'_>) -> Result<Done, Stopped> {
     // room, what it left out for lack of it comes back from the originals.
     let extended =
         !originals_are_there(draft, &bodies) || budget < MORE_ROOM * draft.tokens_of(&old);
-    let sources = if extended {
-        condensed.clone()
+    let (sources, unread) = if extended {
+        (condensed.clone(), Vec::new())
     } else {
         originals(draft, &condensed, budget)
     };
     let earlier = if extended { bodies } else { Bodies::default() };
     let mut lines = lines_of(run, draft, &sources, &earlier)?;
+    if let Some(calls) = untold::of_unread(draft.conversation().messages, &unread) {
+        lines.insert(0, calls);
+    }
     find_users_below(draft, &condensed, &mut lines);
     let context = context_besides(draft, &condensed, run.cancel)?;
     let choice = Choice::new(&lines, &context, draft.conversation().encoding, run.cancel)?;
@@ -127,12 +131,17 @@ fn apply(run: &Run<'_>, draft: &mut Draft<'_>) -> Result<Done, Stopped> {
 }
 
 /// The exchanges to read: those that went into digests, and `condensed`. Once [`TOKENS_READ`] times
-/// `budget` tokens are read, of older ones only the user's messages.
-fn originals(draft: &Draft<'_>, condensed: &[Exchange], budget: u64) -> Vec<Exchange> {
+/// `budget` tokens are read, of older ones only the user's messages. Also those that are not.
+fn originals(
+    draft: &Draft<'_>,
+    condensed: &[Exchange],
+    budget: u64,
+) -> (Vec<Exchange>, Vec<Exchange>) {
     let conversation = draft.conversation();
     let most = budget.saturating_mul(TOKENS_READ);
     let mut tokens: u64 = 0;
     let mut sources: Vec<Exchange> = Vec::new();
+    let mut unread = Vec::new();
     for exchange in conversation.exchanges.iter().rev() {
         if !draft.is_gone(exchange) && !is_among(condensed, exchange) {
             continue;
@@ -145,10 +154,12 @@ fn originals(draft: &Draft<'_>, condensed: &[Exchange], budget: u64) -> Vec<Exch
             .sum::<u64>();
         if tokens <= most || exchange.kind == Kind::User {
             sources.push(*exchange);
+        } else {
+            unread.push(*exchange);
         }
     }
     sources.reverse();
-    sources
+    (sources, unread)
 }
 
 /// Whether all that was condensed went into digests: then their originals are among the messages.

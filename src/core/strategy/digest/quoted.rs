@@ -17,6 +17,8 @@ use crate::core::{Cancel, Cancelled};
 pub(super) const LINE_BYTES: usize = 240;
 /// The longest sentence, roughly (bytes).
 const SENTENCE_BYTES: usize = 600;
+/// What ends by a semicolon is a sentence of its own from this length on (bytes).
+const CLAUSE_BYTES: usize = 120;
 /// So many lines that differ in their numbers only are repetitive.
 const LEAST_ALIKE: usize = 8;
 /// The part of a text that repetitive lines make it a log.
@@ -28,6 +30,8 @@ static OF_NAMES: ByteSet = ByteSet::of(b"_").and_alphanumeric().and(0x80, 0xff);
 static HEX_LETTERS: ByteSet = ByteSet::of(b"").and(b'a', b'f');
 /// Lines behind the report of a failure that explain it.
 const EXPLAINS: usize = 5;
+/// Lines above and below a failure that show what it came from and what came of it.
+const BESIDE: usize = 2;
 /// Blank lines in a row that are told as they are; more are told as so many.
 pub(super) const MOST_BLANK: u8 = 2;
 
@@ -99,6 +103,8 @@ fn sentences(text: &str) -> impl Iterator<Item = &str> {
                             rest.get(after..),
                         )
                 }
+                // Of two short clauses, the second is the one that decides.
+                ';' | '；' if at < CLAUSE_BYTES => false,
                 '!' | '?' | ';' => chars.peek().is_some_and(|(_, c)| c.is_whitespace()),
                 '。' | '！' | '？' | '；' => {
                     chars.peek().is_some_and(|(_, c)| c.is_alphanumeric())
@@ -212,6 +218,12 @@ fn mark_repetitive(lines: &mut [DigestLine]) {
     if !is_log {
         return;
     }
+    mark_failures(lines, &repetitive);
+}
+
+/// Marks the reports of failures among repetitive lines with what explains them. The lines beside
+/// them tell more than others of their kind.
+fn mark_failures(lines: &mut [DigestLine], repetitive: &[bool]) {
     let mut left = 0;
     for (at, line) in lines.iter_mut().enumerate() {
         if repetitive.get(at) == Some(&true) {
@@ -224,6 +236,19 @@ fn mark_repetitive(lines: &mut [DigestLine]) {
         if left > 0 {
             line.standing = Standing::Failure;
             left -= 1;
+        }
+    }
+    for at in 0..lines.len() {
+        let beside = at.saturating_sub(BESIDE)..(at + BESIDE + 1).min(lines.len());
+        let near = lines.get(beside).into_iter().flatten();
+        let is_near = near
+            .into_iter()
+            .any(|line| line.standing == Standing::Failure);
+        if let Some(line) = lines
+            .get_mut(at)
+            .filter(|line| is_near && line.standing == Standing::Alike)
+        {
+            line.standing = Standing::Usual;
         }
     }
 }
@@ -315,6 +340,15 @@ mod tests {
     }
 
     #[test]
+    fn short_clauses_stay_together() {
+        let short = "No sailing came back for the 15th; the 16th has one at 8:00.";
+        assert_eq!(sentences(short).collect::<Vec<_>>(), [short]);
+        let long = format!("{}; it is late.", "x".repeat(CLAUSE_BYTES));
+        assert_eq!(sentences(&long).count(), 2);
+        assert_eq!(sentences("不要海鲜；也不要牛肉。").count(), 1);
+    }
+
+    #[test]
     fn a_full_stop_within_a_sentence_does_not_end_it() {
         let text = "Sole pump, ca. 46.900 € or approx. half. Ask Dr. Li and J. Roe. Then go.";
         let all: Vec<&str> = sentences(text).collect();
@@ -347,6 +381,11 @@ mod tests {
             (standing(3), standing(15)),
             (Standing::Alike, Standing::Alike)
         );
+        // Those beside the failure tell what it came from and what came of it.
+        let beside = [6, 7, 8, 11, 12, 13].map(standing);
+        let usual = Standing::Usual;
+        let alike = Standing::Alike;
+        assert_eq!(beside, [alike, usual, usual, usual, usual, alike]);
         assert_eq!(
             (standing(9), standing(10)),
             (Standing::Failure, Standing::Failure)

@@ -5,6 +5,7 @@ use super::lists::OpenItems;
 use super::printed::OpenTable;
 use super::quoted::{LINE_BYTES, MOST_BLANK};
 use super::records::{NEWEST, RECORDS};
+use super::untold;
 use super::weigh::STRIDE;
 use super::write::{ARGUMENT, ASSISTANT, BELOW, CALL, MOST_BLANKS, REST, USER, is_gap, place_in};
 use crate::core::text::split_lines;
@@ -173,6 +174,10 @@ impl<'t> Reader<'t> {
             (self.below, self.head) = (Part::Argument, None);
             return Some(DigestLine::new(Part::Call, 0, call));
         }
+        if let Some(calls) = untold::read_line(text) {
+            self.entry = None;
+            return Some(calls);
+        }
         if let Some(table) = text.strip_prefix(RECORDS) {
             self.entry = Some(Part::Head);
             self.is_newest = table.starts_with(NEWEST);
@@ -278,7 +283,8 @@ assistant: I will look it up. …
 #3
 assistant: Bye.
 #4, whose message is below
-→ log_out()";
+→ log_out()
+… 9 calls not shown";
 
     #[test]
     fn what_is_within_an_item_is_so_when_it_is_read_back() {
@@ -299,6 +305,7 @@ assistant: Bye.
     #[test]
     fn a_body_is_read_back_as_it_was_written() {
         let lines = read(BODY);
-        assert_eq!(body(&lines, &vec![true; lines.len()]).join("\n"), BODY);
+        let all: Vec<bool> = lines.iter().map(|line| line.part != Part::Untold).collect();
+        assert_eq!(body(&lines, &all).join("\n"), BODY);
     }
 }

@@ -23,6 +23,7 @@
 //!   |import os
 //!  …
 //!  |1 passed
+//! … 9 calls not shown, with all of search, think
 //! ```
 //!
 //! Each line shows where it is from; `#4, whose message is below` begins what was done after a
@@ -31,10 +32,11 @@
 //! a table of records, `… also items` names their lists that are not shown.
 
 use super::json_form::is_party;
-use super::line::{DigestLine, Heading, Part};
+use super::line::{DigestLine, GAP, Heading, Part};
 use super::record::AS_BELOW;
 use super::records::{NEWEST, RECORDS};
 use super::rows::COLUMNS;
+use super::untold;
 
 /// Begins the part with the user's words.
 pub(super) const USER: &str = "The user said:";
@@ -48,8 +50,6 @@ pub(super) const ASSISTANT: &str = "assistant: ";
 pub(super) const CALL: &str = "→ ";
 /// The deepest place of a line (blanks).
 pub(super) const MOST_BLANKS: usize = 6;
-/// Stands for what was left out.
-const GAP: &str = "…";
 /// Follows it where the place of the next lines matters: `… line 41`.
 const PLACE: &str = " line ";
 /// Begins the line above an argument that has lines of its own.
@@ -64,14 +64,16 @@ const OTHERS: &str = "others";
 const RUN_LINES: usize = 4;
 
 /// The lines of the body of a digest with the chosen of `lines`.
-pub(super) fn body(lines: &[DigestLine], taken: &[bool]) -> Vec<String> {
+pub(super) fn body<'l>(lines: &'l [DigestLine], taken: &[bool]) -> Vec<String> {
     let entries = entries(lines, taken);
-    let (tables, others): (Vec<&Entry<'_>>, Vec<&Entry<'_>>) = entries
+    let (tables, others): (Vec<&Entry<'l>>, Vec<&Entry<'l>>) = entries
         .iter()
         .partition(|entry| entry.part() == Some(Part::Head));
-    let (said, rest): (Vec<&Entry<'_>>, Vec<&Entry<'_>>) = others
-        .into_iter()
-        .filter(|entry| entry.is_shown())
+    let (shown, hidden): (Vec<&Entry<'l>>, Vec<&Entry<'l>>) =
+        others.into_iter().partition(|entry| entry.is_shown());
+    let opening = |entry: &&Entry<'l>| entry.lines.first().map(|(line, _)| *line);
+    let (said, rest): (Vec<&Entry<'l>>, Vec<&Entry<'l>>) = shown
+        .iter()
         .partition(|entry| entry.part() == Some(Part::User));
     let mut out = Vec::new();
     if !said.is_empty() {
@@ -96,6 +98,13 @@ pub(super) fn body(lines: &[DigestLine], taken: &[bool]) -> Vec<String> {
             Some(Part::Assistant) => entry.write_said(ASSISTANT, &mut out),
             _ => entry.write_call(&mut out),
         }
+    }
+    if !out.is_empty() {
+        out.extend(untold::line_of(
+            shown.iter().filter_map(opening),
+            hidden.iter().filter_map(opening),
+            out.iter().map(String::len).sum(),
+        ));
     }
     out
 }
