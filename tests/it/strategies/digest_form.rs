@@ -317,17 +317,29 @@ fn calls_that_are_repeated_with_the_same_result_are_told_once() {
     assert!(digest.contains("→ check(sku=L-7) ×4\n"), "{digest}");
 }
 
-/// The calls that a digest shows or counts.
-fn calls_in(digest: &str) -> usize {
-    let number = |line: &str| {
-        let counted = line.strip_prefix("… ")?.split_once(" call")?;
-        counted
-            .1
-            .contains(" not shown")
-            .then(|| counted.0.parse().ok())?
+/// The calls that a digest shows or counts: all, and those of `think` and `search`.
+fn calls_in(digest: &str) -> [usize; 3] {
+    let shown = |tool: &str| {
+        let begin = format!("→ {tool}");
+        digest
+            .lines()
+            .filter(|line| line.starts_with(&begin))
+            .count()
     };
-    let shown = digest.lines().filter(|line| line.starts_with("→ ")).count();
-    shown + digest.lines().find_map(number).unwrap_or(0)
+    let untold = digest.lines().find_map(|line| {
+        let (number, tools) = line.strip_prefix("… ")?.split_once(" call")?;
+        Some((number.parse::<usize>().ok()?, tools))
+    });
+    let of_tool = |tool: &str| {
+        let (_, after) = untold?.1.split_once(tool)?;
+        let times = after.strip_prefix(" ×").map(|rest| rest.split(',').next());
+        Some(times.flatten().map_or(1, |times| times.parse().unwrap()))
+    };
+    [
+        shown("") + untold.map_or(0, |(all, _)| all),
+        shown("think(") + of_tool("think").unwrap_or(0),
+        shown("search(") + of_tool("search").unwrap_or(0),
+    ]
 }
 
 #[test]
@@ -352,7 +364,7 @@ fn calls_that_have_no_room_are_counted_by_this_compaction_and_the_next() {
     for target in [250, 500, 900] {
         let once = forced(&all, &policy(target)).messages;
         let digest = tagged(&once, "conversation_digest");
-        assert_eq!(calls_in(&digest), 16, "{digest}");
+        assert_eq!(calls_in(&digest), [16, 4, 12], "{digest}");
         // The list comes back as it was sent, and goes on.
         let more = job(&steps[16..]);
         let (last, before) = once.split_last().unwrap();
@@ -362,22 +374,6 @@ fn calls_that_have_no_room_are_counted_by_this_compaction_and_the_next() {
             &forced(&next, &policy(target)).messages,
             "conversation_digest",
         );
-        assert_eq!(calls_in(&digest), 24, "{digest}");
+        assert_eq!(calls_in(&digest), [24, 4, 20], "{digest}");
     }
-    // Where there is room for their names, so are the tools none of whose calls is shown.
-    let long: Vec<String> = (0..24).map(|n| words(n + 7, 400)).collect();
-    let steps: Vec<(&str, &str, &str)> = (0..24)
-        .map(|n| {
-            let name = if n < 4 { "think" } else { "search" };
-            (name, arguments[n].as_str(), long[n].as_str())
-        })
-        .collect();
-    let digest = in_room(&steps, 2_000);
-    assert_eq!(calls_in(&digest), 24, "{digest}");
-    let thought = digest.contains("→ think(");
-    assert_eq!(
-        digest.contains(" not shown, with all of think\n"),
-        !thought,
-        "{digest}"
-    );
 }

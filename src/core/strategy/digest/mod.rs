@@ -159,6 +159,7 @@ fn originals(
         }
     }
     sources.reverse();
+    unread.reverse();
     (sources, unread)
 }
 

@@ -23,7 +23,7 @@
 //!   |import os
 //!  …
 //!  |1 passed
-//! … 9 calls not shown, with all of search, think
+//! … 9 calls not shown: search ×3, think, …
 //! ```
 //!
 //! Each line shows where it is from; `#4, whose message is below` begins what was done after a
@@ -101,7 +101,6 @@ pub(super) fn body<'l>(lines: &'l [DigestLine], taken: &[bool]) -> Vec<String> {
     }
     if !out.is_empty() {
         out.extend(untold::line_of(
-            shown.iter().filter_map(opening),
             hidden.iter().filter_map(opening),
             out.iter().map(String::len).sum(),
         ));
