@@ -224,10 +224,11 @@ fn what_was_written_last_is_a_run_and_a_run_has_its_place() {
     let all = job(&steps);
     let digest = digest_in(300, &all);
     let (above, _) = digest.split_once(" |error: E-4119").unwrap();
-    let places = above
+    let place = above
         .lines()
-        .filter_map(|line| line.strip_prefix(" … line "));
-    let place: usize = places.last().unwrap().parse().unwrap();
+        .rev()
+        .find_map(|line| line.strip_prefix(" … line "));
+    let place: usize = place.unwrap().parse().unwrap();
     let run = place..=120;
     let run: String = run.map(|n| format!(" |{}\n", lines[n - 1])).collect();
     assert!(
