@@ -286,13 +286,14 @@ impl Planner<'_> {
     ) -> Result<Derived, Stopped> {
         let measures = session.measures();
         let budget = self.budget();
+        let counted = budget.in_counted(self.step.factor());
+        let known = known.filter(|known| self.goes_on || !self.exceeds(session, known, counted));
         let (base, mut edits) = match known {
             Some(known) => (known.messages, known.checkpoint.thaw(measures)),
             None => (0, vec![Edit::Keep; measures.len()]),
         };
         let before = measures.get(..base).unwrap_or(measures);
         let size = size_of_edited(before, session.fixed_tokens(), &edits);
-        let counted = budget.in_counted(self.step.factor());
         let arrived = self.arrive(session, base, &mut edits, external)?;
         let mut walk = Walk {
             planner: self,
@@ -336,6 +337,17 @@ impl Planner<'_> {
         let in_vain = walk.derived.attempt.is_some_and(|attempt| attempt.in_vain);
         walk.derived.can_resume = costly && far && walk.retry_at == 0 && !in_vain && walks;
         Ok(walk.derived)
+    }
+
+    /// Whether a checkpoint leaves the whole request over its budget. Its key leaves instructions
+    /// out, which may have grown since. Then there is no later point at which to make it fit.
+    fn exceeds(&self, session: &Session<'_>, known: &KnownCheckpoint, counted: Budget) -> bool {
+        let measures = session.measures();
+        known.messages == measures.len() && {
+            let edits = known.checkpoint.thaw(measures);
+            let size = size_of_edited(measures, session.fixed_tokens(), &edits);
+            size.tokens > counted.prompt
+        }
     }
 
     /// The keys of usage for prefixes of the client's own list, shortest first: for a request that
@@ -399,6 +411,11 @@ impl Walk<'_, '_, '_> {
         };
         let fired = watch.fires(measures, edits, size, errors);
         let Some(reason) = fired else { return Ok(()) };
+        // A list that exceeds its budget after each compaction is compacted at every point: once
+        // the time is spent, only what this request needs is.
+        if point < self.session.len() && self.planner.cancel.is_late() {
+            return Ok(());
+        }
         if let Some(why) = self.waits(reason, point) {
             self.derived.deferred = Some(why);
             return Ok(());
@@ -409,6 +426,15 @@ impl Walk<'_, '_, '_> {
         };
         let then = conversation.prefix(point);
         let outcome = compact(self.planner, &then, edits, self.counted, reason, external)?;
+        if let Outcome::Made(compacted) = &outcome {
+            self.size = then.size_after(&compacted.edits);
+        }
+        self.take(outcome, reason, point);
+        Ok(())
+    }
+
+    /// Goes on from an attempt at this point.
+    fn take(&mut self, outcome: Outcome, reason: Reason, point: usize) {
         let mut attempt = Attempt {
             at: point,
             calls: self.calls,
@@ -417,7 +443,6 @@ impl Walk<'_, '_, '_> {
         };
         match outcome {
             Outcome::Made(compacted) => {
-                self.size = then.size_after(&compacted.edits);
                 attempt.in_vain = false;
                 attempt.fell_short = self.size.tokens > self.counted.target;
                 for (slot, edit) in self.derived.edits.iter_mut().zip(compacted.edits) {
@@ -439,7 +464,6 @@ impl Walk<'_, '_, '_> {
             }
         }
         self.derived.attempt = Some(attempt);
-        Ok(())
     }
 }
 

@@ -1,7 +1,7 @@
 //! The beginning of a list from which old exchanges were dropped: it is no message of the model's,
 //! unless the client's own list begins so. Many APIs and templates want a user's message first.
 
-use super::scope::Scope;
+use super::scope::{Scope, is_among};
 use crate::core::conversation::{Exchange, Kind};
 use crate::core::edit::{Draft, Zone};
 
@@ -22,7 +22,7 @@ pub(super) fn mend(scope: &Scope, draft: &mut Draft<'_>) -> Option<Exchange> {
         .collect();
     let oldest = answers.first()?;
     let span = scope.span(draft);
-    let may_go = answers.iter().all(|exchange| span.contains(exchange));
+    let may_go = answers.iter().all(|exchange| is_among(&span, exchange));
     let messages = |exchanges: &mut dyn Iterator<Item = &Exchange>| -> usize {
         exchanges
             .map(|exchange| exchange.end - exchange.first)

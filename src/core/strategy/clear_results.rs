@@ -7,14 +7,14 @@ use serde::de::value::SeqAccessDeserializer;
 use serde::de::{SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::label::file_name;
+use super::label::{OfCalls, file_name};
 use super::need::Stopped;
 use super::options::{OptionCheck, Options, Run};
 use super::placeholder::Placeholder;
 use super::report::Done;
 use super::scope::Scope;
 use crate::core::conversation::{BlockId, Exchange};
-use crate::core::edit::{Draft, Replacement, Target};
+use crate::core::edit::{Draft, Replacement};
 use crate::core::summary::file_of;
 use crate::core::text::NamePatterns;
 
@@ -129,7 +129,7 @@ impl Options for ClearResults {
     }
 
     fn apply(&self, run: &Run<'_>, draft: &mut Draft<'_>) -> Result<Done, Stopped> {
-        Ok(apply(self, run.scope, draft, run.target).into())
+        Ok(apply(self, run, draft)?.into())
     }
 }
 
@@ -140,12 +140,8 @@ struct Clearing {
     saves: u64,
 }
 
-pub(super) fn apply(
-    options: &ClearResults,
-    scope: &Scope,
-    draft: &mut Draft<'_>,
-    target: Target,
-) -> u64 {
+fn apply(options: &ClearResults, run: &Run<'_>, draft: &mut Draft<'_>) -> Result<u64, Stopped> {
+    let (scope, target) = (run.scope, run.target);
     let over = draft.size().tokens.saturating_sub(target.target);
     // Clearing does not bring down the number of messages or of turns. Of calls, those whose
     // results stay in full are as few afterwards as the target asks for.
@@ -154,10 +150,11 @@ pub(super) fn apply(
     });
     let surplus = uses_beyond(draft, most_uses);
     if over == 0 && surplus.is_none() {
-        return 0;
+        return Ok(0);
     }
-    let (mut clearings, mut saved) = (Vec::new(), 0);
+    let (mut clearings, mut saved, mut files) = (Vec::new(), 0, OfCalls::default());
     for (exchange, id) in candidates(options, scope, draft) {
+        run.cancel.check()?;
         let is_surplus = surplus.is_some_and(|last| id <= last);
         // With tokens to save, at least so many are saved; calls alone are no reason to go on.
         if !is_surplus && (over == 0 || saved >= over.max(options.clear_at_least)) {
@@ -172,21 +169,19 @@ pub(super) fn apply(
                 empty_arguments(scope, draft, (&exchange, id), |tool| tools.is_match(tool))
             }
         };
-        for clearing in clear(options, draft, (&exchange, id))
-            .into_iter()
-            .chain(input)
-        {
+        let clearing = clear(options, draft, (&exchange, id), &mut files);
+        for clearing in clearing.into_iter().chain(input) {
             saved += clearing.saves;
             clearings.push(clearing);
         }
     }
     if saved < options.clear_at_least {
-        return 0;
+        return Ok(0);
     }
-    clearings
+    let replaced = clearings
         .into_iter()
-        .map(|clearing| u64::from(draft.replace(clearing.at, Some(clearing.new))))
-        .sum()
+        .map(|clearing| u64::from(draft.replace(clearing.at, Some(clearing.new))));
+    Ok(replaced.sum())
 }
 
 /// The last result behind which so many more stand; `None` where there are no more.
@@ -220,6 +215,7 @@ fn clear(
     options: &ClearResults,
     draft: &Draft<'_>,
     (exchange, id): (&Exchange, BlockId),
+    files: &mut OfCalls<Option<String>>,
 ) -> Option<Clearing> {
     let entry = draft.entry(id.at())?;
     let first = entry.result(id.block)?.decoded().next();
@@ -235,7 +231,8 @@ fn clear(
     let messages = draft.conversation().messages;
     let result = messages.get(at)?.result(id.block)?;
     let call = exchange.call_of(messages, result);
-    let file = call.and_then(file_of).map(|file| file_name(&file));
+    let file =
+        call.and_then(|call| files.of(call, |call| file_of(call).map(|file| file_name(&file))));
     let plain = |file: &str| match &options.text {
         Some(text) => {
             let tool = exchange.tool_of(messages, result).unwrap_or_default();

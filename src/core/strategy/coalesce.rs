@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::collapse_errors;
-use super::label::{Limits, SHORT, clipped, of_call};
+use super::label::{Limits, OfCalls, SHORT, clipped, of_call};
 use super::need::Stopped;
 use super::options::{Options, Run};
 use super::report::Done;
@@ -16,6 +16,7 @@ use super::scope::is_among;
 use crate::core::conversation::{Author, Entry, Exchange, Kind, Media, ToolResult};
 use crate::core::edit::{Draft, Tag, Zone};
 use crate::core::text::{Failures, ToolFailures};
+use crate::core::{Cancel, Cancelled};
 
 /// Older turns become one user message: a transcript of the user's questions, the calls and their
 /// outputs.
@@ -60,7 +61,7 @@ impl Options for Coalesce {
     ];
 
     fn apply(&self, run: &Run<'_>, draft: &mut Draft<'_>) -> Result<Done, Stopped> {
-        Ok(apply(self, run, draft))
+        Ok(apply(self, run, draft)?)
     }
 }
 
@@ -80,11 +81,12 @@ enum Piece {
 /// The body of a transcript, and its counts.
 type Transcript = (String, Vec<(&'static str, u64)>);
 
-fn apply(options: &Coalesce, run: &Run<'_>, draft: &mut Draft<'_>) -> Done {
+fn apply(options: &Coalesce, run: &Run<'_>, draft: &mut Draft<'_>) -> Result<Done, Cancelled> {
     let Run {
         scope,
         target,
         failures,
+        cancel,
         ..
     } = *run;
     let messages = draft.conversation().messages;
@@ -92,7 +94,7 @@ fn apply(options: &Coalesce, run: &Run<'_>, draft: &mut Draft<'_>) -> Done {
     old.retain(|exchange| draft.body_of(Tag::Transcript, exchange.first).is_some());
     let span = scope.span(draft);
     if span.is_empty() || target.met(draft.size()) {
-        return Done::default();
+        return Ok(Done::default());
     }
     let mut exchanges = [old.as_slice(), &span].concat();
     exchanges.sort_by_key(|exchange| exchange.first);
@@ -113,26 +115,27 @@ fn apply(options: &Coalesce, run: &Run<'_>, draft: &mut Draft<'_>) -> Done {
         bodies.map(Piece::Words).collect()
     };
     let told = |messages: &[Entry<'_>], earlier, exchanges: &[Exchange]| {
-        transcript(options, failures, messages, earlier, exchanges)
+        let told = (messages, exchanges);
+        transcript(options, failures, told, earlier, cancel)
     };
     // Made from the originals; where earlier steps made them shorter than a transcript is, from
     // what they are now.
     let from_originals = |_: &Draft<'_>| told(messages, Vec::new(), &gone);
     let extended = |draft: &Draft<'_>| told(messages, earlier(draft), &span);
     let from_edited = |draft: &Draft<'_>| told(&as_they_are(draft), earlier(draft), &span);
-    let attempts: [&dyn Fn(&Draft<'_>) -> Transcript; 3] =
-        [&from_originals, &extended, &from_edited];
+    type Attempt<'t> = &'t dyn Fn(&Draft<'_>) -> Result<Transcript, Cancelled>;
+    let attempts: [Attempt<'_>; 3] = [&from_originals, &extended, &from_edited];
     for attempt in attempts {
-        let (body, details) = attempt(draft);
+        let (body, details) = attempt(draft)?;
         let new = draft.written(Author::User, &Tag::Transcript.text(&body));
         if new.is_some_and(|new| draft.condense(&exchanges, vec![new])) {
-            return Done {
+            return Ok(Done {
                 replaced: 0,
                 details,
-            };
+            });
         }
     }
-    Done::default()
+    Ok(Done::default())
 }
 
 /// The messages under the edits of earlier steps; those that are gone as they were.
@@ -156,13 +159,15 @@ fn words_for<'a>(media: impl Iterator<Item = Media<'a>>) -> String {
 fn transcript(
     options: &Coalesce,
     failures: Failures<'_>,
-    messages: &[Entry<'_>],
+    (messages, exchanges): (&[Entry<'_>], &[Exchange]),
     earlier: Vec<Piece>,
-    exchanges: &[Exchange],
-) -> Transcript {
-    let overcome = collapse_errors::overcome(messages, exchanges, failures);
+    cancel: &Cancel,
+) -> Result<Transcript, Cancelled> {
+    let overcome = collapse_errors::overcome(messages, exchanges, failures, cancel)?;
     let mut pieces = earlier;
+    let mut lines = OfCalls::default();
     for exchange in exchanges {
+        cancel.check_budget()?;
         let Some(first) = messages.get(exchange.first) else {
             continue;
         };
@@ -178,14 +183,15 @@ fn transcript(
                 failures: failures.of(tool.as_deref()),
                 is_overcome: overcome.contains(&id),
             };
-            pieces.push(called(options, messages, exchange, result, fate));
+            let line = line_of(options, (messages, exchange, result), &mut lines);
+            pieces.push(called(options, line, result, fate));
         }
     }
     let turns = exchanges
         .iter()
         .filter(|exchange| exchange.kind == Kind::User)
         .count();
-    shown(options, &pieces, turns, overcome.len())
+    Ok(shown(options, &pieces, turns, overcome.len()))
 }
 
 /// The words of the first message of an exchange, if there are any.
@@ -208,14 +214,12 @@ struct Fate<'f> {
     is_overcome: bool,
 }
 
-/// A call with its output, given its result.
-fn called(
+/// The call that a result answers.
+fn line_of(
     options: &Coalesce,
-    messages: &[Entry<'_>],
-    exchange: &Exchange,
-    result: &ToolResult<'_>,
-    fate: Fate<'_>,
-) -> Piece {
+    (messages, exchange, result): (&[Entry<'_>], &Exchange, &ToolResult<'_>),
+    known: &mut OfCalls<String>,
+) -> String {
     let limits = Limits {
         items: options.items,
         chars: options.argument_chars,
@@ -224,13 +228,17 @@ fn called(
             .saturating_mul(options.argument_chars)
             .saturating_add(SHORT.whole),
     };
-    let line = match exchange.call_of(messages, result) {
-        Some(call) => of_call(&call.name, call.arguments, limits),
+    match exchange.call_of(messages, result) {
+        Some(call) => known.of(call, |call| of_call(&call.name, call.arguments, limits)),
         None => {
             let tool = exchange.tool_of(messages, result).unwrap_or_default();
             of_call(&tool, None, limits)
         }
-    };
+    }
+}
+
+/// A call with its output, given its line and its result.
+fn called(options: &Coalesce, line: String, result: &ToolResult<'_>, fate: Fate<'_>) -> Piece {
     let text = result.decoded().collect::<Vec<_>>().join("\n");
     let media = words_for(result.media.iter().copied());
     let collapsed = fate.is_overcome;

@@ -15,6 +15,7 @@ use super::report::Done;
 use crate::core::conversation::{BlockId, Entry, Exchange};
 use crate::core::edit::Draft;
 use crate::core::text::Failures;
+use crate::core::{Cancel, Cancelled};
 
 /// Failed calls that the same tool later made without failing, or with the same failure again,
 /// shrink to a line.
@@ -38,7 +39,7 @@ impl Options for CollapseErrors {
     }
 
     fn apply(&self, run: &Run<'_>, draft: &mut Draft<'_>) -> Result<Done, Stopped> {
-        Ok(apply(self, run, draft))
+        Ok(apply(self, run, draft)?)
     }
 }
 
@@ -66,13 +67,18 @@ const LINE_CHARS: usize = 160;
 /// Characters by which failures of one tool are compared.
 const COMPARED_CHARS: usize = 300;
 
-fn apply(options: &CollapseErrors, run: &Run<'_>, draft: &mut Draft<'_>) -> Done {
+fn apply(
+    options: &CollapseErrors,
+    run: &Run<'_>,
+    draft: &mut Draft<'_>,
+) -> Result<Done, Cancelled> {
     let exchanges: Vec<Exchange> = draft.remaining().map(|(exchange, _)| exchange).collect();
     let messages = draft.conversation().messages;
     let is_line = |text: &str| options.text.as_ref().is_some_and(|own| own.is(text));
-    let fates = fates(messages, &exchanges, run.failures, &is_line);
+    let fates = fates(messages, &exchanges, (run.failures, &is_line), run.cancel)?;
     let mut collapsed = 0;
     for (exchange, id) in run.scope.results(draft) {
+        run.cancel.check_budget()?;
         let (Some(fate), Some(text)) = (fates.get(&id), draft.text_of(id)) else {
             continue;
         };
@@ -94,10 +100,10 @@ fn apply(options: &CollapseErrors, run: &Run<'_>, draft: &mut Draft<'_>) -> Done
         };
         collapsed += u64::from(draft.set_text(id, &line));
     }
-    Done {
+    Ok(Done {
         replaced: collapsed,
         details: vec![("errors_collapsed", collapsed)],
-    }
+    })
 }
 
 /// Whether a text is the line of a failure that was collapsed before.
@@ -112,12 +118,14 @@ pub(super) fn overcome(
     messages: &[Entry<'_>],
     exchanges: &[Exchange],
     failures: Failures<'_>,
-) -> HashSet<BlockId> {
-    let fates = fates(messages, exchanges, failures, &|_| false).into_iter();
-    fates
+    cancel: &Cancel,
+) -> Result<HashSet<BlockId>, Cancelled> {
+    let fates = fates(messages, exchanges, (failures, &|_| false), cancel)?;
+    let overcome = fates
+        .into_iter()
         .filter(|(_, fate)| *fate == Fate::Overcome)
-        .map(|(id, _)| id)
-        .collect()
+        .map(|(id, _)| id);
+    Ok(overcome.collect())
 }
 
 /// What became of the failed results of `exchanges`. The last failure of its kind without a later
@@ -125,13 +133,14 @@ pub(super) fn overcome(
 fn fates(
     messages: &[Entry<'_>],
     exchanges: &[Exchange],
-    failures: Failures<'_>,
-    is_line: &dyn Fn(&str) -> bool,
-) -> HashMap<BlockId, Fate> {
+    (failures, is_line): (Failures<'_>, &dyn Fn(&str) -> bool),
+    cancel: &Cancel,
+) -> Result<HashMap<BlockId, Fate>, Cancelled> {
     let mut succeeded: HashSet<String> = HashSet::new();
     let mut failing: HashSet<(String, String)> = HashSet::new();
     let mut fates = HashMap::new();
     for exchange in exchanges.iter().rev() {
+        cancel.check_budget()?;
         // Parallel calls do not overcome each other.
         let (mut now, mut failing_now) = (Vec::new(), Vec::new());
         for (id, result) in exchange.results(messages) {
@@ -159,7 +168,7 @@ fn fates(
         succeeded.extend(now);
         failing.extend(failing_now);
     }
-    fates
+    Ok(fates)
 }
 
 /// The line of a failure without what differs from one time to the next: numbers, such as those of

@@ -12,7 +12,7 @@ use std::ops::Range;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::label;
+use super::label::{self, OfCalls};
 use super::maps::{Map, Set, hash_of};
 use super::need::Stopped;
 use super::options::{Options, Run};
@@ -121,7 +121,7 @@ pub(super) fn apply(
     let mut results = draft.results(draft.remaining().map(|(exchange, _)| exchange));
     // Of an exchange that others stand for nothing is to be seen, and nothing to be counted.
     results.retain(|(_, id)| matches!(draft.edit(id.at()), Edit::Keep | Edit::Replace(_)));
-    let (mut seen, mut replaced) = (Seen::default(), 0);
+    let (mut seen, mut labels, mut replaced) = (Seen::default(), OfCalls::default(), 0);
     for (position, (exchange, id)) in results.into_iter().enumerate().rev() {
         cancel.check_budget()?;
         let read = Texts::of(draft, id);
@@ -137,7 +137,7 @@ pub(super) fn apply(
                 options.blocks && draft.map_texts(id, |text| seen.without_runs(text, position));
             replaced += u64::from(shorter);
         }
-        let label = label_of(messages, &exchange, id);
+        let label = label_of(messages, &exchange, id, &mut labels);
         // Copies are looked for in what stood there before: lines that are a reference now lead on.
         seen.add(texts, &label, position);
     }
@@ -149,11 +149,12 @@ fn label_of(
     messages: &[crate::core::conversation::Entry<'_>],
     exchange: &Exchange,
     id: BlockId,
+    known: &mut OfCalls<String>,
 ) -> String {
     let result = messages
         .get(id.at())
         .and_then(|entry| entry.result(id.block));
-    let label = result.map(|result| label::of_result(messages, exchange, result));
+    let label = result.map(|result| label::of_result(messages, exchange, result, known));
     label.unwrap_or_default()
 }
 

@@ -1,6 +1,7 @@
 //! A call in few words: its name and its arguments, shortened.
 
-use crate::core::conversation::{Entry, Exchange, Text, ToolResult};
+use super::maps::Map;
+use crate::core::conversation::{Call, Entry, Exchange, Text, ToolResult};
 use crate::core::json::Json;
 use crate::core::text::{harmless, shown_key, shown_name};
 
@@ -74,14 +75,34 @@ pub(super) fn of_call(name: &str, arguments: Option<Text<'_>>, limits: Limits) -
     format!("{name}({})", clipped(&arguments, room))
 }
 
+/// What was read of calls, each once: many results may refer to one call with long arguments.
+pub(super) struct OfCalls<T>(Map<*const (), T>);
+
+impl<T> Default for OfCalls<T> {
+    fn default() -> Self {
+        OfCalls(Map::default())
+    }
+}
+
+impl<T: Clone> OfCalls<T> {
+    /// What `read` finds of a call, where it was not read before. All calls are borrowed from the
+    /// same messages.
+    pub(super) fn of<'m>(&mut self, call: &'m Call<'_>, read: impl FnOnce(&'m Call<'_>) -> T) -> T {
+        let place = std::ptr::from_ref(call).cast();
+        let known = self.0.entry(place).or_insert_with(|| read(call));
+        known.clone()
+    }
+}
+
 /// The call that a result answers.
 pub(super) fn of_result(
     messages: &[Entry<'_>],
     exchange: &Exchange,
     result: &ToolResult<'_>,
+    known: &mut OfCalls<String>,
 ) -> String {
     match exchange.call_of(messages, result) {
-        Some(call) => of_call(&call.name, call.arguments, SHORT),
+        Some(call) => known.of(call, |call| of_call(&call.name, call.arguments, SHORT)),
         None => shown_name(&exchange.tool_of(messages, result).unwrap_or_default()),
     }
 }
@@ -197,6 +218,26 @@ mod tests {
             label(r#"{"path": "a.rs", "lines": [1, 2], "in": {"x": null}}"#),
             "read(path=a.rs, lines=[1, 2], in={x: null})"
         );
+    }
+
+    #[test]
+    fn a_call_that_many_results_refer_to_is_read_once() {
+        let call = || Call {
+            id: "c".into(),
+            name: "read".into(),
+            arguments: None,
+            legacy: None,
+        };
+        let calls = [call(), call()];
+        let (mut known, mut read) = (OfCalls::default(), 0);
+        for call in calls.iter().chain(&calls).chain(&calls) {
+            let name = known.of(call, |call| {
+                read += 1;
+                call.name.to_string()
+            });
+            assert_eq!(name, "read");
+        }
+        assert_eq!(read, 2);
     }
 
     #[test]

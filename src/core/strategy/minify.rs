@@ -10,7 +10,6 @@ use serde::{Deserialize, Serialize};
 use super::need::Stopped;
 use super::options::{Options, Run};
 use super::report::Done;
-use super::scope::Scope;
 use crate::core::conversation::Speaker;
 use crate::core::edit::Draft;
 use crate::core::json::Json;
@@ -41,15 +40,17 @@ impl Options for Minify {
     const NAME: &'static str = "minify";
 
     fn apply(&self, run: &Run<'_>, draft: &mut Draft<'_>) -> Result<Done, Stopped> {
-        Ok(apply(*self, run.scope, draft).into())
+        Ok(apply(*self, run, draft)?.into())
     }
 }
 
-pub(super) fn apply(options: Minify, scope: &Scope, draft: &mut Draft<'_>) -> u64 {
+fn apply(options: Minify, run: &Run<'_>, draft: &mut Draft<'_>) -> Result<u64, Stopped> {
     let messages = draft.conversation().messages;
     let mut replaced = 0;
-    for exchange in scope.span(draft) {
+    for exchange in run.scope.span(draft) {
+        run.cancel.check_budget()?;
         for (id, _) in exchange.results(messages) {
+            run.cancel.check_budget()?;
             let shorter = draft.map_texts(id, |text| shorter(options, text));
             replaced += u64::from(shorter);
         }
@@ -62,7 +63,7 @@ pub(super) fn apply(options: Minify, scope: &Scope, draft: &mut Draft<'_>) -> u6
             }
         }
     }
-    replaced
+    Ok(replaced)
 }
 
 /// JSON without white space, when that is shorter.

@@ -8,7 +8,6 @@ use super::need::Stopped;
 use super::options::{OptionCheck, Options, Run};
 use super::placeholder::Placeholder;
 use super::report::Done;
-use super::scope::Scope;
 use crate::core::conversation::{Kind, Media, MediaKind};
 use crate::core::edit::{Draft, last_user};
 
@@ -47,7 +46,7 @@ impl Options for Strip {
     const QUICK: bool = true;
 
     fn apply(&self, run: &Run<'_>, draft: &mut Draft<'_>) -> Result<Done, Stopped> {
-        Ok(apply(self, run.scope, draft).into())
+        Ok(apply(self, run, draft)?.into())
     }
 
     fn check(&self, check: &mut OptionCheck<'_>) {
@@ -57,11 +56,12 @@ impl Options for Strip {
     }
 }
 
-pub(super) fn apply(options: &Strip, scope: &Scope, draft: &mut Draft<'_>) -> u64 {
+fn apply(options: &Strip, run: &Run<'_>, draft: &mut Draft<'_>) -> Result<u64, Stopped> {
     let last_user = last_user(draft.conversation().messages).unwrap_or(0);
     let wants_reasoning = draft.conversation().family.wants_reasoning;
     let mut replaced = 0;
-    for exchange in scope.span(draft) {
+    for exchange in run.scope.span(draft) {
+        run.cancel.check()?;
         for at in exchange.first..exchange.end {
             // The model still uses its reasoning of the current turn; families that want reasoning
             // back want it with calls.
@@ -71,7 +71,7 @@ pub(super) fn apply(options: &Strip, scope: &Scope, draft: &mut Draft<'_>) -> u6
             replaced += u64::from(draft.strip(at, |media| stub(options, media), reasoning));
         }
     }
-    replaced
+    Ok(replaced)
 }
 
 /// The text in the place of media that go.

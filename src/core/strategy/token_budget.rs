@@ -84,13 +84,13 @@ pub(super) fn apply(
     if draft.size().tokens.saturating_sub(condensed_tokens) > target.prompt {
         return 0;
     }
-    for exchange in condensed {
-        if draft.size().tokens <= target.prompt {
-            break;
-        }
+    let mut condensed = condensed.into_iter();
+    while draft.size().tokens > target.prompt
+        && let Some(exchange) = condensed.next()
+    {
         draft.drop_exchange(&exchange);
-        mend_beginning(scope, draft, target);
     }
+    mend_beginning(scope, draft, target);
     0
 }
 

@@ -40,7 +40,7 @@ static LAST_OF_REPORTS: ByteSet = ByteSet::of(b"cdehklnrtyCDEHKLNRTY");
 /// A result that is a failure as a whole, by the form of its beginning, or by an exit code anywhere
 /// in it. A text that is about errors begins with the same words, but goes on otherwise.
 pub(super) static FAILED: Pattern = Pattern::new(concat!(
-    r"(?im)\A\s*(<(tool_use_)?error>",
+    r"(?im)\A\s*(#{3,6} |\*\*|[❌✗✖]\s*)?(<(tool_use_)?error>",
     r"|\[?(fatal |runtime |uncaught |unhandled )*(error|exception|failure|fatal|panic)s?",
     r"(\s*[:!\]\[]|\s*$|\s+(in thread|while|when|occurred|executing|running|calling|reading)\b",
     r"|\s+(code )?-?\d)",
@@ -281,6 +281,8 @@ mod tests {
             "Error: file not found",
             "Traceback (most recent call last):\n  x\nValueError: bad",
             "ValueError: bad",
+            "### Error\nTimeoutError: locator.click: Timeout 5000ms exceeded.",
+            "❌ Error: no such page",
             "<returncode>1</returncode>\n<output>x</output>",
             "bash: foo: command not found",
             "Process exited with code 127",

@@ -4,6 +4,7 @@ mod calibration;
 mod encoding;
 mod factor_step;
 pub mod media;
+mod runs;
 mod vocabulary;
 
 pub use calibration::Calibration;

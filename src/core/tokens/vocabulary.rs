@@ -22,6 +22,12 @@ use std::sync::OnceLock;
 
 use tiktoken_rs::tokenizer::Tokenizer;
 
+use super::runs::{BLOCK, Part, parts};
+
+/// So many blocks of long words in one text are counted. A token has a byte at least: of what is
+/// behind them that is never too low.
+const COUNTED_BLOCKS: usize = 16;
+
 /// A byte-pair vocabulary.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Vocabulary {
@@ -89,9 +95,28 @@ impl Vocabulary {
     }
 
     /// Tokens of `text`, at most its bytes, in a time that is linear in them. Special tokens inside
-    /// it count as the text they are.
+    /// it count as the text they are. Of words of more than [`BLOCK`] bytes, parts are counted, and
+    /// from [`COUNTED_BLOCKS`] parts on that differ, their bytes.
     #[must_use]
     pub fn count(self, text: &str) -> u64 {
+        if text.len() < 2 * BLOCK {
+            return self.count_words(text);
+        }
+        let (mut last, mut counted) = (("", 0), 0);
+        let of_part = |part| match part {
+            Part::Text(words) => self.count_words(words),
+            Part::Run(block) if block == last.0 => last.1,
+            Part::Run(block) if counted == COUNTED_BLOCKS => block.len() as u64,
+            Part::Run(block) => {
+                counted += 1;
+                last = (block, self.count_words(block));
+                last.1
+            }
+        };
+        parts(text).map(of_part).sum()
+    }
+
+    fn count_words(self, text: &str) -> u64 {
         match self.counter() {
             Counter::Fast(bpe) => bpe.count(text) as u64,
             Counter::Reference(bpe) => pieces(text)
@@ -150,6 +175,33 @@ mod tests {
         }
         assert_eq!(pieces("").count(), 0);
         assert_eq!(pieces("short").collect::<Vec<_>>(), ["short"]);
+    }
+
+    #[test]
+    fn a_long_word_counts_about_as_its_parts_and_never_too_low() {
+        let o200k = Vocabulary::O200k;
+        for unit in ["a", "/", " ", "漢", "abc"] {
+            let word = |bytes: usize| unit.repeat(bytes / unit.len());
+            let part = o200k.count_words(&word(BLOCK)) as f64;
+            let whole = o200k.count(&word(100 * BLOCK)) as f64;
+            assert!(
+                (part * 98.0..part * 102.0).contains(&whole),
+                "{unit:?}: {part}, {whole}"
+            );
+        }
+        // Parts that differ: their bytes, from a number of them on.
+        let mut seed = 7_u32;
+        let letters: String = std::iter::repeat_with(|| {
+            seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            char::from(b'a' + (seed >> 24) as u8 % 26)
+        })
+        .take(300_000)
+        .collect();
+        let (found, truth) = (o200k.count(&letters), o200k.count_words(&letters));
+        assert!(
+            (truth..=letters.len() as u64).contains(&found),
+            "{found}, {truth}"
+        );
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use baler::core::Cancel;
 use baler::core::conversation::Fingerprint;
-use baler::core::planner::{Planner, Seeds, Session};
+use baler::core::planner::{KnownUsage, LiveFacts, Planner, Seeds, Session};
 use baler::core::policy::RequestFacts;
 use baler::core::strategy::{ExternalInputs, Stopped};
 use baler::core::tokens::Encoding;
@@ -149,6 +149,69 @@ fn four_times_as_many_turns_over_the_window_are_about_four_times_the_work() {
     let ((once, ended), (more, also_ended)) = (over(100), over(400));
     assert!(ended && also_ended);
     assert!(more <= 6 * once, "{once} looks became {more}");
+}
+
+/// Once its time is spent, the walk decides for the request alone.
+#[test]
+fn a_late_walk_compacts_once() {
+    let mut all = vec![message("system", &"rule ".repeat(8_000))];
+    for at in 0..200 {
+        all.push(message("user", &format!("question {at}?")));
+        all.push(message("assistant", &format!("answer {at} is long enough")));
+    }
+    all.push(message("user", "and now?"));
+    let toml = "[[policy]]\nwindow = 8300\nreserve = 0\nladder = [\"token_budget\"]\n";
+    let made = |cancel: &Cancel| {
+        let policy = policy_of(toml);
+        let body = request(&all);
+        let outline = DIALECT.outline(body.as_bytes()).unwrap();
+        let session = Session::open_afresh(DIALECT, outline, Encoding::O200K).unwrap();
+        let (request, seed) = (RequestFacts::default(), Fingerprint::of(b"seed"));
+        let seeds = Seeds {
+            checkpoint: seed,
+            usage: seed,
+        };
+        let window = policy.window_for(None);
+        let planner = Planner::new(&policy, (None, window), &request, seeds, cancel);
+        let external = ExternalInputs::default();
+        let derived = planner.derive(&session, None, &external).unwrap();
+        let keys = derived.usage_keys(&planner, &session);
+        let known = KnownUsage::default();
+        let facts = LiveFacts::default();
+        let plan = planner.decide(&session, derived, (&keys, &known), &external, facts);
+        plan.unwrap()
+    };
+    let looked = Arc::new(AtomicUsize::new(0));
+    let counter = Arc::clone(&looked);
+    let late = Cancel::at_deadline(move || {
+        counter.fetch_add(1, Ordering::Relaxed);
+        false
+    });
+    let late = made(&late.with_budget(|| true));
+    let looks_late = looked.load(Ordering::Relaxed);
+    assert!(late.fits && late.compaction.is_some());
+    assert!(looks_late < 250, "{looks_late} looks");
+    assert!(made(&Cancel::default()).fits);
+}
+
+/// One line of a result, or one argument, of digits or blanks only.
+fn one_long_line(of: char) -> impl Fn(usize) -> Vec<String> {
+    move |n| one_result(&format!("{}end", of.to_string().repeat(n)))
+}
+
+#[test]
+fn a_line_four_times_as_long_is_about_four_times_the_work() {
+    for of in ['7', ' ', 'x'] {
+        let make = one_long_line(of);
+        let (once, ended) = looks(&make(400_000), usize::MAX);
+        let (more, also_ended) = looks(&make(1_600_000), usize::MAX);
+        assert!(ended && also_ended, "{of:?}");
+        assert!(more <= 6 * once, "{of:?}: {once} looks became {more}");
+    }
+    // It stops within the line.
+    let (whole, _) = looks(&one_long_line('7')(1_600_000), usize::MAX);
+    let (looked, ended) = looks(&one_long_line('7')(1_600_000), whole / 2);
+    assert!(!ended && looked <= whole / 2 + 1, "{looked} of {whole}");
 }
 
 /// A name that each of many rows gets, and a value within many others: of bytes times rows, and of

@@ -8,6 +8,7 @@ mod dedupe;
 mod digest;
 mod digest_apart;
 mod digest_form;
+mod digest_honest;
 mod digest_needs;
 mod digest_work;
 mod long_turn;

@@ -22,6 +22,28 @@ fn assert_fills(all: &[String], after: &[String], budget: u64) {
     );
 }
 
+/// The key of a checkpoint leaves instructions out: with longer ones, what it left may be too much.
+#[test]
+fn what_was_compacted_below_shorter_instructions_fits_below_longer_ones() {
+    let policy = policy_of("[[policy]]\nwindow = 2000\nreserve = 0\nladder = [\"token_budget\"]\n");
+    let list = |rules: usize| {
+        let mut all = vec![message("system", &"rule ".repeat(rules))];
+        all.extend(agent(30, 50));
+        request(&all)
+    };
+    let core = Core::default();
+    let first = core.ask(&list(1), &policy);
+    assert!(first.plan.fits && first.plan.compaction.is_some());
+    let grown = core.ask(&list(900), &policy);
+    let fresh = Core::default().ask(&list(900), &policy);
+    assert!(fresh.plan.fits, "it can fit");
+    assert!(
+        grown.plan.fits,
+        "{:?} in {:?}",
+        grown.plan.after, grown.plan.budget
+    );
+}
+
 #[test]
 fn a_budget_is_met_by_dropping_no_more_than_needed() {
     let all = agent(30, 50);

@@ -8,6 +8,7 @@ use std::collections::BinaryHeap;
 use super::candidate::Candidate;
 use super::line::{DigestLine, Part, Standing};
 use super::lists::is_label;
+use super::made::changes;
 use super::named::find_named;
 use super::printed::names_columns;
 use super::tables::Tables;
@@ -95,6 +96,9 @@ impl<'t> Choice<'t> {
         first(share::TO_MEND, |line, _| line.standing == Standing::ToMend)?;
         first(share::FAILURES, |line, _| {
             line.standing == Standing::Failure
+        })?;
+        first(share::DONE, |line, _| {
+            line.part == Part::Call && line.standing == Standing::Usual && changes(&line.text)
         })?;
         first(model, |line, _| {
             line.standing == Standing::Edge

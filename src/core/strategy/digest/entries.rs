@@ -6,6 +6,7 @@
 use std::borrow::Cow;
 
 use super::answers::{note_answered, note_choices};
+use super::failures::note_failures;
 use super::json_form::{inline, inline_bytes, shown_key};
 use super::line::{DigestLine, Heading, Part, Standing};
 use super::made::Made;
@@ -20,7 +21,7 @@ use crate::core::edit::{Tag, is_synthetic};
 use crate::core::json::Json;
 use crate::core::strategy::maps::{Map, Set, hash_of};
 use crate::core::strategy::options::Run;
-use crate::core::text::{Failures, MOST_COLUMNS, Table, ToolFailures, pieces, shown_name};
+use crate::core::text::{Failures, MOST_COLUMNS, Table, pieces, shown_name};
 use crate::core::{Cancel, Cancelled};
 
 /// An argument up to this length is in the call's own line (bytes).
@@ -31,6 +32,9 @@ const SAID_BYTES: usize = 40;
 const VALUE_BYTES: usize = 1_000;
 /// Arguments that begin beyond this place are no longer in the call's own line (bytes).
 const HEAD_BYTES: usize = 2_000;
+
+/// A column's name in an earlier digest is known up to this length (bytes).
+const NAME_BYTES: usize = 256;
 
 /// The key of an argument, and what is not in the line of its call.
 type Rest<'j> = (&'j str, Argument<'j>);
@@ -133,8 +137,13 @@ impl<'m, 'a> Reader<'m, 'a> {
         lines.retain(|line| {
             if let Some(heading) = Heading::of(&line.text) {
                 // A table of ours has no more; each row is looked up by all of them.
+                // Nor are its names longer than this: each row hashes all of them.
                 let names = heading.names().take(MOST_COLUMNS);
-                columns = names.map(str::to_owned).collect();
+                let start = |name: &str| {
+                    let end = name.floor_char_boundary(NAME_BYTES);
+                    name.get(..end).unwrap_or_default().to_owned()
+                };
+                columns = names.map(start).collect();
             }
             let id = line.text.split(',').next().unwrap_or_default();
             line.standing != Standing::Own
@@ -226,49 +235,32 @@ impl<'m, 'a> Reader<'m, 'a> {
         let made = Made::new(&call.name, asked);
         let failures = self.failures.of(Some(&call.name));
         let is_last = self.tools.insert(hash_of(call.name.as_ref()));
-        let mut to_mend = false;
+        let mut failed = false;
         let mut results = Results {
             seen: &mut self.seen,
             records: &mut self.records,
             cancel: self.cancel,
         };
         for text in result.into_iter().flat_map(ToolResult::decoded) {
-            to_mend |= is_last && failures.are(&text);
+            failed |= failures.are(&text);
             results.read(&text, &made, out)?;
         }
         let lines = out.get_mut(from..).unwrap_or_default();
-        note_failures(lines, failures, to_mend);
+        note_failures(lines, failures, is_last && failed);
+        if let Some(head) = out.first_mut() {
+            head.failed = failed;
+        }
         self.seen
             .note(&other.unwrap_or(Json::Object(made.arguments)));
-        for line in out.iter_mut().filter(|line| line.part.is_quoted()) {
-            if line.text.len() >= SAID_BYTES && !self.seen.say(None, &line.text) {
+        for line in out.iter_mut().skip(1) {
+            let said = line.part.is_quoted() && line.text.len() >= SAID_BYTES;
+            if said && !self.seen.say(None, &line.text) {
                 line.standing = Standing::Repeated;
             } else if stale && line.standing == Standing::Usual {
                 line.standing = Standing::Stale;
             }
         }
         Ok(())
-    }
-}
-
-/// Marks the lines of a result that a policy calls reports of failures and, where the call is
-/// `to_mend`, the one that says why it failed.
-fn note_failures(lines: &mut [DigestLine], failures: ToolFailures<'_>, to_mend: bool) {
-    for line in lines.iter_mut() {
-        if line.part == Part::Text && failures.told_by_policy(&line.text) {
-            line.standing = Standing::Failure;
-        }
-    }
-    let says = |line: &DigestLine| matches!(line.part, Part::Text | Part::Record | Part::Member);
-    let tells = |line: &DigestLine| says(line) && failures.tell(&line.text);
-    if to_mend
-        && let Some(why) = lines
-            .iter()
-            .position(tells)
-            .or_else(|| lines.iter().position(says))
-        && let Some(line) = lines.get_mut(why)
-    {
-        line.standing = Standing::ToMend;
     }
 }
 

@@ -69,6 +69,8 @@ pub(super) enum Standing {
     Stale,
     /// It is said again later.
     Repeated,
+    /// A call whose result is a row in a table of records.
+    Told,
     /// The row of a record: in a table of like ones, or of the few records inside of one.
     Own,
 }
@@ -102,6 +104,8 @@ pub(super) struct DigestLine {
     pub number: u32,
     /// The record that it tells of, of those that were read.
     pub record: Option<usize>,
+    /// Of a call: its result is a failure.
+    pub failed: bool,
     /// Of the head or a row of a table in short: the distance upwards to the same line as a whole.
     pub whole: Option<usize>,
 }
@@ -123,6 +127,7 @@ impl DigestLine {
             blank_above: 0,
             number: 0,
             record: None,
+            failed: false,
             whole: None,
         }
     }

@@ -7,6 +7,56 @@ use crate::core::strategy::maps::{Set, hash_of};
 /// Arguments that members of a result are compared to one by one: more are data.
 const MOST_COMPARED: usize = 32;
 
+/// Words in the names of tools that change something, and of those that only look; the first that
+/// a name has decides.
+const CHANGES: [&str; 44] = [
+    "add", "append", "apply", "approve", "assign", "book", "cancel", "change", "close", "commit",
+    "confirm", "create", "delete", "deploy", "disable", "edit", "enable", "exchange", "insert",
+    "merge", "modify", "move", "order", "pay", "place", "post", "publish", "refund", "remove",
+    "rename", "replace", "reply", "reserve", "reset", "restart", "return", "schedule", "send",
+    "set", "submit", "transfer", "update", "upload", "write",
+];
+const LOOKS: [&str; 14] = [
+    "calculate",
+    "check",
+    "count",
+    "describe",
+    "fetch",
+    "find",
+    "get",
+    "list",
+    "look",
+    "query",
+    "read",
+    "search",
+    "show",
+    "think",
+];
+
+/// Whether the tool of a call, given as it is written, changes something: what was done must not be
+/// done again.
+pub(super) fn changes(call: &str) -> bool {
+    let name = call.split('(').next().unwrap_or_default();
+    let is_break = |c: char| !c.is_alphanumeric() || c.is_uppercase();
+    let mut rest = name;
+    while let Some(first) = rest.chars().next() {
+        let begin = first.len_utf8();
+        let after = rest.get(begin..).unwrap_or_default();
+        let end = begin + after.find(is_break).unwrap_or(after.len());
+        let word = rest.get(..end).unwrap_or_default();
+        let word = word.trim_start_matches(|c: char| !c.is_alphanumeric());
+        let is_among = |words: &[&str]| words.iter().any(|w| w.eq_ignore_ascii_case(word));
+        if is_among(&LOOKS) {
+            return false;
+        }
+        if is_among(&CHANGES) {
+            return true;
+        }
+        rest = rest.get(end..).unwrap_or_default();
+    }
+    false
+}
+
 /// A call, as far as it tells what its result is about.
 #[derive(Debug, Default)]
 pub(super) struct Made {

@@ -9,6 +9,7 @@ mod candidate;
 mod choose;
 mod encoded;
 mod entries;
+mod failures;
 mod fill;
 mod json_form;
 mod line;
@@ -112,7 +113,8 @@ fn apply(run: &Run<'_>, draft: &mut Draft<'_>) -> Result<Done, Stopped> {
     };
     let earlier = if extended { bodies } else { Bodies::default() };
     let mut lines = lines_of(run, draft, &sources, &earlier)?;
-    if let Some(calls) = untold::of_unread(draft.conversation().messages, &unread) {
+    let messages = draft.conversation().messages;
+    if let Some(calls) = untold::of_unread(messages, &unread, run.cancel)? {
         lines.insert(0, calls);
     }
     find_users_below(draft, &condensed, &mut lines);

@@ -124,15 +124,20 @@ fn sentences(text: &str) -> impl Iterator<Item = &str> {
 }
 
 /// Whether a full stop followed by a blank ends no sentence: what follows begins small or is a
-/// number, as in `ca. 7 kW`, or it stands behind a title or a single letter, as in `Dr. J. Li`.
+/// number, as in `ca. 7 kW`, or it stands behind a title or a single letter, as in `Dr. J. Li`, or
+/// behind the number of an item or a place, as in `- [ ] 2. Call him` and `2. OG`.
 fn is_within_sentence(before: &str, after: Option<&str>) -> bool {
-    const TITLES: [&str; 8] = ["Dr", "Mr", "Mrs", "Ms", "Prof", "Nr", "No", "St"];
+    const TITLES: [&str; 20] = [
+        "Dr", "Mr", "Mrs", "Ms", "Prof", "Nr", "No", "St", "Ref", "ref", "réf", "Art", "art",
+        "Fig", "fig", "Vol", "vol", "Tel", "cf", "vs",
+    ];
     let next = after.and_then(|after| after.trim_start().chars().next());
     let goes_on = next.is_some_and(|c| c.is_lowercase() || c.is_ascii_digit());
     let word = before.rsplit(|c: char| !c.is_alphanumeric()).next();
     let is_title = word.is_some_and(|word| {
         TITLES.contains(&word)
-            || (word.chars().count() == 1 && word.chars().all(char::is_alphabetic))
+            || word.chars().count() == 1
+            || (word.len() == 2 && word.bytes().all(|b| b.is_ascii_digit()))
     });
     goes_on || is_title
 }
@@ -166,14 +171,18 @@ pub(super) fn quoted_lines(
             continue;
         }
         let head = table.read(long, out.len());
-        for piece in pieces(long, LINE_BYTES) {
+        let is_numbered = quote.first.is_some() && !shows_number(long);
+        for (nth, piece) in pieces(long, LINE_BYTES).enumerate() {
+            if nth.is_multiple_of(STRIDE) {
+                cancel.check_budget()?;
+            }
             let piece = piece.trim_end();
             if !piece.trim_start().is_empty() {
                 let mut line = DigestLine::new(quote.part, quote.depth, piece);
                 let above = std::mem::take(&mut blank).min(MOST_BLANK);
                 line.blank_above = if out.len() > from { above } else { 0 };
                 line.within = head.map(|head| out.len() - head);
-                if quote.first.is_some() && !shows_number(long) {
+                if is_numbered {
                     line.number = first;
                 }
                 out.push(line);

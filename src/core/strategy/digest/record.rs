@@ -3,7 +3,8 @@
 
 use super::encoded::{content_of, parsed};
 use super::json_form::{
-    has_ids, has_rows, inline, inline_bytes, is_long_text, is_short, lists_ids, naming, shown_key,
+    has_ids, has_rows, inline, inline_bytes, is_id, is_long_text, is_short, lists_ids,
+    may_tell_anything, naming, shown_key,
 };
 use super::line::{DigestLine, Part, Standing};
 use super::made::{Made, without_echo};
@@ -192,6 +193,18 @@ impl Lines<'_> {
         matches!(value, Json::Object(_)) && !self.is_deep() && self.seen.object(key, value)
     }
 
+    /// Whether a newer result shows the same item of a list. What has no id may belong to another
+    /// record there.
+    fn is_known_item(&mut self, item: &Json) -> bool {
+        let Json::Object(members) = item else {
+            return false;
+        };
+        self.is_known("", item)
+            && members
+                .iter()
+                .any(|(key, _)| is_id(key) && !may_tell_anything(key))
+    }
+
     /// The scalars of an object on one line, small members on shared ones, others on their own.
     fn object(
         &mut self,
@@ -315,16 +328,25 @@ impl Lines<'_> {
             return self.list(path, rows, false);
         }
         let all = items.len();
-        let (known, items): (Vec<Json>, Vec<Json>) =
-            items.into_iter().partition(|item| self.is_known("", item));
-        let table = Table::of_any(&items).filter(|_| items.len() > 1);
-        let rows = table.and_then(|table| rows_of(table, all));
+        let is_known: Vec<bool> = items.iter().map(|i| self.is_known_item(i)).collect();
+        let left = is_known.iter().filter(|known| !**known).count();
+        // What its head says is true of all of its rows.
+        let table = Table::of_any(&items).filter(|_| left > 1);
+        let mut rows = table.and_then(|table| rows_of(table, all));
+        if let Some(rows) = &mut rows {
+            rows.retain(|at| is_known.get(at) != Some(&true));
+        }
+        let items = items.into_iter().enumerate();
+        let (known, items): (Vec<_>, Vec<_>) =
+            items.partition(|(at, _)| is_known.get(*at) == Some(&true));
         let from = self.out.len();
         match &rows {
             Some(rows) => {
                 self.push(Part::Head, path, &rows.head);
                 // A few records inside of one belong to it: what it can be paid with.
-                let own = !path.is_empty() && items.len() <= MOST_OWN && items.iter().all(has_ids);
+                let own = !path.is_empty()
+                    && items.len() <= MOST_OWN
+                    && items.iter().all(|(_, item)| has_ids(item));
                 for row in &rows.whole {
                     let mut line = DigestLine::new(Part::Row, self.depth + 1, row);
                     if own {
@@ -335,30 +357,36 @@ impl Lines<'_> {
             }
             None => {
                 self.level += 1;
-                for (at, item) in items.into_iter().enumerate() {
+                for (at, item) in items {
                     self.item(&format!("{path}[{at}]"), item, own && all == 1)?;
                 }
                 self.level -= 1;
             }
         }
-        if !known.is_empty() {
-            let names: Vec<String> = known.iter().filter_map(naming).collect();
-            let list = names.join("; ");
-            let mut text = format!("… {} {AS_BELOW}", known.len());
-            if names.len() == known.len() && list.len() <= NAMES_BYTES {
-                text.push_str(&format!(": {list}"));
-            }
-            if self.out.last().is_some_and(|line| line.part == Part::Row) {
-                let depth = self.depth + 1;
-                self.out.push(DigestLine::new(Part::Row, depth, &text));
-            } else {
-                self.push(Part::Member, path, &text);
-            }
-        }
+        self.as_below(path, &known);
         if let Some((head, short)) = rows.and_then(|rows| rows.short) {
             self.rows_in_short(path, &head, &short, from);
         }
         Ok(())
+    }
+
+    /// Names the items of a list that newer results show.
+    fn as_below(&mut self, path: &str, known: &[(usize, Json)]) {
+        if known.is_empty() {
+            return;
+        }
+        let names: Vec<String> = known.iter().filter_map(|(_, item)| naming(item)).collect();
+        let list = names.join("; ");
+        let mut text = format!("… {} {AS_BELOW}", known.len());
+        if names.len() == known.len() && list.len() <= NAMES_BYTES {
+            text.push_str(&format!(": {list}"));
+        }
+        if self.out.last().is_some_and(|line| line.part == Part::Row) {
+            let depth = self.depth + 1;
+            self.out.push(DigestLine::new(Part::Row, depth, &text));
+        } else {
+            self.push(Part::Member, path, &text);
+        }
     }
 
     /// The rows of the table at line `from` once more, each by what decisions are made by.

@@ -280,7 +280,7 @@ fn remove(lines: &mut Vec<DigestLine>, told: &Map<usize, Call>) {
         {
             call.text.push_str(" …");
             if told == Call::Told {
-                call.standing = Standing::Repeated;
+                call.standing = Standing::Told;
             }
         }
     }

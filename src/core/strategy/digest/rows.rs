@@ -149,6 +149,17 @@ pub(super) struct Rows {
     pub short: Option<(String, Vec<String>)>,
 }
 
+impl Rows {
+    /// Leaves out the rows whose place `stays` does not want.
+    pub(super) fn retain(&mut self, stays: impl Fn(usize) -> bool) {
+        let short = self.short.as_mut().map(|(_, rows)| rows);
+        for rows in std::iter::once(&mut self.whole).chain(short) {
+            let mut places = 0..;
+            rows.retain(|_| places.next().is_some_and(&stays));
+        }
+    }
+}
+
 /// A table of `all` rows. `None` where its rows are too long to be read side by side.
 pub(super) fn rows_of(mut table: Table<'_>, all: usize) -> Option<Rows> {
     let columns = table.width();

@@ -1,13 +1,14 @@
 //! The calls that a digest does not show: `… 9 calls not shown: search ×3, think, …`, those made
 //! last first. Without them, what is shown would look like all that was done.
 
-use super::line::{DigestLine, GAP, Part, Standing};
+use super::line::{DigestLine, GAP, Part};
 use crate::core::conversation::{Entry, Exchange};
 use crate::core::strategy::maps::Map;
 use crate::core::text::shown_name;
+use crate::core::{Cancel, Cancelled};
 
 /// Ends the number of the calls.
-const NOT_SHOWN: &str = " not shown";
+pub(super) const NOT_SHOWN: &str = " not shown";
 /// Begins their tools.
 const TOOLS: &str = ": ";
 /// Between two tools.
@@ -36,8 +37,6 @@ impl<'t> Untold<'t> {
     /// did not show. Lines come in the order in which calls were made.
     fn add(&mut self, line: &'t DigestLine) {
         match line.part {
-            // Its row or its record tells it.
-            Part::Call if line.standing == Standing::Repeated => {}
             Part::Call => {
                 let tool = line.text.split('(').next().unwrap_or_default();
                 let (_, calls) = counted(&line.text);
@@ -122,21 +121,24 @@ pub(super) fn read_line(line: &str) -> Option<DigestLine> {
 }
 
 /// The calls of exchanges that are not read, oldest first.
-pub(super) fn of_unread(messages: &[Entry<'_>], unread: &[Exchange]) -> Option<DigestLine> {
-    let entries = unread
-        .iter()
-        .filter_map(|exchange| messages.get(exchange.first));
-    let names: Vec<String> = entries
-        .flat_map(Entry::calls)
-        .map(|call| shown_name(&call.name))
-        .collect();
+pub(super) fn of_unread(
+    messages: &[Entry<'_>],
+    unread: &[Exchange],
+    cancel: &Cancel,
+) -> Result<Option<DigestLine>, Cancelled> {
+    let mut names = Vec::new();
+    for exchange in unread {
+        cancel.check_budget()?;
+        let entry = messages.get(exchange.first).into_iter();
+        names.extend(entry.flat_map(Entry::calls).map(|c| shown_name(&c.name)));
+    }
     let mut untold = Untold {
         calls: names.len() as u64,
         ..Untold::default()
     };
     names.iter().for_each(|name| untold.add_calls(name, 1));
-    let text = untold.text(usize::MAX)?;
-    Some(DigestLine::new(Part::Untold, 0, &text))
+    let text = untold.text(usize::MAX);
+    Ok(text.map(|text| DigestLine::new(Part::Untold, 0, &text)))
 }
 
 /// A text without the number of times at its end, and these; 1 where it has none.
@@ -174,10 +176,6 @@ mod tests {
         let one = written(&hidden[1..2]);
         assert_eq!(one.as_deref(), Some("… 1 call not shown: search"));
         assert_eq!(written(&hidden[3..]), None);
-        let mut told = lines(&hidden[1..3]);
-        told[1].standing = Standing::Repeated;
-        let text = line_of(told.iter(), 8_000);
-        assert_eq!(text, one, "rows tell of the other one");
     }
 
     #[test]

@@ -11,6 +11,8 @@ pub(super) mod share {
     pub(in super::super) const FAILURES: f64 = 0.15;
     /// For the last call of a tool that failed, with what it was told: it is tried again next.
     pub(in super::super) const TO_MEND: f64 = 0.27;
+    /// For calls that changed something: what was done must not be done again.
+    pub(in super::super) const DONE: f64 = 0.15;
     /// For the scalars that records themselves have: decisions turn on them.
     pub(in super::super) const RECORDS: f64 = 0.42;
     /// For the rows of what a party named, and more such scalars.

@@ -58,7 +58,7 @@ impl Worth {
         let by_standing = match line.standing {
             Standing::Alike => lines_by::ALIKE,
             Standing::Stale => lines_by::STALE,
-            Standing::Repeated => 0.0,
+            Standing::Repeated | Standing::Told => 0.0,
             _ => 1.0,
         };
         // In what the user answers, short lines are crumbs without the others: there, what a line

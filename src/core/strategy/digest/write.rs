@@ -19,6 +19,7 @@
 //!  with lines: [2]{sku,count}:
 //!   A-1,3
 //!   A-2,1
+//! → pay(id=W-17) … (failed)
 //! → shell(cat > a.py <<'EOF'…)
 //!   |import os
 //!  …
@@ -32,11 +33,12 @@
 //! a table of records, `… also items` names their lists that are not shown.
 
 use super::json_form::is_party;
-use super::line::{DigestLine, GAP, Heading, Part};
+use super::line::{DigestLine, GAP, Heading, Part, Standing};
 use super::record::AS_BELOW;
 use super::records::{NEWEST, RECORDS};
 use super::rows::COLUMNS;
-use super::untold;
+use super::untold::{self, NOT_SHOWN};
+use crate::core::text::tells_of_failure;
 
 /// Begins the part with the user's words.
 pub(super) const USER: &str = "The user said:";
@@ -54,12 +56,16 @@ pub(super) const MOST_BLANKS: usize = 6;
 const PLACE: &str = " line ";
 /// Begins the line above an argument that has lines of its own.
 pub(super) const ARGUMENT: &str = "with ";
+/// Ends a call that failed, where what is shown of its result does not tell.
+const FAILED: &str = " (failed)";
 /// Names the lists of records that are not shown.
 const ALSO: &str = "… also ";
 /// So many of them are named.
 const MOST_NAMED: usize = 12;
 /// Names the rows of a table that are told in short, besides others.
 const OTHERS: &str = "others";
+/// End sentences that no blank follows.
+const WITHOUT_BLANK: [char; 4] = ['。', '！', '？', '；'];
 /// So many lines that follow each other are a run.
 const RUN_LINES: usize = 4;
 
@@ -71,7 +77,6 @@ pub(super) fn body<'l>(lines: &'l [DigestLine], taken: &[bool]) -> Vec<String> {
         .partition(|entry| entry.part() == Some(Part::Head));
     let (shown, hidden): (Vec<&Entry<'l>>, Vec<&Entry<'l>>) =
         others.into_iter().partition(|entry| entry.is_shown());
-    let opening = |entry: &&Entry<'l>| entry.lines.first().map(|(line, _)| *line);
     let (said, rest): (Vec<&Entry<'l>>, Vec<&Entry<'l>>) = shown
         .iter()
         .partition(|entry| entry.part() == Some(Part::User));
@@ -100,8 +105,10 @@ pub(super) fn body<'l>(lines: &'l [DigestLine], taken: &[bool]) -> Vec<String> {
         }
     }
     if !out.is_empty() {
+        let hidden = hidden.iter().filter(|entry| !entry.is_told());
+        let openings = hidden.filter_map(|entry| entry.lines.first());
         out.extend(untold::line_of(
-            hidden.iter().filter_map(opening),
+            openings.map(|(line, _)| *line),
             out.iter().map(String::len).sum(),
         ));
     }
@@ -166,6 +173,15 @@ impl Entry<'_> {
         self.lines.iter().any(|(_, taken)| *taken)
     }
 
+    /// Whether a row in a table of records tells all of it.
+    fn is_told(&self) -> bool {
+        let only = |lines: &[(&DigestLine, bool)]| match lines {
+            [(line, _)] => line.standing == Standing::Told,
+            _ => false,
+        };
+        only(&self.lines)
+    }
+
     /// The name of a table of records.
     fn name(&self) -> Option<&str> {
         let (head, _) = self.lines.first()?;
@@ -206,7 +222,7 @@ impl Entry<'_> {
             }
             if begun && paragraph {
                 out.push(std::mem::replace(&mut text, " |".to_owned()));
-            } else if begun {
+            } else if begun && (gap || !text.ends_with(WITHOUT_BLANK)) {
                 text.push(' ');
             }
             if gap {
@@ -243,16 +259,12 @@ impl Entry<'_> {
         let Some((call, _)) = self.lines.first().filter(|(line, _)| line.depth == 0) else {
             return;
         };
-        let mut head = format!("{CALL}{}", call.text);
         let result_shown = self.shown().any(|line| !line.is_of_call());
-        let has_result = self.lines.iter().any(|(line, _)| !line.is_of_call());
-        if has_result && !result_shown && !head.ends_with(GAP) {
-            head.push_str(" …");
-        }
+        let (head, ends_with_gap) = self.head_of_call(call, result_shown);
         out.push(head);
+        let mut gap = false;
         let mut rows = None;
         let mut others = 0;
-        let mut gap = false;
         for (at, (line, taken)) in self.lines.iter().enumerate().skip(1) {
             match (line.part, taken) {
                 (Part::Head, true) if line.whole.is_some_and(|above| self.shows(at, above)) => {
@@ -289,9 +301,35 @@ impl Entry<'_> {
                 others = missing;
             }
         }
-        if gap {
+        if gap || ends_with_gap {
             out.push(format!(" {GAP}"));
         }
+    }
+
+    /// The first line of a call, and whether the mark of a result that is not shown stands below
+    /// it, behind arguments.
+    fn head_of_call(&self, call: &DigestLine, result_shown: bool) -> (String, bool) {
+        let mut head = format!("{CALL}{}", call.text);
+        let has_result = self.lines.iter().any(|(line, _)| !line.is_of_call());
+        let no_result = has_result && !result_shown && !head.ends_with(GAP);
+        let mut below = self.lines.iter().skip(1);
+        let has_arguments = below.any(|(line, taken)| *taken && line.is_of_call());
+        if no_result && !has_arguments {
+            head.push_str(" …");
+        }
+        if call.failed && !self.tells_of_failure() {
+            head.push_str(FAILED);
+        }
+        (head, no_result && has_arguments)
+    }
+
+    /// Whether what is shown of a result tells that it is a failure.
+    fn tells_of_failure(&self) -> bool {
+        let tells = |line: &DigestLine| {
+            matches!(line.standing, Standing::Failure | Standing::ToMend)
+                || tells_of_failure(&line.text)
+        };
+        self.shown().any(|line| !line.is_of_call() && tells(line))
     }
 
     /// Whether the line that is so many lines above another was chosen.
@@ -371,12 +409,18 @@ fn blanks(line: &DigestLine) -> String {
     " ".repeat(usize::from(line.depth))
 }
 
-/// Whether a line begins as a turn or a call does.
+/// Whether a line begins as a turn, a call, a section or a count of the digest's own does.
 fn speaks(text: &str) -> bool {
     let text = text.trim_start();
     let party = || {
         text.split_once(':')
             .map(|(first, _)| is_party(first.trim_end()))
     };
-    text.starts_with('→') || party().unwrap_or_default()
+    let numbered = |rest: &str| rest.starts_with(|c: char| c.is_ascii_digit());
+    let is_section = [USER, REST].iter().any(|section| text.starts_with(section));
+    text.starts_with('→')
+        || is_section
+        || text.strip_prefix('#').is_some_and(numbered)
+        || (text.starts_with(GAP) && text.contains(NOT_SHOWN))
+        || party().unwrap_or_default()
 }

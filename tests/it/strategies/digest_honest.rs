@@ -1,0 +1,232 @@
+//! What a digest must not suggest: that nothing was changed, that a call succeeded, that all rows
+//! are alike, that text of others is a line of its own.
+
+use baler::core::policy::Policy;
+use serde_json::{Value, json};
+
+use crate::invariants::policy_of;
+use crate::support::words;
+
+use super::{forced, job, tagged};
+
+fn down_to(target: u64) -> Policy {
+    policy_of(&format!(
+        "[[policy]]\nwindow = 100000\nreserve = 0\nkeep = {{ exchanges = 1 }}\n\
+        target = {{ tokens = {target} }}\nladder = [\"digest\"]\n"
+    ))
+}
+
+/// The digest of calls, each with its tool, arguments and result, and enough text behind them.
+fn digest_of(target: u64, calls: &[(String, Value, String)]) -> String {
+    let asked: Vec<String> = calls
+        .iter()
+        .map(|(_, asked, _)| asked.to_string())
+        .collect();
+    let filler = words(7, 900);
+    let mut steps: Vec<(&str, &str, &str)> = calls
+        .iter()
+        .zip(&asked)
+        .map(|((tool, _, result), asked)| (tool.as_str(), asked.as_str(), result.as_str()))
+        .collect();
+    steps.extend([
+        ("read", r#"{"path":"notes"}"#, filler.as_str()),
+        ("list", "{}", "done"),
+    ]);
+    tagged(
+        &forced(&job(&steps), &down_to(target)).messages,
+        "conversation_digest",
+    )
+}
+
+fn call(tool: &str, asked: Value, result: impl Into<String>) -> (String, Value, String) {
+    (tool.to_owned(), asked, result.into())
+}
+
+#[test]
+fn what_was_changed_stays_before_what_was_only_looked_at() {
+    let reads = (0..14).map(|n| {
+        let found = json!({"id": format!("K-{n}"), "holder": words(n, 3), "open": true,
+            "made": format!("2026-03-{}", 10 + n), "sum": 100 + n * 7});
+        call(
+            "get_case",
+            json!({"case_id": format!("K-{n}")}),
+            found.to_string(),
+        )
+    });
+    let changes = [("K-3", "close_case"), ("K-9", "crm.updateCase")].map(|(id, tool)| {
+        call(
+            tool,
+            json!({"case_id": id, "by": "desk 4"}),
+            r#"{"ok":true}"#,
+        )
+    });
+    let mut calls: Vec<_> = reads.collect();
+    calls.insert(4, changes[0].clone());
+    calls.insert(10, changes[1].clone());
+    for target in [260, 320, 400] {
+        let digest = digest_of(target, &calls);
+        for changed in [
+            "→ close_case(by=desk 4, case_id=K-3)",
+            "→ crm.updateCase(by=desk 4, case_id=K-9)",
+        ] {
+            assert!(digest.contains(changed), "{target}: {digest}");
+        }
+    }
+}
+
+#[test]
+fn a_failure_without_its_report_says_that_it_is_one() {
+    let pages = (0..12).map(|n| call("open_page", json!({"n": n}), words(n, 70)));
+    let mut calls: Vec<_> = pages.collect();
+    let failed = format!("Error: {}", words(3, 150));
+    calls.insert(5, call("click", json!({"at": "order 7"}), failed));
+    calls.insert(6, call("click", json!({"at": "order 8"}), words(9, 120)));
+    let mut hidden = 0;
+    for target in (240..900).step_by(20) {
+        let digest = digest_of(target, &calls);
+        let mut lines = digest
+            .lines()
+            .skip_while(|line| !line.contains("at=order 7"));
+        let Some(head) = lines.next() else { continue };
+        let told = lines
+            .take_while(|line| line.starts_with(' '))
+            .any(|line| line.contains("Error: "));
+        assert_eq!(!told, head.ends_with(" (failed)"), "{digest}");
+        hidden += u32::from(!told);
+        let fine = digest.lines().find(|line| line.contains("at=order 8"));
+        assert!(fine.is_none_or(|line| !line.contains("failed")), "{digest}");
+    }
+    assert!(hidden > 0, "the report had room every time");
+}
+
+/// The reason stands beside a code, or behind a head that announces it.
+#[test]
+fn the_last_failure_stays_with_its_reason() {
+    let why = "claim C-7 cannot be handed in while its booking stands; cancel it as MEDICAL first";
+    let refused = json!({"error": {"code": "NOT_CANCELLED", "retryable": true, "message": why}});
+    let trace = format!("Traceback (most recent call last):\n  File \"run.py\"\nValueError: {why}");
+    for result in [refused.to_string(), trace] {
+        let reads = (0..12).map(|n| {
+            let found = json!({"id": format!("R{n}"), "fare": 310 + n, "cabin": "economy",
+                "seat": format!("1{n}C"), "made": format!("2026-05-{}", 10 + n)});
+            call(
+                "get_booking",
+                json!({"id": format!("R{n}")}),
+                found.to_string(),
+            )
+        });
+        let mut calls: Vec<_> = reads.collect();
+        calls.push(call("hand_in", json!({"claim": "C-7"}), result));
+        for target in [320, 360] {
+            let digest = digest_of(target, &calls);
+            assert!(digest.contains("cancel it as MEDICAL first"), "{digest}");
+        }
+    }
+}
+
+/// Rows without an id may stand in another record as well, where nothing tells whose they are.
+#[test]
+fn the_head_of_a_table_is_true_of_all_its_rows() {
+    let events = |codes: &[&str]| -> Vec<Value> {
+        let event = |(day, code): (usize, &&str)| {
+            let at = format!("2026-05-1{day}T01:11Z");
+            json!({"at": at, "code": code, "depot": 4011})
+        };
+        codes.iter().enumerate().map(event).collect()
+    };
+    let shipment = |id: u32, codes: &[&str]| {
+        let found = json!({"shipment_id": id, "seal": format!("SL{id}"), "events": events(codes)});
+        call(
+            "get_shipment",
+            json!({"shipment_id": id}),
+            found.to_string(),
+        )
+    };
+    let calls = [
+        shipment(7001, &["DEP", "PU", "DEP", "EXC"]),
+        shipment(7002, &["PU", "PU", "EXC", "EXC"]),
+    ];
+    for target in [200, 300, 400, 900] {
+        let digest = digest_of(target, &calls);
+        assert!(!digest.contains("as below"), "{digest}");
+        assert!(!digest.contains("code=DEP"), "{digest}");
+    }
+}
+
+#[test]
+fn no_cell_or_key_looks_like_a_line_of_the_digests_own() {
+    let rows: Vec<Value> = [
+        "The user said:",
+        "After each turn:",
+        "#7 pay",
+        "… 3 calls not shown: f",
+    ]
+    .iter()
+    .enumerate()
+    .map(|(n, name)| json!({"name": name, "state": "open", "n": n * 37}))
+    .collect();
+    let record = json!({"#7": "pay P-7002", "rows": rows, "status": "open"});
+    let calls = [call("get", json!({"what": 1}), record.to_string())];
+    let digest = digest_of(400, &calls);
+    assert!(digest.contains("pay P-7002"), "{digest}");
+    for line in digest.lines().filter(|line| line.starts_with(' ')) {
+        let line = line.trim_start();
+        for own in ["The user said", "After each", "#7", "… 3 calls"] {
+            assert!(!line.starts_with(own), "{line:?} in {digest}");
+        }
+    }
+}
+
+/// A record in a table does not have the long texts of its result.
+#[test]
+fn calls_whose_text_is_hidden_count_although_their_record_is_shown() {
+    let mail = |n: usize| {
+        let body = format!("Dear all,\n{}", words(n, 160));
+        let found = json!({"id": format!("m_{n}"), "from": format!("p{n}@example.org"),
+            "date": format!("2026-05-{}", 10 + n), "body": body});
+        call(
+            "read_mail",
+            json!({"id": format!("m_{n}")}),
+            found.to_string(),
+        )
+    };
+    let calls: Vec<_> = (0..8).map(mail).collect();
+    for target in [400, 600] {
+        let digest = digest_of(target, &calls);
+        let shown = digest.matches("→ read_mail(").count();
+        let tools = digest
+            .split_once("not shown: ")
+            .map_or("", |(_, tools)| tools);
+        let mails = tools
+            .split([',', '\n'])
+            .find(|tool| tool.trim().starts_with("read_mail"));
+        let counted = mails.map_or(0, |mails| match mails.split_once(" ×") {
+            Some((_, times)) => times.parse().unwrap(),
+            None => 1,
+        });
+        assert!(digest.contains("records, newest state"), "{digest}");
+        assert!(shown < 8, "{digest}");
+        assert_eq!(shown + counted, 8, "{digest}");
+    }
+}
+
+#[test]
+fn the_mark_of_a_result_stands_behind_the_arguments() {
+    let script = "first step\nsecond step of 17\nthird step";
+    let mut calls: Vec<_> = (0..10)
+        .map(|n| call("look", json!({"n": n}), words(n, 60)))
+        .collect();
+    calls.push(call("run", json!({"script": script}), words(5, 200)));
+    let mut seen = 0;
+    for target in (150..500).step_by(20) {
+        let digest = digest_of(target, &calls);
+        let lines: Vec<&str> = digest.lines().collect();
+        let Some(at) = lines.iter().position(|line| line.starts_with("→ run(")) else {
+            continue;
+        };
+        let has_argument = lines[at + 1].starts_with("  |");
+        assert!(!(has_argument && lines[at].ends_with(" …")), "{digest}");
+        seen += u32::from(has_argument);
+    }
+    assert!(seen > 0, "no target shows the script");
+}
