@@ -8,7 +8,6 @@ use std::collections::BinaryHeap;
 use super::candidate::Candidate;
 use super::line::{DigestLine, Part, Standing};
 use super::lists::is_label;
-use super::made::changes;
 use super::named::find_named;
 use super::printed::names_columns;
 use super::tables::Tables;
@@ -98,7 +97,7 @@ impl<'t> Choice<'t> {
             line.standing == Standing::Failure
         })?;
         first(share::DONE, |line, _| {
-            line.part == Part::Call && line.standing == Standing::Usual && changes(&line.text)
+            line.changes && line.standing == Standing::Usual
         })?;
         first(model, |line, _| {
             line.standing == Standing::Edge

@@ -9,7 +9,7 @@ use super::answers::{note_answered, note_choices};
 use super::failures::note_failures;
 use super::json_form::{inline, inline_bytes, shown_key};
 use super::line::{DigestLine, Heading, Part, Standing};
-use super::made::Made;
+use super::made::{Made, mark_changes};
 use super::quoted::{LINE_BYTES, Quote, quoted_lines, sentences_of};
 use super::read_back::{last_turn, read_back};
 use super::record::Results;
@@ -247,6 +247,7 @@ impl<'m, 'a> Reader<'m, 'a> {
         }
         let lines = out.get_mut(from..).unwrap_or_default();
         note_failures(lines, failures, is_last && failed);
+        mark_changes(out);
         if let Some(head) = out.first_mut() {
             head.failed = failed;
         }

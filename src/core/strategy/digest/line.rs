@@ -104,6 +104,8 @@ pub(super) struct DigestLine {
     pub number: u32,
     /// The record that it tells of, of those that were read.
     pub record: Option<usize>,
+    /// Of a call that changes something: its first line and the rows that it was given.
+    pub changes: bool,
     /// Of a call: its result is a failure.
     pub failed: bool,
     /// Of the head or a row of a table in short: the distance upwards to the same line as a whole.
@@ -127,6 +129,7 @@ impl DigestLine {
             blank_above: 0,
             number: 0,
             record: None,
+            changes: false,
             failed: false,
             whole: None,
         }

@@ -1,6 +1,7 @@
 //! A call, as far as it tells what its result is about, and what of the result only repeats it.
 
 use super::json_form::{is_id, is_short, may_tell_anything};
+use super::line::{DigestLine, Part};
 use crate::core::json::Json;
 use crate::core::strategy::maps::{Set, hash_of};
 
@@ -33,9 +34,23 @@ const LOOKS: [&str; 14] = [
     "think",
 ];
 
+/// Marks the call that these lines begin with, and the rows that it was given, where its tool
+/// changes something.
+pub(super) fn mark_changes(lines: &mut [DigestLine]) {
+    let is_change = lines
+        .first()
+        .is_some_and(|line| line.part == Part::Call && changes(&line.text));
+    if is_change {
+        let of_call = lines
+            .iter_mut()
+            .filter(|line| line.of_argument || line.part == Part::Call);
+        of_call.for_each(|line| line.changes = true);
+    }
+}
+
 /// Whether the tool of a call, given as it is written, changes something: what was done must not be
 /// done again.
-pub(super) fn changes(call: &str) -> bool {
+fn changes(call: &str) -> bool {
     let name = call.split('(').next().unwrap_or_default();
     let is_break = |c: char| !c.is_alphanumeric() || c.is_uppercase();
     let mut rest = name;

@@ -2,6 +2,7 @@
 
 use super::line::{DigestLine, Heading, Part, Standing};
 use super::lists::OpenItems;
+use super::made::mark_changes;
 use super::printed::OpenTable;
 use super::quoted::{LINE_BYTES, MOST_BLANK};
 use super::records::{NEWEST, RECORDS};
@@ -44,6 +45,9 @@ pub(super) fn read_back(body: &str, cancel: &Cancel) -> Result<Vec<DigestLine>, 
             above.opens = above.depth > 0 && above.depth < deeper;
         }
     }
+    lines
+        .chunk_by_mut(|_, next| next.depth > 0)
+        .for_each(mark_changes);
     // What was said and done in the same turn stands together again.
     lines.sort_by_key(|line| line.turn);
     Ok(lines)
