@@ -91,7 +91,7 @@ fn a_failure_without_its_report_says_that_it_is_one() {
         let told = lines
             .take_while(|line| line.starts_with(' '))
             .any(|line| line.contains("Error: "));
-        assert_eq!(!told, head.ends_with(" (failed)"), "{digest}");
+        assert_eq!(!told, head.ends_with(" failed"), "{digest}");
         hidden += u32::from(!told);
         let fine = digest.lines().find(|line| line.contains("at=order 8"));
         assert!(fine.is_none_or(|line| !line.contains("failed")), "{digest}");

@@ -32,7 +32,6 @@ const SAID_BYTES: usize = 40;
 const VALUE_BYTES: usize = 1_000;
 /// Arguments that begin beyond this place are no longer in the call's own line (bytes).
 const HEAD_BYTES: usize = 2_000;
-
 /// A column's name in an earlier digest is known up to this length (bytes).
 const NAME_BYTES: usize = 256;
 

@@ -4,7 +4,7 @@ use super::line::{DigestLine, Part, Standing};
 use crate::core::text::ToolFailures;
 
 /// Marks the lines of a result that a policy calls reports of failures and, where the call is
-/// `to_mend`, the one that says why it failed.
+/// `to_mend`, what says why it failed: a line of a text, two of JSON.
 pub(super) fn note_failures(lines: &mut [DigestLine], failures: ToolFailures<'_>, to_mend: bool) {
     for line in lines.iter_mut() {
         if line.part == Part::Text && failures.told_by_policy(&line.text) {
