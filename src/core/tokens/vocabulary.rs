@@ -95,8 +95,8 @@ impl Vocabulary {
     }
 
     /// Tokens of `text`, at most its bytes, in a time that is linear in them. Special tokens inside
-    /// it count as the text they are. Of words of more than [`BLOCK`] bytes, parts are counted, and
-    /// from [`COUNTED_BLOCKS`] parts on that differ, their bytes.
+    /// it count as the text they are. Of words of more than 11 kB, parts are counted, and from 16
+    /// parts on that differ, their bytes.
     #[must_use]
     pub fn count(self, text: &str) -> u64 {
         if text.len() < 2 * BLOCK {
