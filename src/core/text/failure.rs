@@ -111,7 +111,13 @@ fn is_pair(first: &[u8], second: &[u8]) -> bool {
 /// Whether a tool result as a whole is a failure: by its form, an exit code, or an error field.
 #[must_use]
 pub(super) fn is_failure(text: &str) -> bool {
-    match Json::parse(text) {
+    is_failure_as(text, Json::parse(text).as_ref())
+}
+
+/// Whether a result is a failure, by `json` where it is an object or a list.
+#[must_use]
+pub(super) fn is_failure_as(text: &str, json: Option<&Json>) -> bool {
+    match json {
         Some(Json::Object(members)) => {
             let explains = members.iter().any(|(key, value)| {
                 matches!(key.as_str(), "message" | "error" | "detail" | "reason")

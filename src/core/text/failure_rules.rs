@@ -5,8 +5,9 @@ use std::borrow::Cow;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::failure::{failure_line, is_failure, tells_of_failure};
+use super::failure::{failure_line, is_failure, is_failure_as, tells_of_failure};
 use super::operator_patterns::{CaselessPattern, TextPattern};
+use crate::core::json::Json;
 
 /// A sign of failure in the results of some tools.
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize, JsonSchema)]
@@ -57,6 +58,12 @@ impl<'t> ToolFailures<'t> {
     #[must_use]
     pub fn are(self, text: &str) -> bool {
         is_failure(text) || self.told_by_policy(text)
+    }
+
+    /// The same of a result that was read: `json` is what [`Json::parse`] made of it.
+    #[must_use]
+    pub(in crate::core) fn are_as(self, text: &str, json: Option<&Json>) -> bool {
+        is_failure_as(text, json) || self.told_by_policy(text)
     }
 
     /// Whether a line of a failure reports it.

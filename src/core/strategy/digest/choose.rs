@@ -1,10 +1,12 @@
 //! The choice of a digest's lines: what is never to be missed first, each within a share of the
 //! room, then whatever says most for its tokens.
 
+mod regions;
 mod short;
 
 use std::collections::BinaryHeap;
 
+use self::regions::{Region, named_regions};
 use super::candidate::Candidate;
 use super::line::{DigestLine, Part, Standing};
 use super::lists::is_label;
@@ -36,6 +38,8 @@ pub(super) struct Choice<'t> {
     /// Tokens of each line, once they were counted.
     tokens: Vec<Option<u64>>,
     tables: Tables,
+    /// Of the files that were read, what the newest messages name: the most wanted first.
+    regions: Vec<Region>,
     encoding: Encoding,
     cancel: &'t Cancel,
     pub taken: Vec<bool>,
@@ -96,6 +100,13 @@ impl<'t> Choice<'t> {
         first(share::FAILURES, |line, _| {
             line.standing == Standing::Failure
         })?;
+        let room = scale(budget, share::REGIONS).min(left);
+        left -= room - self.take_regions(room)?;
+        let mut first = |most: f64, wanted: fn(&DigestLine, &Weight) -> bool| {
+            let room = scale(budget, most).min(left);
+            left -= room - self.fill(room, wanted)?;
+            Ok(())
+        };
         first(share::DONE, |line, _| {
             line.changes && line.standing == Standing::Usual
         })?;
@@ -170,6 +181,7 @@ impl<'t> Choice<'t> {
         find_named(lines, &mut of, cancel)?;
         Ok(Choice {
             tables: Tables::new(lines, &of.lines),
+            regions: named_regions(lines, &of.lines, &context.recent, cancel)?,
             fresh: of.words.clone(),
             of,
             worth: worths(lines, cancel)?,
@@ -272,6 +284,13 @@ impl<'t> Choice<'t> {
         self.lines.get(at).is_some_and(|line| line.part.is_quoted())
     }
 
+    /// Whether a line is of a text in a result.
+    fn is_result(&self, at: usize) -> bool {
+        self.lines
+            .get(at)
+            .is_some_and(|line| line.part == Part::Text)
+    }
+
     fn is_taken(&self, at: usize) -> bool {
         self.taken.get(at).copied().unwrap_or(true)
     }
@@ -297,6 +316,7 @@ impl<'t> Choice<'t> {
         let below = !self.is_quoted(at + 1) || self.is_taken(at + 1);
         match (above, below) {
             (true, true) => -cost::GAP,
+            (false, false) if self.is_result(at) => cost::ALONE,
             (false, false) => cost::GAP,
             _ => 0.0,
         }

@@ -4,15 +4,44 @@
 use std::borrow::Cow;
 
 use crate::core::json::Json;
+use crate::core::text::ToolFailures;
 
 /// How deep in a value strings are looked into, and how often one string may be in another.
 const MOST_LEVELS: usize = 4;
 /// Bytes of strings in one result that are looked into: a tree takes many times those of its text.
 const MOST_BYTES: usize = 1 << 20;
 
+/// The text of a result, read as JSON where it is an object or a list.
+pub(super) struct ResultText<'t> {
+    text: &'t str,
+    pub content: Cow<'t, str>,
+    pub json: Option<Json>,
+}
+
+impl<'t> ResultText<'t> {
+    pub(super) fn of(text: &'t str) -> Self {
+        let content = content_of(text);
+        let json = Json::parse(&content);
+        ResultText {
+            text,
+            content,
+            json,
+        }
+    }
+
+    /// Whether the text is a failure, by these signs.
+    pub(super) fn is_failure(&self, signs: ToolFailures<'_>) -> bool {
+        match &self.content {
+            Cow::Borrowed(_) => signs.are_as(self.text, self.json.as_ref()),
+            // The content of a string is not the text.
+            Cow::Owned(_) => signs.are(self.text),
+        }
+    }
+}
+
 /// The text of a result: where it is one string of JSON with several lines, or with JSON in it, its
 /// content.
-pub(super) fn content_of(text: &str) -> Cow<'_, str> {
+fn content_of(text: &str) -> Cow<'_, str> {
     let is_string = text.len() > 2 && text.starts_with('"') && text.ends_with('"');
     let inner = is_string.then(|| serde_json::from_str::<String>(text).ok());
     match inner.flatten() {
@@ -21,14 +50,12 @@ pub(super) fn content_of(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// A text that is an object or a list, with the same in the strings of it.
-pub(super) fn parsed(text: &str) -> Option<Json> {
-    let mut json = Json::parse(text)?;
-    unfold(&mut json, MOST_LEVELS, &mut { MOST_BYTES });
-    Some(json)
+/// Replaces strings that are objects or lists by what they are.
+pub(super) fn unfold(json: &mut Json) {
+    unfold_value(json, MOST_LEVELS, &mut { MOST_BYTES });
 }
 
-fn unfold(value: &mut Json, levels: usize, room: &mut usize) {
+fn unfold_value(value: &mut Json, levels: usize, room: &mut usize) {
     let Some(levels) = levels.checked_sub(1) else {
         return;
     };
@@ -38,14 +65,16 @@ fn unfold(value: &mut Json, levels: usize, room: &mut usize) {
                 && let Some(mut inner) = Json::parse(text)
             {
                 *room = left;
-                unfold(&mut inner, levels, room);
+                unfold_value(&mut inner, levels, room);
                 *value = inner;
             }
         }
-        Json::List(items) => items.iter_mut().for_each(|item| unfold(item, levels, room)),
+        Json::List(items) => items
+            .iter_mut()
+            .for_each(|item| unfold_value(item, levels, room)),
         Json::Object(members) => {
             let values = members.iter_mut().map(|(_, value)| value);
-            values.for_each(|value| unfold(value, levels, room));
+            values.for_each(|value| unfold_value(value, levels, room));
         }
         Json::Null | Json::Bool(_) | Json::Number(_) => {}
     }
@@ -54,6 +83,12 @@ fn unfold(value: &mut Json, levels: usize, room: &mut usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn parsed(text: &str) -> Option<Json> {
+        let mut json = Json::parse(text)?;
+        unfold(&mut json);
+        Some(json)
+    }
 
     #[test]
     fn strings_that_are_json_are_told_as_what_they_are() {

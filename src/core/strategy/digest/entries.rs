@@ -6,6 +6,8 @@
 use std::borrow::Cow;
 
 use super::answers::{note_answered, note_choices};
+use super::diffs::note_diffs;
+use super::encoded::ResultText;
 use super::failures::note_failures;
 use super::json_form::{inline, inline_bytes, shown_key};
 use super::line::{DigestLine, Heading, Part, Standing};
@@ -221,7 +223,7 @@ impl<'m, 'a> Reader<'m, 'a> {
         let json = arguments.and_then(Json::parse);
         called(&call.name, arguments, json.as_ref(), self.cancel, out)?;
         let head = out.first().map(|line| line.text.clone());
-        let stale = head.is_some_and(|head| !self.seen.call(&head));
+        let stale = head.as_ref().is_some_and(|head| !self.seen.call(head));
         let times = self.times.get(&key).copied();
         if let (Some(head), Some(times @ 2..)) = (out.first_mut(), times) {
             head.text.push_str(&format!(" ×{times}"));
@@ -241,10 +243,12 @@ impl<'m, 'a> Reader<'m, 'a> {
             cancel: self.cancel,
         };
         for text in result.into_iter().flat_map(ToolResult::decoded) {
-            failed |= failures.are(&text);
-            results.read(&text, &made, out)?;
+            let text = ResultText::of(&text);
+            failed |= text.is_failure(failures);
+            results.read(text, &made, out)?;
         }
         let lines = out.get_mut(from..).unwrap_or_default();
+        note_diffs(lines, head.as_deref().unwrap_or_default());
         note_failures(lines, failures, is_last && failed);
         mark_changes(out);
         if let Some(head) = out.first_mut() {

@@ -11,13 +11,16 @@ pub(super) fn note_failures(lines: &mut [DigestLine], failures: ToolFailures<'_>
             line.standing = Standing::Failure;
         }
     }
+    if !to_mend {
+        return;
+    }
     let says = |line: &DigestLine| matches!(line.part, Part::Text | Part::Record | Part::Member);
     let tells = |line: &DigestLine| says(line) && failures.tell(&line.text);
     // What only announces a reason is not it.
     let is_whole = |line: &DigestLine| !line.text.ends_with(':');
     let first = |is: &dyn Fn(&DigestLine) -> bool| lines.iter().position(is);
     let why = first(&|line| tells(line) && is_whole(line)).or_else(|| first(&says));
-    let Some(why) = why.filter(|_| to_mend) else {
+    let Some(why) = why else {
         return;
     };
     // A code comes before what explains it.

@@ -7,6 +7,7 @@
 mod answers;
 mod candidate;
 mod choose;
+mod diffs;
 mod encoded;
 mod entries;
 mod failures;
@@ -24,6 +25,7 @@ mod record;
 mod records;
 mod rows;
 mod seen;
+mod series;
 mod tables;
 mod untold;
 mod weigh;
@@ -37,6 +39,7 @@ use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 
 use self::choose::Choice;
+use self::encoded::ResultText;
 use self::entries::{Reader, turns_of};
 use self::fill::filled;
 use self::line::{DigestLine, Part};
@@ -323,7 +326,7 @@ impl TextLines {
             records: &mut Vec::new(),
             cancel,
         };
-        results.read(text, &Made::default(), &mut lines)?;
+        results.read(ResultText::of(text), &Made::default(), &mut lines)?;
         lines.retain(DigestLine::is_whole);
         let least = if lines.iter().all(|line| line.part == Part::Text) {
             LEAST_LINES

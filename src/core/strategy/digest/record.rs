@@ -1,7 +1,7 @@
 //! The lines of a tool result: of JSON its records with their keys, lists of like objects as
 //! tables; anything else line by line.
 
-use super::encoded::{content_of, parsed};
+use super::encoded::{ResultText, unfold};
 use super::json_form::{
     has_ids, has_rows, inline, inline_bytes, is_id, is_long_text, is_short, lists_ids,
     may_tell_anything, naming, shown_key,
@@ -12,6 +12,7 @@ use super::quoted::{LINE_BYTES, Quote, quoted_lines};
 use super::records::RecordParts;
 use super::rows::{grouped_rows, keyed_rows, listed_rows, name_columns, rows_of};
 use super::seen::{MOST_LEVELS, Record, Seen};
+use super::series::tell_series;
 use super::weigh::STRIDE;
 use crate::core::json::Json;
 use crate::core::text::{Table, write_cell};
@@ -53,14 +54,15 @@ impl Results<'_> {
     /// [`Cancelled`].
     pub(super) fn read(
         &mut self,
-        text: &str,
+        result: ResultText<'_>,
         made: &Made,
         out: &mut Vec<DigestLine>,
     ) -> Result<(), Cancelled> {
-        let text = content_of(text);
-        let Some(mut json) = parsed(&text) else {
-            return quoted_lines(&text, OF_RESULT, self.cancel, out);
+        let Some(mut json) = result.json else {
+            return quoted_lines(&result.content, OF_RESULT, self.cancel, out);
         };
+        unfold(&mut json);
+        tell_series(&mut json);
         if is_empty(&json) {
             let text = if matches!(json, Json::List(_)) {
                 "[]"

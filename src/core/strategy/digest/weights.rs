@@ -11,6 +11,10 @@ pub(super) mod share {
     pub(in super::super) const FAILURES: f64 = 0.15;
     /// For the last call of a tool that failed, with what it was told: it is tried again next.
     pub(in super::super) const TO_MEND: f64 = 0.27;
+    /// For what stands around the lines of files that the newest messages name.
+    pub(in super::super) const REGIONS: f64 = 0.12;
+    /// Of that, the most for one file.
+    pub(in super::super) const REGION: f64 = 0.6;
     /// For calls that changed something: what was done must not be done again.
     pub(in super::super) const DONE: f64 = 0.15;
     /// For the scalars that records themselves have: decisions turn on them.
@@ -136,6 +140,9 @@ pub(super) mod cost {
     pub(in super::super) const LINE: f32 = 2.0;
     /// The mark of a gap before a line of text: lines that follow each other need none.
     pub(in super::super) const GAP: f32 = 2.0;
+    /// The same of a line of a result between two gaps, with what makes it worth less: alone it is of
+    /// little use.
+    pub(in super::super) const ALONE: f32 = 6.0;
     /// The count of the rows that a table misses, which its last row takes the place of.
     pub(in super::super) const COUNT: f32 = 5.0;
 }
