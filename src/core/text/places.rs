@@ -30,10 +30,31 @@ pub fn file_places(text: &str) -> impl Iterator<Item = FilePlace<'_>> {
     })
 }
 
-/// Whether a text names the file of `path`, as far as both are written.
+/// The paths of files with an ending that a text names.
+pub fn file_paths(text: &str) -> impl Iterator<Item = &str> {
+    paths(text).map(|(path, _)| path)
+}
+
+/// The name of a file without its folders.
 #[must_use]
-pub fn names_file(text: &str, path: &str) -> bool {
-    paths(text).any(|(other, _)| is_same_file(path, other))
+pub fn file_name(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or_default()
+}
+
+/// Whether two paths may be of one file: one of them is the end of the other. Where words are not
+/// told apart by blanks, one may stand before a path.
+#[must_use]
+pub fn is_same_file(one: &str, other: &str) -> bool {
+    let [one, other] = [one, other].map(|path| path.trim_start_matches("./"));
+    let (short, long) = if one.len() <= other.len() {
+        (one, other)
+    } else {
+        (other, one)
+    };
+    long.strip_suffix(short).is_some_and(|before| {
+        let ends = |c: char| c == '/' || !c.is_ascii();
+        before.is_empty() || before.ends_with(ends) || short.starts_with('/')
+    })
 }
 
 /// What looks like the path of a file with an ending, each with what stands behind it.
@@ -55,14 +76,15 @@ fn paths(text: &str) -> impl Iterator<Item = (&str, &str)> {
 }
 
 fn is_path(word: &str) -> bool {
-    let name = word.rsplit('/').next().unwrap_or_default();
     word.len() <= MOST_PATH
-        && name.rsplit_once('.').is_some_and(|(stem, ending)| {
-            !stem.is_empty()
-                && (1..=MOST_ENDING).contains(&ending.len())
-                && ending.starts_with(|c: char| c.is_ascii_alphabetic())
-                && ending.bytes().all(|b| b.is_ascii_alphanumeric())
-        })
+        && file_name(word)
+            .rsplit_once('.')
+            .is_some_and(|(stem, ending)| {
+                !stem.is_empty()
+                    && (1..=MOST_ENDING).contains(&ending.len())
+                    && ending.starts_with(|c: char| c.is_ascii_alphabetic())
+                    && ending.bytes().all(|b| b.is_ascii_alphanumeric())
+            })
 }
 
 /// The number of the line in what stands behind a path.
@@ -75,18 +97,6 @@ fn number_of_line(behind: &str) -> Option<u32> {
         return None;
     }
     number.get(..digits)?.parse().ok().filter(|line| *line > 0)
-}
-
-/// Whether two paths may be of one file: one of them is the end of the other.
-fn is_same_file(one: &str, other: &str) -> bool {
-    let [one, other] = [one, other].map(|path| path.trim_start_matches("./"));
-    let (short, long) = if one.len() <= other.len() {
-        (one, other)
-    } else {
-        (other, one)
-    };
-    long.strip_suffix(short)
-        .is_some_and(|before| before.is_empty() || before.ends_with('/') || short.starts_with('/'))
 }
 
 #[cfg(test)]
@@ -134,15 +144,17 @@ mod tests {
     #[test]
     fn a_file_is_named_by_the_end_of_its_path() {
         let call = "read_file(path=billing/proration.py, start=61)";
+        let named = |path| file_paths(call).any(|other| is_same_file(path, other));
         for path in [
             "billing/proration.py",
             "/repo/billing/proration.py",
             "proration.py",
+            "请修复在billing/proration.py",
         ] {
-            assert!(names_file(call, path), "{path}");
+            assert!(named(path), "{path}");
         }
         for path in ["ration.py", "web/proration.py", "proration.pyi"] {
-            assert!(!names_file(call, path), "{path}");
+            assert!(!named(path), "{path}");
         }
     }
 }

@@ -27,9 +27,20 @@ fn cut_at(text: &str, limit: usize) -> usize {
     let after =
         |found: Option<usize>, width: usize| found.map(|at| at + width).filter(|at| *at > least);
     let ends = [". ", "! ", "? ", "; ", "。"];
+    // In `20. May`, the number ends no sentence.
+    let ends_one = |at: &usize| {
+        let before = window
+            .get(..*at)
+            .and_then(|before| before.chars().next_back());
+        before.is_none_or(|c| !c.is_ascii_digit())
+    };
+    let last_of = |end: &str| {
+        let mut found = window.rmatch_indices(end).map(|(at, _)| at).take(2);
+        found.find(|at| !end.starts_with('.') || ends_one(at))
+    };
     let sentence = ends
         .iter()
-        .filter_map(|end| after(window.rfind(end), end.len()))
+        .filter_map(|end| after(last_of(end), end.len()))
         .max();
     sentence
         .or_else(|| after(window.rfind(", "), 2))
@@ -43,6 +54,12 @@ fn cut_at(text: &str, limit: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_number_ends_no_sentence() {
+        let text = "Come to us at last. Register by 20. May or later, but not in June";
+        assert_eq!(pieces(text, 40).next(), Some("Come to us at last. "));
+    }
 
     #[test]
     fn pieces_lose_nothing() {

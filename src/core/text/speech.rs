@@ -113,6 +113,52 @@ const DEMANDS_WITHIN: [&str; 14] = [
     "ไม่",
     "ต้อง",
 ];
+/// The first words of sentences that limit what was said before.
+const LIMITS: [&str; 28] = [
+    "but",
+    "however",
+    "except",
+    "unless",
+    "although",
+    "though",
+    "otherwise",
+    "only",
+    "aber",
+    "jedoch",
+    "allerdings",
+    "sonst",
+    "außer",
+    "mais",
+    "cependant",
+    "toutefois",
+    "sauf",
+    "sinon",
+    "pero",
+    "salvo",
+    "excepto",
+    "però",
+    "tuttavia",
+    "mas",
+    "porém",
+    "но",
+    "однако",
+    "кроме",
+];
+/// The same where words are not told apart by blanks.
+const LIMITS_WITHIN: [&str; 10] = [
+    "但",
+    "不过",
+    "然而",
+    "除非",
+    "否则",
+    "ただし",
+    "しかし",
+    "하지만",
+    "그러나",
+    "단,",
+];
+/// No such word is longer (bytes).
+const LONGEST_LIMIT: usize = 32;
 /// All the words of a sentence that says nothing but a greeting, thanks or consent.
 const POLITE: [&str; 48] = [
     "hi",
@@ -303,6 +349,22 @@ pub fn proposes(sentence: &str) -> bool {
         || PROPOSES_WITHIN.iter().any(|sign| lower.contains(sign))
 }
 
+/// Whether a text begins with a sentence that limits the one before it: said without it, that would
+/// promise too much.
+#[must_use]
+pub fn limits_what_is_before(text: &str) -> bool {
+    let text = text.trim_start();
+    if LIMITS_WITHIN.iter().any(|sign| text.starts_with(sign)) {
+        return true;
+    }
+    let first = words(
+        text.get(..text.floor_char_boundary(LONGEST_LIMIT))
+            .unwrap_or_default(),
+    )
+    .next();
+    first.is_some_and(|first| LIMITS.contains(&first.to_lowercase().as_str()))
+}
+
 fn words(text: &str) -> impl Iterator<Item = &str> {
     text.split(|c: char| !(c.is_alphanumeric() || matches!(c, '\'' | '’')))
         .filter(|word| !word.is_empty())
@@ -316,6 +378,21 @@ fn is_polite(word: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn sentences_that_limit_what_was_said_are_known_by_their_first_word() {
+        for limit in [
+            " But only by card.",
+            "However, not today.",
+            "不过要加钱。",
+            "Sauf le lundi.",
+        ] {
+            assert!(limits_what_is_before(limit), "{limit}");
+        }
+        for other in ["Butter is out.", "It is open, but late.", "", "…"] {
+            assert!(!limits_what_is_before(other), "{other}");
+        }
+    }
 
     #[test]
     fn thanks_by_name_say_nothing_else() {

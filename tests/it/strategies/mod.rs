@@ -7,6 +7,7 @@ mod collapse_errors;
 mod dedupe;
 mod digest;
 mod digest_apart;
+mod digest_code;
 mod digest_form;
 mod digest_honest;
 mod digest_needs;

@@ -1,13 +1,21 @@
 //! What answers need: "yes" says nothing without the question, and "2" nothing without the list.
 
 use super::line::{DigestLine, Part, Standing};
-use super::lists::number_of;
+use super::lists::is_item;
 use super::worth::asks;
 
 /// The longest answer that says nothing without its question (characters), and the longest word
 /// before the number of a choice (bytes).
 const ANSWER_CHARS: usize = 14;
 const CHOICE_BYTES: usize = 12;
+/// What may stand before a choice in brackets (bytes), and the words in which one by its letter
+/// stands.
+const BEFORE_BYTES: usize = 24;
+const MOST_WORDS: usize = 8;
+/// Words before the letter of a choice.
+const OPTIONS: [&str; 8] = [
+    "option", "variant", "variante", "choice", "plan", "opción", "opzione", "opção",
+];
 
 /// What the model said last, where nothing was done since, is what the user's newest message
 /// answers: "yes" says nothing without it.
@@ -38,12 +46,10 @@ pub(super) fn note_choices(lines: &mut [DigestLine]) {
             Part::User => {
                 let asked = lines.get(offered.clone()).unwrap_or_default();
                 let is_short = end == at + 1 && line.text.chars().count() <= ANSWER_CHARS;
-                let place = match choice_of(&line.text) {
-                    Some(number) => asked
-                        .iter()
-                        .rposition(|line| number_of(&line.text) == Some(number)),
-                    None => None,
-                };
+                let place = choice_of(&line.text).and_then(|choice| {
+                    let is_it = |line: &DigestLine| is_item(&line.text, &choice);
+                    asked.iter().rposition(is_it)
+                });
                 let question = || asked.iter().rposition(|line| asks(&line.text));
                 let place = place.or_else(|| is_short.then(question).flatten());
                 let answered = place.map(|place| at - offered.start - place);
@@ -59,8 +65,27 @@ pub(super) fn note_choices(lines: &mut [DigestLine]) {
     }
 }
 
-/// The number by which an answer chooses: `2, please`, `Option 2`, `#2`.
-fn choice_of(answer: &str) -> Option<u32> {
+/// The number or the letter by which an answer chooses, in small letters: `2, please`, `Option 2`,
+/// `#2`, `Then (a)`.
+fn choice_of(answer: &str) -> Option<String> {
+    let in_brackets = answer.split_once('(').and_then(|(before, rest)| {
+        let (choice, _) = rest.split_once(')')?;
+        let is_mark = choice.len() <= 2 && choice.chars().all(char::is_alphanumeric);
+        (before.len() <= BEFORE_BYTES && is_mark && !choice.is_empty()).then_some(choice)
+    });
+    if let Some(choice) = in_brackets {
+        return Some(choice.to_lowercase());
+    }
+    let mut words = answer
+        .split(|c: char| !c.is_alphanumeric())
+        .take(MOST_WORDS);
+    let is_option = |word: &str| OPTIONS.contains(&word.to_lowercase().as_str());
+    words.find(|word| is_option(word));
+    if let Some(letter) = words.next()
+        && let Ok(c @ 'a'..='z') = letter.to_lowercase().parse::<char>()
+    {
+        return Some(c.to_string());
+    }
     let digit = answer.find(|c: char| c.is_ascii_digit())?;
     let (before, rest) = answer.split_at_checked(digit)?;
     let end = rest.find(|c: char| !c.is_ascii_digit());
@@ -68,7 +93,8 @@ fn choice_of(answer: &str) -> Option<u32> {
     let ends = |c: char| !c.is_alphanumeric() || !c.is_ascii();
     let is_number = behind.chars().next().is_none_or(ends) && number.len() <= 2;
     let is_first = before.len() <= CHOICE_BYTES && before.split_whitespace().count() <= 1;
-    number.parse().ok().filter(|_| is_number && is_first)
+    let number: u32 = number.parse().ok()?;
+    (is_number && is_first).then(|| number.to_string())
 }
 
 #[cfg(test)]
@@ -78,16 +104,20 @@ mod tests {
     #[test]
     fn a_choice_is_told_by_its_number() {
         for (answer, number) in [
-            ("2, please.", Some(2)),
-            ("Option 12", Some(12)),
-            ("#3", Some(3)),
-            ("3にします。", Some(3)),
+            ("2, please.", Some("2")),
+            ("Option 12", Some("12")),
+            ("#3", Some("3")),
+            ("3にします。", Some("3")),
+            ("Dann (a), bitte", Some("a")),
+            ("Then option B.", Some("b")),
+            ("A new one (if there is any)", None),
+            ("What are my options?", None),
             ("2nd", None),
             ("I would take 2", None),
             ("1500", None),
             ("Yes.", None),
         ] {
-            assert_eq!(choice_of(answer), number, "{answer}");
+            assert_eq!(choice_of(answer).as_deref(), number, "{answer}");
         }
     }
 

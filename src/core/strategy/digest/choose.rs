@@ -87,44 +87,44 @@ impl<'t> Choice<'t> {
     pub(super) fn spend(&mut self, budget: u64) -> Result<(), Cancelled> {
         let model = self.share_of_the_model(budget);
         let mut left = budget;
-        let mut first = |most: f64, wanted: fn(&DigestLine, &Weight) -> bool| {
-            let room = scale(budget, most).min(left);
-            left -= room - self.fill(room, wanted)?;
-            Ok(())
-        };
-        first(share::USER, |line, _| line.part == Part::User)?;
-        first(share::ANSWERED, |line, _| {
+        self.first((&mut left, budget), share::USER, |line, _| {
+            line.part == Part::User
+        })?;
+        self.first((&mut left, budget), share::ANSWERED, |line, _| {
             line.standing == Standing::Answered
         })?;
-        first(share::TO_MEND, |line, _| line.standing == Standing::ToMend)?;
-        first(share::FAILURES, |line, _| {
+        self.first((&mut left, budget), share::TO_MEND, |line, _| {
+            line.standing == Standing::ToMend
+        })?;
+        self.first((&mut left, budget), share::FAILURES, |line, _| {
             line.standing == Standing::Failure
         })?;
         let room = scale(budget, share::REGIONS).min(left);
         left -= room - self.take_regions(room)?;
-        let mut first = |most: f64, wanted: fn(&DigestLine, &Weight) -> bool| {
-            let room = scale(budget, most).min(left);
-            left -= room - self.fill(room, wanted)?;
-            Ok(())
-        };
-        first(share::DONE, |line, _| {
+        self.first((&mut left, budget), share::DONE, |line, _| {
             line.changes && line.standing == Standing::Usual
         })?;
-        first(model, |line, _| {
+        self.first((&mut left, budget), model, |line, _| {
             line.standing == Standing::Edge
                 && line.text.chars().count() <= STATEMENT_CHARS
                 && !asks(&line.text)
         })?;
-        first(share::LONG, |line, _| {
+        self.first((&mut left, budget), share::LONG, |line, _| {
             line.standing == Standing::Edge && !asks(&line.text)
         })?;
-        first(share::QUESTIONS, |line, _| line.standing == Standing::Edge)?;
-        first(share::RECORDS, is_record)?;
-        first(share::NAMED, |line, weight| {
+        self.first((&mut left, budget), share::QUESTIONS, |line, _| {
+            line.standing == Standing::Edge
+        })?;
+        self.first((&mut left, budget), share::RECORDS, is_record)?;
+        self.first((&mut left, budget), share::NAMED, |line, weight| {
             is_record(line, weight) || is_named_row(line, weight)
         })?;
-        first(share::WITHIN, |line, _| line.standing == Standing::Own)?;
-        first(share::ASIDES, |line, _| line.standing == Standing::Aside)?;
+        self.first((&mut left, budget), share::WITHIN, |line, _| {
+            line.standing == Standing::Own
+        })?;
+        self.first((&mut left, budget), share::ASIDES, |line, _| {
+            line.standing == Standing::Aside
+        })?;
         let room = scale(budget, share::WRITTEN).min(left);
         left -= room - self.take_written(room)?;
         let held = scale(budget, share::SHORT)
@@ -132,6 +132,18 @@ impl<'t> Choice<'t> {
             .min(left);
         let rest = self.fill(left - held, |line, _| line.is_whole())?;
         self.take_in_short(held + rest)?;
+        Ok(())
+    }
+
+    /// Spends a share of `budget`, of which `left` tokens are left, on the lines that are `wanted`.
+    fn first(
+        &mut self,
+        (left, budget): (&mut u64, u64),
+        most: f64,
+        wanted: fn(&DigestLine, &Weight) -> bool,
+    ) -> Result<(), Cancelled> {
+        let room = scale(budget, most).min(*left);
+        *left -= room - self.fill(room, wanted)?;
         Ok(())
     }
 

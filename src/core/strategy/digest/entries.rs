@@ -11,6 +11,7 @@ use super::encoded::ResultText;
 use super::failures::note_failures;
 use super::json_form::{inline, inline_bytes, shown_key};
 use super::line::{DigestLine, Heading, Part, Standing};
+use super::lists::to_do_of;
 use super::made::{Made, mark_changes};
 use super::quoted::{LINE_BYTES, Quote, quoted_lines, sentences_of};
 use super::read_back::{last_turn, read_back};
@@ -23,11 +24,15 @@ use crate::core::edit::{Tag, is_synthetic};
 use crate::core::json::Json;
 use crate::core::strategy::maps::{Map, Set, hash_of};
 use crate::core::strategy::options::Run;
-use crate::core::text::{Failures, MOST_COLUMNS, Table, pieces, shown_name};
+use crate::core::text::{Failures, MOST_COLUMNS, Table, pieces, shape, shown_name, words_of};
 use crate::core::{Cancel, Cancelled};
 
 /// An argument up to this length is in the call's own line (bytes).
 const ARGUMENT_BYTES: usize = 160;
+/// The same where it has no other lines: a command is run again as a whole.
+const LINE_ALONE_BYTES: usize = 400;
+/// The first line of a patch in the form of OpenAI's tool.
+const PATCH: &str = "*** Begin Patch\n";
 /// A line from this length on is told once (bytes).
 const SAID_BYTES: usize = 40;
 /// A list or object in an argument up to this length is in the call's own line (bytes).
@@ -36,6 +41,11 @@ const VALUE_BYTES: usize = 1_000;
 const HEAD_BYTES: usize = 2_000;
 /// A column's name in an earlier digest is known up to this length (bytes).
 const NAME_BYTES: usize = 256;
+
+/// The least score of the words of a sentence that tells more than others, and the most words that
+/// are looked at.
+const LEAST_TELLING: f32 = 1.5;
+const MOST_WORDS: usize = 60;
 
 /// The key of an argument, and what is not in the line of its call.
 type Rest<'j> = (&'j str, Argument<'j>);
@@ -191,9 +201,26 @@ impl<'m, 'a> Reader<'m, 'a> {
             (first.depth, first.joins) = (0, false);
         }
         let last = out.len().saturating_sub(1);
+        // Beside calls, what is announced is short, and says what was done.
+        let is_wanted = part == Part::Assistant && ends == Standing::Edge;
+        let telling = most_telling(&out).filter(|_| is_wanted);
+        // What is to be done by this message: two parts of a list may have the same.
+        let mut own: Set<u64> = Set::default();
         for (at, line) in out.iter_mut().enumerate() {
-            if at == 0 || at == last {
+            if at == 0 || at == last || Some(at) == telling {
                 line.standing = ends;
+            }
+            // What is to be done is told as it stands last: a newer message may have it as done.
+            let to_do = Some(&line.text).filter(|_| part == Part::Assistant);
+            if let Some(item) = to_do.and_then(|text| to_do_of(text)) {
+                let item = format!("- [ ] {item}");
+                let key = hash_of(&item);
+                let is_newest = own.contains(&key) || self.seen.say(Some(part), &item);
+                line.standing = if is_newest { ends } else { Standing::Repeated };
+                if is_newest {
+                    own.insert(key);
+                }
+                continue;
             }
             // The items of a list are of that list.
             if line.within.is_none() && !self.seen.say(Some(part), &line.text) {
@@ -236,6 +263,7 @@ impl<'m, 'a> Reader<'m, 'a> {
         let made = Made::new(&call.name, asked);
         let failures = self.failures.of(Some(&call.name));
         let is_last = self.tools.insert(hash_of(call.name.as_ref()));
+        let is_old_plan = !is_last && keeps_plan(&call.name);
         let mut failed = false;
         let mut results = Results {
             seen: &mut self.seen,
@@ -260,12 +288,27 @@ impl<'m, 'a> Reader<'m, 'a> {
             let said = line.part.is_quoted() && line.text.len() >= SAID_BYTES;
             if said && !self.seen.say(None, &line.text) {
                 line.standing = Standing::Repeated;
+            } else if is_old_plan {
+                line.standing = Standing::Repeated;
             } else if stale && line.standing == Standing::Usual {
                 line.standing = Standing::Stale;
             }
         }
         Ok(())
     }
+}
+
+/// The sentence that has most names, numbers and dates: a finding is seldom the first or the last.
+fn most_telling(lines: &[DigestLine]) -> Option<usize> {
+    let mut best = (LEAST_TELLING, None);
+    for (at, line) in lines.iter().enumerate() {
+        let words = words_of(&line.text).take(MOST_WORDS);
+        let score: f32 = words.map(|word| shape(word).min(1.0)).sum();
+        if score > best.0 && line.within.is_none() {
+            best = (score, Some(at));
+        }
+    }
+    best.1
 }
 
 /// The number of the user's message at or before each message. A digest that came back from a
@@ -311,6 +354,22 @@ fn made<'m, 'a>(
     calls.map(with_result).collect()
 }
 
+/// Whether a tool keeps the model's own list of what is to be done: each call replaces it.
+fn keeps_plan(tool: &str) -> bool {
+    let name = tool.to_lowercase().replace(['_', '-', '.'], "");
+    [
+        "updateplan",
+        "setplan",
+        "writeplan",
+        "todowrite",
+        "writetodo",
+        "updatetodo",
+        "settodo",
+    ]
+    .iter()
+    .any(|known| name.contains(known))
+}
+
 /// What tells a call as it was made, with its result, from others.
 fn key_of(call: &Call<'_>, result: Option<&ToolResult<'_>>) -> u64 {
     let arguments = call.arguments.map(|text| text.raw());
@@ -344,7 +403,9 @@ fn called(
     }
     head.push(')');
     out.push(DigestLine::new(Part::Call, 0, &head));
-    let alone = rest.len() == 1;
+    // What it belongs to is said unless there is nothing else.
+    let has_others = matches!(json, Some(Json::Object(all)) if all.len() > 1);
+    let alone = rest.len() == 1 && !has_others;
     for (key, argument) in rest {
         let key = shown_argument(key);
         match argument {
@@ -465,8 +526,21 @@ impl<'t> Opening<'t> {
         let number = u32::try_from(above.matches('\n').count()).unwrap_or(u32::MAX);
         let number = number.saturating_add(1);
         let text = begun.trim_end();
+        if let Some(patch) = text.strip_prefix(PATCH) {
+            // What is patched says more.
+            let patch = Opening::of(patch);
+            return Opening {
+                number: patch.number.saturating_add(number - 1),
+                ..patch
+            };
+        }
         let (line, rest) = text.split_once('\n').unwrap_or((text, ""));
-        if line.len() <= ARGUMENT_BYTES {
+        let most = if rest.is_empty() {
+            LINE_ALONE_BYTES
+        } else {
+            ARGUMENT_BYTES
+        };
+        if line.len() <= most {
             return Opening {
                 first: line.trim_end(),
                 rest,

@@ -87,6 +87,17 @@ impl OpenItems {
     }
 }
 
+/// What an item with a box for a tick says, as in `- [x] 2. Call him`.
+pub(super) fn to_do_of(line: &str) -> Option<&str> {
+    let boxed = line
+        .trim_start()
+        .strip_prefix(['-', '*', '+'])?
+        .trim_start();
+    let boxes = ["[ ]", "[x]", "[X]", "[-]", "[~]"];
+    let item = boxes.iter().find_map(|tick| boxed.strip_prefix(tick))?;
+    item.starts_with(' ').then(|| item.trim())
+}
+
 /// The number of an item of a numbered list.
 pub(super) fn number_of(line: &str) -> Option<u32> {
     let line = without_gap(line);
@@ -95,6 +106,16 @@ pub(super) fn number_of(line: &str) -> Option<u32> {
     let is_numbered =
         (1..=3).contains(&digits) && (behind.starts_with(". ") || behind.starts_with(") "));
     number.parse().ok().filter(|_| is_numbered)
+}
+
+/// Whether a line is the item of a list that has this number or letter, in small letters, or has it
+/// in brackets as one of several.
+pub(super) fn is_item(line: &str, mark: &str) -> bool {
+    let lower = line.to_lowercase();
+    let begins = without_gap(&lower)
+        .strip_prefix(mark)
+        .is_some_and(|behind| behind.starts_with(". ") || behind.starts_with(") "));
+    begins || lower.contains(&format!("({mark})"))
 }
 
 /// Whether a line is the head of what is below it, and says nothing without that.
@@ -143,6 +164,30 @@ mod tests {
         lines
             .map(|line| open.read(indent(line), line.trim_start()))
             .collect()
+    }
+
+    #[test]
+    fn an_item_is_known_by_its_number_or_letter() {
+        for (line, mark) in [
+            ("2. HAT2", "2"),
+            ("B) in cash", "b"),
+            ("Now (a) x, (b) y", "b"),
+        ] {
+            assert!(is_item(line, mark), "{line}");
+        }
+        for (line, mark) in [("12. HAT2", "2"), ("2.5 kg", "2"), ("by card", "b")] {
+            assert!(!is_item(line, mark), "{line}");
+        }
+    }
+
+    #[test]
+    fn items_with_a_box_are_to_do() {
+        for item in ["- [ ] 2. Call", "* [x] 2. Call", "  + [X]  2. Call"] {
+            assert_eq!(to_do_of(item), Some("2. Call"), "{item}");
+        }
+        for other in ["- [a](b) 2. Call", "[ ] Call", "- Call", "- [ ]"] {
+            assert_eq!(to_do_of(other), None, "{other}");
+        }
     }
 
     #[test]

@@ -9,7 +9,8 @@ use super::printed::OpenTable;
 use super::weigh::STRIDE;
 use crate::core::strategy::maps::{Map, hash_of};
 use crate::core::text::{
-    ByteSet, pieces, quiet_lines, tells_of_failure, without_escapes, without_noise,
+    ByteSet, limits_what_is_before, pieces, quiet_lines, tells_of_failure, without_escapes,
+    without_noise,
 };
 use crate::core::{Cancel, Cancelled};
 
@@ -19,6 +20,8 @@ pub(super) const LINE_BYTES: usize = 240;
 const SENTENCE_BYTES: usize = 600;
 /// What ends by a semicolon is a sentence of its own from this length on (bytes).
 const CLAUSE_BYTES: usize = 120;
+/// A statement up to this length goes with the sentence that limits it (bytes).
+const LIMITED_BYTES: usize = 240;
 /// So many lines that differ in their numbers only are repetitive.
 const LEAST_ALIKE: usize = 8;
 /// The part of a text that repetitive lines make it a log.
@@ -111,6 +114,9 @@ fn sentences(text: &str) -> impl Iterator<Item = &str> {
                 }
                 _ => false,
             };
+            let ends = ends
+                && (at >= LIMITED_BYTES
+                    || !limits_what_is_before(rest.get(after..).unwrap_or_default()));
             // `1.` is the number of an item, no sentence.
             if ends && rest.get(..at).is_some_and(|before| before.len() > 3) {
                 end = after;

@@ -2,7 +2,7 @@
 
 use super::json_form::{inline_bytes, is_id};
 use super::quoted::LINE_BYTES;
-use super::series::tells_series;
+use super::series::tells_of_points;
 use crate::core::json::Json;
 use crate::core::strategy::maps::Set;
 use crate::core::text::Table;
@@ -170,8 +170,7 @@ pub(super) fn rows_of(mut table: Table<'_>, all: usize) -> Option<Rows> {
             .flatten()
             .map(|value| inline_bytes(value, LINE_BYTES))
             .sum();
-        bytes > WIDE_BYTES * column.len()
-            && !column.iter().flatten().any(|value| tells_series(value))
+        bytes > WIDE_BYTES * column.len() && !column.iter().flatten().all(|v| tells_of_points(v))
     };
     // What lists and objects say is told item by item, unless there are many.
     let is_nested = |column: &[Option<&Json>]| {

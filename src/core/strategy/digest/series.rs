@@ -2,16 +2,23 @@
 
 use crate::core::json::Json;
 
-/// The first of the Unix times that a list of points may begin with, seconds: 2001.
-const FIRST_TIME: f64 = 1e9;
-/// Points below this number are told one by one: by their times, and by other numbers.
-const LEAST_TIMED: usize = 4;
-const LEAST_POINTS: usize = 16;
+/// Points from which on a list of them with their times is a series.
+const LEAST_POINTS: usize = 4;
 /// The most numbers of a point.
 const MOST_CELLS: usize = 6;
-
-/// What follows the number of them.
-const POINTS: &str = " points ";
+/// Unix times that points have, in seconds: 2001 to 2286. The same in thousandths.
+const TIMES: std::ops::Range<f64> = 1e9..1e10;
+const TIMES_MS: std::ops::Range<f64> = 1e12..1e13;
+/// The least seconds between points: numbers that follow each other are ids.
+const LEAST_STEP: f64 = 5.0;
+/// How much a step may differ from the usual one.
+const JITTER: f64 = 0.05;
+/// Numbers from which on a list of nothing else is a series: nobody counts to one of them.
+const LEAST_NUMBERS: usize = 64;
+/// The longest spelling of a number (bytes).
+const MOST_DIGITS: usize = 32;
+/// What stands behind the number of them.
+const POINTS: &str = " points from ";
 const NUMBERS: &str = " numbers ";
 
 /// Replaces series in a value by texts that tell of them.
@@ -31,123 +38,146 @@ pub(super) fn tell_series(value: &mut Json) {
     }
 }
 
-/// Whether a value tells of a series.
-pub(super) fn tells_series(value: &Json) -> bool {
+/// Whether a value tells of a series of points.
+pub(super) fn tells_of_points(value: &Json) -> bool {
     let Json::String(text) = value else {
         return false;
     };
     let behind = text.trim_start_matches(|c: char| c.is_ascii_digit());
-    behind.len() < text.len()
-        && [POINTS, NUMBERS]
-            .iter()
-            .any(|mark| behind.starts_with(mark))
+    behind.len() < text.len() && behind.starts_with(POINTS)
 }
 
-/// A list of points, each with a time or a step and what was measured, such as
+/// A list of points, each with its time and what was measured, such as
 /// `[[1731679200, "0.0148"], …]`.
 fn points(items: &[Json]) -> Option<String> {
-    if items.len() < LEAST_TIMED {
+    if items.len() < LEAST_POINTS {
         return None;
     }
-    let points: Vec<&[Json]> = items
-        .iter()
-        .map(|item| match item {
-            Json::List(cells) => Some(cells.as_slice()),
-            _ => None,
-        })
-        .collect::<Option<_>>()?;
-    let cells = points.first()?.len();
-    let is_point =
-        |point: &&[Json]| point.len() == cells && point.iter().all(|c| number(c).is_some());
-    if !(2..=MOST_CELLS).contains(&cells) || !points.iter().all(is_point) {
-        return None;
-    }
-    let at = |point: &[Json]| point.first().and_then(number);
-    let is_ordered = points.is_sorted_by(|one, next| at(one) < at(next));
-    let is_timed = at(points.first()?)? >= FIRST_TIME;
-    let is_measured = || {
-        points
-            .iter()
-            .flat_map(|point| point.iter())
-            .any(has_fraction)
+    let point = |item: &Json| match item {
+        Json::List(cells) if (2..=MOST_CELLS).contains(&cells.len()) => {
+            cells.iter().map(number).collect::<Option<Vec<f64>>>()
+        }
+        _ => None,
     };
-    if !is_ordered || !(is_timed || (points.len() >= LEAST_POINTS && is_measured())) {
+    let points: Vec<Vec<f64>> = items.iter().map(point).collect::<Option<_>>()?;
+    let cells = points.first()?.len();
+    let times: Vec<f64> = points
+        .iter()
+        .filter_map(|point| point.first().copied())
+        .collect();
+    if points.iter().any(|point| point.len() != cells) || !are_times(&times) {
         return None;
     }
-    let [first, last] = [points.first()?, points.last()?].map(|point| shown(point));
-    let mut told = format!("{}{POINTS}from {first} to {last}", points.len());
+    let [first, last] = [items.first()?, items.last()?].map(shown);
+    let mut told = format!("{}{POINTS}{first} to {last}", items.len());
     if cells == 2 {
-        tell_extremes(points.iter().filter_map(|point| point.get(1)), &mut told);
+        let values = points.iter().filter_map(|point| point.get(1).copied());
+        let cells = items.iter().filter_map(|item| match item {
+            Json::List(cells) => cells.get(1),
+            _ => None,
+        });
+        tell_extremes(cells.zip(values), &mut told);
     }
     Some(told)
 }
 
-/// A list of numbers that were measured, or that follow each other at one distance.
+/// Whether numbers are the times of points: one after another, mostly in like steps.
+fn are_times(numbers: &[f64]) -> bool {
+    let scale = match numbers.first() {
+        Some(first) if TIMES.contains(first) => 1.0,
+        Some(first) if TIMES_MS.contains(first) => 1_000.0,
+        _ => return false,
+    };
+    let mut steps: Vec<f64> = numbers
+        .windows(2)
+        .filter_map(|pair| match pair {
+            [one, next] => Some((next - one) / scale),
+            _ => None,
+        })
+        .collect();
+    steps.sort_by(f64::total_cmp);
+    let Some(usual) = steps.get(steps.len() / 2).copied() else {
+        return false;
+    };
+    let is_usual = |step: &&f64| (**step - usual).abs() <= usual * JITTER;
+    steps.first().is_some_and(|least| *least > 0.0)
+        && usual >= LEAST_STEP
+        && steps.iter().filter(is_usual).count() * 2 > steps.len()
+}
+
+/// A list of nothing but numbers that were measured, or that follow each other at one distance.
 fn numbers(items: &[Json]) -> Option<String> {
     let is_number = |item: &Json| matches!(item, Json::Number(_));
-    if items.len() < LEAST_POINTS || !items.iter().all(is_number) {
+    if items.len() < LEAST_NUMBERS || !items.iter().all(is_number) {
         return None;
     }
-    let values: Vec<f64> = items.iter().filter_map(number).collect();
-    let is_even = || {
-        let mut steps = values.windows(2).filter_map(|pair| match pair {
-            [one, next] => Some(next - one),
-            _ => None,
-        });
-        let first = steps.next();
-        first.is_some_and(|first| first != 0.0) && steps.all(|step| Some(step) == first)
-    };
-    let is_measured = items.iter().filter(|item| has_fraction(item)).count() * 2 > items.len();
-    let [first, last] =
-        [items.first()?, items.last()?].map(|item| shown(std::slice::from_ref(item)));
-    if is_measured {
+    let [first, last] = [items.first()?, items.last()?].map(shown);
+    if items.iter().filter(|item| has_fraction(item)).count() * 2 > items.len() {
+        let values: Vec<f64> = items.iter().map(number).collect::<Option<_>>()?;
         let mut told = format!("{}{NUMBERS}from {first} to {last}", items.len());
-        tell_extremes(items.iter(), &mut told);
+        tell_extremes(items.iter().zip(values), &mut told);
         return Some(told);
     }
-    is_even().then(|| {
-        format!(
-            "{}{NUMBERS}in even steps from {first} to {last}",
-            items.len()
-        )
+    let whole = |item: &Json| spelling(item)?.parse::<i64>().ok();
+    let values: Vec<i64> = items.iter().map(whole).collect::<Option<_>>()?;
+    let mut steps = values.windows(2).map(|pair| match pair {
+        [one, next] => next.checked_sub(*one),
+        _ => None,
+    });
+    let step = steps.next()??;
+    let is_even = step != 0 && steps.all(|other| other == Some(step));
+    is_even.then(|| {
+        let count = items.len();
+        format!("{count}{NUMBERS}in steps of {step} from {first} to {last}")
     })
 }
 
-/// The numbers of a point, such as `1731679200=0.0148`.
-fn shown(point: &[Json]) -> String {
-    let cells: Vec<&str> = point.iter().filter_map(spelling).collect();
+/// A number, or the numbers of a point, such as `1731679200=0.0148`.
+fn shown(item: &Json) -> String {
+    let cells = match item {
+        Json::List(cells) => cells.as_slice(),
+        other => std::slice::from_ref(other),
+    };
+    let cells: Vec<&str> = cells.iter().filter_map(spelling).collect();
     match cells.as_slice() {
         [at, value] => format!("{at}={value}"),
         _ => cells.join(" "),
     }
 }
 
-fn tell_extremes<'j>(values: impl Iterator<Item = &'j Json> + Clone, told: &mut String) {
-    let by_size = |one: &&Json, other: &&Json| {
-        let [one, other] = [one, other].map(|value| number(value).unwrap_or_default());
-        one.total_cmp(&other)
-    };
-    let least = values.clone().min_by(by_size).and_then(spelling);
-    let most = values.max_by(by_size).and_then(spelling);
-    if let (Some(least), Some(most)) = (least, most) {
+/// Appends the least and the most of values, each beside its number.
+fn tell_extremes<'j>(values: impl Iterator<Item = (&'j Json, f64)>, told: &mut String) {
+    let mut extremes: Option<[(&Json, f64); 2]> = None;
+    for value in values {
+        let [least, most] = extremes.unwrap_or([value; 2]);
+        extremes = Some([
+            if value.1 < least.1 { value } else { least },
+            if value.1 > most.1 { value } else { most },
+        ]);
+    }
+    if let Some([least, most]) = extremes
+        && let (Some(least), Some(most)) = (spelling(least.0), spelling(most.0))
+    {
         told.push_str(&format!("; least {least}; most {most}"));
     }
 }
 
 /// The spelling of a number, which may be in a string.
 fn spelling(value: &Json) -> Option<&str> {
-    match value {
-        Json::Number(number) => Some(number),
-        Json::String(text) => {
-            let plain = |b: u8| b.is_ascii_digit() || matches!(b, b'.' | b'-' | b'+' | b'e' | b'E');
-            (text.bytes().all(plain) && text.parse::<f64>().is_ok()).then_some(text.as_str())
-        }
-        _ => None,
-    }
+    let text: &str = match value {
+        Json::Number(number) => number,
+        Json::String(text) => text,
+        _ => return None,
+    };
+    let plain = |b: u8| b.is_ascii_digit() || matches!(b, b'.' | b'-' | b'+' | b'e' | b'E');
+    (text.len() <= MOST_DIGITS && text.bytes().all(plain)).then_some(text)
 }
 
 fn number(value: &Json) -> Option<f64> {
-    spelling(value)?.parse().ok()
+    spelling(value)?
+        .parse()
+        .ok()
+        .filter(|number: &f64| number.is_finite())
 }
 
 fn has_fraction(value: &Json) -> bool {
@@ -164,43 +194,59 @@ mod tests {
         json.to_string()
     }
 
+    fn listed(count: usize, item: impl Fn(usize) -> String) -> String {
+        let items: Vec<String> = (0..count).map(item).collect();
+        format!("[{}]", items.join(","))
+    }
+
     #[test]
     fn series_are_told_by_their_ends_and_extremes() {
-        let points: Vec<String> = (0..7)
-            .map(|at| format!(r#"[{},"{}.5"]"#, 1_731_679_200 + 300 * at, (at * 3) % 7))
-            .collect();
-        let points = points.join(",");
+        let points = listed(7, |at| {
+            format!(
+                r#"[{},"{}.5"]"#,
+                1_731_679_200 + 300 * at + at % 2,
+                (at * 3) % 7
+            )
+        });
         assert_eq!(
-            told(&format!(
-                r#"{{"metric":{{"pod":"a"}},"values":[{points}]}}"#
-            )),
+            told(&format!(r#"{{"metric":{{"pod":"a"}},"values":{points}}}"#)),
             concat!(
                 r#"{"metric":{"pod":"a"},"values":"7 points from 1731679200=0.5 to "#,
                 r#"1731681000=4.5; least 0.5; most 6.5"}"#
             )
         );
-        let measured: Vec<String> = (0..20).map(|at| format!("{}.25", 40 - at)).collect();
         assert_eq!(
-            told(&format!("[{}]", measured.join(","))),
-            r#""20 numbers from 40.25 to 21.25; least 21.25; most 40.25""#
+            told(&listed(70, |at| format!("{}.25", 90 - at))),
+            r#""70 numbers from 90.25 to 21.25; least 21.25; most 90.25""#
         );
-        let even: Vec<String> = (0..20).map(|at| (at * 60).to_string()).collect();
         assert_eq!(
-            told(&format!("[[{}]]", even.join(","))),
-            r#"["20 numbers in even steps from 0 to 1140"]"#
+            told(&format!("[{}]", listed(70, |at| (at * 60).to_string()))),
+            r#"["70 numbers in steps of 60 from 0 to 4140"]"#
         );
+        assert!(tells_of_points(&Json::String(
+            "7 points from 1=2 to 3=4".to_owned()
+        )));
+        assert!(!tells_of_points(&Json::String(
+            "5 points to note".to_owned()
+        )));
     }
 
     #[test]
     fn ids_amounts_and_few_points_stay() {
-        let ids: Vec<String> = (0..20).map(|at| (at * at + 7).to_string()).collect();
-        let pairs: Vec<String> = (0..20).map(|at| format!("[{},{at}]", at + 7)).collect();
         for text in [
-            format!("[{}]", ids.join(",")),
-            format!("[{}]", pairs.join(",")),
+            listed(99, |at| (at * at + 7).to_string()),
+            listed(99, |at| {
+                (1_234_567_890_123_456_768 + 256 * at + 37 * at % 100).to_string()
+            }),
+            listed(40, |at| format!("[{},{at}.17]", at + 1)),
+            listed(40, |at| format!("[{},{at}.17]", 1_731_679_200 + at)),
+            listed(40, |at| {
+                format!(r#"["{}",{at}]"#, 4_006_381_333_931_usize + at * at * 977)
+            }),
+            listed(40, |at| format!("{at}.99")),
             "[[1731679200,1.5],[1731679500,1.5]]".to_owned(),
-            r#"[["a",1.5],["b",1.5],["c",1.5],["d",1.5],["e",1.5],["f",1.5]]"#.to_owned(),
-            "[1.5,2.5,3.5]".to_owned(),
+            listed(9, |at| format!(r#"["a{at}",1.5]"#)),
+            listed(9, |at| format!(r#"["1e999{at}",1.5]"#)),
         ] {
             assert_eq!(told(&text), text);
         }

@@ -13,7 +13,7 @@ pub(super) mod share {
     pub(in super::super) const TO_MEND: f64 = 0.27;
     /// For what stands around the lines of files that the newest messages name.
     pub(in super::super) const REGIONS: f64 = 0.12;
-    /// Of that, the most for one file.
+    /// Of what is left of that, the most for one file, but for the last.
     pub(in super::super) const REGION: f64 = 0.6;
     /// For calls that changed something: what was done must not be done again.
     pub(in super::super) const DONE: f64 = 0.15;
@@ -104,6 +104,8 @@ pub(super) mod line {
     pub(in super::super) const MODEL: f32 = 0.4;
     /// A report of a failure.
     pub(in super::super) const FAILURE: f32 = 1.3;
+    /// A line that sums up what a command did.
+    pub(in super::super) const OUTCOME: f32 = 3.0;
     /// A line that the model wrote itself, in a script or a file: it is likely to write it again.
     pub(in super::super) const WRITTEN: f32 = 1.3;
     /// One of many that differ in numbers only.

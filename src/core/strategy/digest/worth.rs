@@ -6,7 +6,7 @@ use super::lists::is_label;
 use super::printed::is_rule;
 use super::weigh::STRIDE;
 use super::weights::{cost, line as lines_by};
-use crate::core::text::{Speech, greets_by_name, proposes, tells_of_failure};
+use crate::core::text::{Speech, greets_by_name, proposes, sums_up, tells_of_failure};
 use crate::core::{Cancel, Cancelled};
 
 /// The longest line of a call that is a command (bytes).
@@ -52,6 +52,7 @@ impl Worth {
             Part::Assistant => lines_by::MODEL,
             Part::Argument => lines_by::WRITTEN,
             Part::Text if is_rule(&line.text) => 0.0,
+            Part::Text if sums_up(&line.text) => lines_by::OUTCOME,
             Part::Text if tells_of_failure(&line.text) => lines_by::FAILURE,
             _ => 1.0,
         };
