@@ -45,12 +45,14 @@ fn what_stands_around_a_line_that_a_trace_names_stays() {
             "src/plan.py:140:5: error: bad",
             "./src/plan.py(140,5): error E1: bad",
         ] {
-            let all = job(&[
+            let mut all = job(&[
                 (tool, asked, found),
                 ("run", r#"{"command":"make"}"#, &filler),
                 ("read_file", r#"{"path":"README"}"#, &filler),
                 ("run", r#"{"command":"make test"}"#, trace),
             ]);
+            // The trace is what the model answers next.
+            all.pop();
             let digest = digest_in(tokens(&all) / 4, &all);
             let around = |from: usize, to: usize| {
                 lines[from - 1..to]
@@ -165,4 +167,95 @@ fn a_statement_stays_with_the_sentence_that_limits_it() {
         }
     }
     assert!(shown > 3, "{shown}");
+}
+
+#[test]
+fn a_list_of_what_is_to_be_done_that_a_newer_call_replaces_goes() {
+    let plan = |done: usize| {
+        let step = |n: usize| {
+            let status = if n < done { "completed" } else { "pending" };
+            json!({"step": format!("step {n}: {}", words(n * 7, 4)), "status": status})
+        };
+        json!({"plan": (0..6).map(step).collect::<Vec<_>>()}).to_string()
+    };
+    let (first, second, filler) = (plan(0), plan(5), words(3, 500));
+    let all = job(&[
+        ("update_plan", &first, "ok"),
+        ("read", r#"{"path":"a"}"#, &filler),
+        ("update_plan", &second, "ok"),
+        ("read", r#"{"path":"b"}"#, &filler),
+        ("list", "{}", "done"),
+    ]);
+    let digest = digest_in(tokens(&all) / 2, &all);
+    assert_eq!(digest.matches("step 5: ").count(), 1, "{digest}");
+    let (_, newest) = digest.split_once("completed").unwrap();
+    assert!(newest.contains("pending"), "{digest}");
+}
+
+#[test]
+fn arguments_say_what_they_are_and_patches_which_file() {
+    let body = code(1, 30).join("\n");
+    let patch = format!("*** Begin Patch\n*** Update File: src/a.py\n@@\n{body}\n*** End Patch");
+    let patch = json!({"patch": patch}).to_string();
+    let written = json!({"path": "src/b.py", "content": body}).to_string();
+    let command = format!("grep -rn {} src", words(1, 30).replace(' ', ","));
+    let asked = json!({"command": command}).to_string();
+    let filler = words(3, 300);
+    let all = job(&[
+        ("apply_patch", &patch, "ok"),
+        ("write_file", &written, "ok"),
+        ("run", &asked, "none"),
+        ("read", "{}", &filler),
+        ("list", "{}", "done"),
+    ]);
+    let digest = digest_in(tokens(&all) * 4 / 5, &all);
+    assert!(
+        digest.contains("→ apply_patch(patch=*** Update File: src/a.py…"),
+        "{digest}"
+    );
+    assert!(digest.contains("\n with content:\n  "), "{digest}");
+    assert!(
+        digest.contains(&format!("→ run(command={command})")),
+        "{digest}"
+    );
+}
+
+#[test]
+fn what_a_command_did_in_sum_stays() {
+    let noise = |n: usize| format!("module.net_{n}: Refreshing state... [id=r-{n:04x}]");
+    let mut lines: Vec<String> = (0..120).map(noise).collect();
+    lines.push("Plan: 2 to add, 1 to change, 1 to destroy.".to_owned());
+    lines.extend((0..12).map(|n| format!("Note {n}: {}", words(n, 9))));
+    let all = job(&[
+        ("run", r#"{"command":"terraform plan"}"#, &lines.join("\n")),
+        ("read", "{}", &words(3, 500)),
+        ("list", "{}", "done"),
+    ]);
+    let digest = digest_in(tokens(&all) / 6, &all);
+    assert!(
+        digest.contains("|Plan: 2 to add, 1 to change, 1 to destroy."),
+        "{digest}"
+    );
+}
+
+#[test]
+fn the_finding_in_the_middle_of_an_answer_stays() {
+    let finding = "The run e81b6640 with a rate of 0.03 needs 27.9 ms, which is below the 40 ms.";
+    let filler =
+        |n: usize| -> String { (0..6).map(|m| format!("{}. ", words(n + m, 9))).collect() };
+    let answer = format!(
+        "I looked at it. {}{finding} {}I hope it helps.",
+        filler(1),
+        filler(8)
+    );
+    let mut all = vec![message("user", "Which one?"), message("assistant", &answer)];
+    for n in 0..8 {
+        all.extend([
+            message("user", &format!("And number {n}?")),
+            message("assistant", &words(n * 31, 120)),
+        ]);
+    }
+    all.push(message("user", "Go on."));
+    let digest = digest_in(tokens(&all) / 3, &all);
+    assert!(digest.contains(finding), "{digest}");
 }

@@ -86,6 +86,7 @@ impl<'t> Choice<'t> {
     /// Chooses the best lines that take about `budget` tokens together.
     pub(super) fn spend(&mut self, budget: u64) -> Result<(), Cancelled> {
         let model = self.share_of_the_model(budget);
+        let long = (model * share::LONG).min(share::MOST_LONG);
         let mut left = budget;
         self.first((&mut left, budget), share::USER, |line, _| {
             line.part == Part::User
@@ -109,7 +110,7 @@ impl<'t> Choice<'t> {
                 && line.text.chars().count() <= STATEMENT_CHARS
                 && !asks(&line.text)
         })?;
-        self.first((&mut left, budget), share::LONG, |line, _| {
+        self.first((&mut left, budget), long, |line, _| {
             line.standing == Standing::Edge && !asks(&line.text)
         })?;
         self.first((&mut left, budget), share::QUESTIONS, |line, _| {

@@ -3,42 +3,29 @@
 //! An entry is what a party said, or a call with its result. Newer exchanges are read first, so
 //! that the newest state of a record and the newest mention of a value are shown in full.
 
-use std::borrow::Cow;
-
 use super::answers::{note_answered, note_choices};
+use super::arguments::called;
 use super::diffs::note_diffs;
 use super::encoded::ResultText;
 use super::failures::note_failures;
-use super::json_form::{inline, inline_bytes, shown_key};
 use super::line::{DigestLine, Heading, Part, Standing};
 use super::lists::to_do_of;
 use super::made::{Made, mark_changes};
-use super::quoted::{LINE_BYTES, Quote, quoted_lines, sentences_of};
+use super::quoted::sentences_of;
 use super::read_back::{last_turn, read_back};
 use super::record::Results;
 use super::records::{RecordParts, tables_of};
 use super::seen::Seen;
-use super::write::ARGUMENT;
 use crate::core::conversation::{Block, Call, Entry, Exchange, Kind, Speaker, Text, ToolResult};
 use crate::core::edit::{Tag, is_synthetic};
 use crate::core::json::Json;
 use crate::core::strategy::maps::{Map, Set, hash_of};
 use crate::core::strategy::options::Run;
-use crate::core::text::{Failures, MOST_COLUMNS, Table, pieces, shape, shown_name, words_of};
+use crate::core::text::{Failures, MOST_COLUMNS, shape, words_of};
 use crate::core::{Cancel, Cancelled};
 
-/// An argument up to this length is in the call's own line (bytes).
-const ARGUMENT_BYTES: usize = 160;
-/// The same where it has no other lines: a command is run again as a whole.
-const LINE_ALONE_BYTES: usize = 400;
-/// The first line of a patch in the form of OpenAI's tool.
-const PATCH: &str = "*** Begin Patch\n";
 /// A line from this length on is told once (bytes).
 const SAID_BYTES: usize = 40;
-/// A list or object in an argument up to this length is in the call's own line (bytes).
-const VALUE_BYTES: usize = 1_000;
-/// Arguments that begin beyond this place are no longer in the call's own line (bytes).
-const HEAD_BYTES: usize = 2_000;
 /// A column's name in an earlier digest is known up to this length (bytes).
 const NAME_BYTES: usize = 256;
 
@@ -46,16 +33,6 @@ const NAME_BYTES: usize = 256;
 /// are looked at.
 const LEAST_TELLING: f32 = 1.5;
 const MOST_WORDS: usize = 60;
-
-/// The key of an argument, and what is not in the line of its call.
-type Rest<'j> = (&'j str, Argument<'j>);
-
-/// What has lines of its own.
-enum Argument<'j> {
-    /// The rest of a text, and the number of its first line; `None` where its lines have none.
-    Text(Cow<'j, str>, Option<u32>),
-    Rows(Table<'j>),
-}
 
 /// Reads exchanges into lines, newest first.
 pub(super) struct Reader<'m, 'a> {
@@ -286,9 +263,7 @@ impl<'m, 'a> Reader<'m, 'a> {
             .note(&other.unwrap_or(Json::Object(made.arguments)));
         for line in out.iter_mut().skip(1) {
             let said = line.part.is_quoted() && line.text.len() >= SAID_BYTES;
-            if said && !self.seen.say(None, &line.text) {
-                line.standing = Standing::Repeated;
-            } else if is_old_plan {
+            if is_old_plan || (said && !self.seen.say(None, &line.text)) {
                 line.standing = Standing::Repeated;
             } else if stale && line.standing == Standing::Usual {
                 line.standing = Standing::Stale;
@@ -378,197 +353,4 @@ fn key_of(call: &Call<'_>, result: Option<&ToolResult<'_>>) -> u64 {
         _ => result.raw,
     });
     hash_of(&(call.name.as_ref(), arguments, answer))
-}
-
-/// Appends the line of a call, and those of its long arguments: `json` where they are JSON.
-fn called(
-    name: &str,
-    arguments: Option<&str>,
-    json: Option<&Json>,
-    cancel: &Cancel,
-    out: &mut Vec<DigestLine>,
-) -> Result<(), Cancelled> {
-    let mut head = shown_name(name);
-    head.push('(');
-    // Long texts: the parts of them that are not in the head line yet.
-    let mut rest: Vec<Rest<'_>> = Vec::new();
-    if let Some(Json::Object(members)) = json {
-        named_arguments(members, &mut head, &mut rest);
-    } else {
-        let opening = Opening::of(arguments.unwrap_or_default());
-        head.push_str(opening.first);
-        if !opening.rest.is_empty() {
-            rest.push(("", opening.rest()));
-        }
-    }
-    head.push(')');
-    out.push(DigestLine::new(Part::Call, 0, &head));
-    // What it belongs to is said unless there is nothing else.
-    let has_others = matches!(json, Some(Json::Object(all)) if all.len() > 1);
-    let alone = rest.len() == 1 && !has_others;
-    for (key, argument) in rest {
-        let key = shown_argument(key);
-        match argument {
-            Argument::Text(text, first) => {
-                if !alone {
-                    push_part(Part::Member, 1, &format!("{ARGUMENT}{key}:"), out);
-                }
-                let quote = Quote {
-                    part: Part::Argument,
-                    depth: 2,
-                    first,
-                };
-                quoted_lines(&text, quote, cancel, out)?;
-            }
-            Argument::Rows(table) => {
-                push_part(
-                    Part::Head,
-                    1,
-                    &format!("{ARGUMENT}{key}: {}", table.head()),
-                    out,
-                );
-                table
-                    .rows()
-                    .for_each(|row| push_part(Part::Row, 2, &row, out));
-            }
-        }
-    }
-    Ok(())
-}
-
-/// Appends a line of an argument that is not quoted.
-fn push_part(part: Part, depth: u8, text: &str, out: &mut Vec<DigestLine>) {
-    let mut line = DigestLine::new(part, depth, text);
-    line.of_argument = true;
-    out.push(line);
-}
-
-/// Appends arguments to the head line of their call, and the parts of long texts that have no place
-/// there to `rest`.
-fn named_arguments<'j>(members: &'j [(String, Json)], head: &mut String, rest: &mut Vec<Rest<'j>>) {
-    for (at, (key, value)) in members.iter().enumerate() {
-        if head.len() > HEAD_BYTES {
-            head.push_str(", …");
-            let more = members.iter().skip(at).map(|(key, value)| {
-                let mut text = format!("{}=", shown_key(key));
-                inline(value, &mut text);
-                text
-            });
-            let more = more.collect::<Vec<_>>().join("\n");
-            rest.push(("more", Argument::Text(Cow::Owned(more), None)));
-            return;
-        }
-        if at > 0 {
-            head.push_str(", ");
-        }
-        head.push_str(&shown_argument(key));
-        head.push('=');
-        match value {
-            Json::String(text) if is_long(text) => {
-                let opening = Opening::of(text);
-                head.push_str(opening.first);
-                if !opening.rest.is_empty() {
-                    head.push('…');
-                    rest.push((key, opening.rest()));
-                }
-            }
-            Json::List(items) if let Some(table) = table_of(items) => {
-                head.push('…');
-                rest.push((key, Argument::Rows(table)));
-            }
-            value if inline_bytes(value, VALUE_BYTES) > VALUE_BYTES => {
-                let mut text = String::new();
-                inline(value, &mut text);
-                let opening = Opening::of(&text);
-                head.push_str(opening.first);
-                head.push('…');
-                let after = opening.rest.to_owned();
-                rest.push((key, Argument::Text(Cow::Owned(after), None)));
-            }
-            value => inline(value, head),
-        }
-    }
-}
-
-/// A list as a table, where its rows are short: edits and texts are quoted, line by line.
-fn table_of(items: &[Json]) -> Option<Table<'_>> {
-    let is_short = |item: &Json| inline_bytes(item, LINE_BYTES) <= LINE_BYTES;
-    items.iter().all(is_short).then(|| Table::of(items))?
-}
-
-/// The name of an argument; one that is too long for a name is cut.
-fn shown_argument(key: &str) -> Cow<'_, str> {
-    if key.len() <= ARGUMENT_BYTES {
-        Cow::Borrowed(key)
-    } else {
-        shown_key(key)
-    }
-}
-
-/// Whether an argument has lines of its own, or is a phrase, which needs no quotes.
-fn is_long(text: &str) -> bool {
-    text.len() > ARGUMENT_BYTES || text.contains(char::is_whitespace)
-}
-
-/// The beginning of a text, for its call's own line, and the rest.
-struct Opening<'t> {
-    first: &'t str,
-    rest: &'t str,
-    /// The number of the first line of the rest.
-    number: u32,
-}
-
-impl<'t> Opening<'t> {
-    fn of(text: &'t str) -> Self {
-        let begun = text.trim_start();
-        let above = text.len() - begun.len();
-        let above = text.get(..above).unwrap_or_default();
-        let number = u32::try_from(above.matches('\n').count()).unwrap_or(u32::MAX);
-        let number = number.saturating_add(1);
-        let text = begun.trim_end();
-        if let Some(patch) = text.strip_prefix(PATCH) {
-            // What is patched says more.
-            let patch = Opening::of(patch);
-            return Opening {
-                number: patch.number.saturating_add(number - 1),
-                ..patch
-            };
-        }
-        let (line, rest) = text.split_once('\n').unwrap_or((text, ""));
-        let most = if rest.is_empty() {
-            LINE_ALONE_BYTES
-        } else {
-            ARGUMENT_BYTES
-        };
-        if line.len() <= most {
-            return Opening {
-                first: line.trim_end(),
-                rest,
-                number: number.saturating_add(1),
-            };
-        }
-        let first = pieces(line, ARGUMENT_BYTES).next().unwrap_or_default();
-        Opening {
-            first: first.trim_end(),
-            rest: text.get(first.len()..).unwrap_or_default(),
-            number,
-        }
-    }
-
-    fn rest(&self) -> Argument<'t> {
-        Argument::Text(Cow::Borrowed(self.rest), Some(self.number))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_rest_of_a_text_has_the_number_of_its_line() {
-        let long = format!("{}\nb", "word ".repeat(40));
-        for (text, number) in [("a\nb", 2), ("\n\na\nb", 4), (&long, 1)] {
-            assert_eq!(Opening::of(text).number, number, "{text}");
-        }
-    }
 }

@@ -5,6 +5,7 @@
 //! originals, which clients send with every request.
 
 mod answers;
+mod arguments;
 mod candidate;
 mod choose;
 mod diffs;

@@ -31,8 +31,9 @@ pub(super) mod share {
     pub(in super::super) const MODEL: f64 = 0.2;
     /// The most of it, as a factor of the part of all lines that there is room for.
     pub(in super::super) const MODEL_OF_ROOM: f64 = 0.5;
-    /// Of them, for long ones.
-    pub(in super::super) const LONG: f64 = 0.06;
+    /// For the long ones of them, as a factor of that share, and the most of it.
+    pub(in super::super) const LONG: f64 = 0.32;
+    pub(in super::super) const MOST_LONG: f64 = 0.12;
     /// For its questions, which the user has answered.
     pub(in super::super) const QUESTIONS: f64 = 0.02;
     /// For what it said beside calls.

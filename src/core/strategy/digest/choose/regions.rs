@@ -8,7 +8,7 @@ use crate::core::conversation::scale;
 use crate::core::strategy::digest::line::{DigestLine, Part, Standing};
 use crate::core::strategy::digest::weigh::{STRIDE, Weight};
 use crate::core::strategy::digest::weights::share;
-use crate::core::strategy::maps::Map;
+use crate::core::strategy::maps::{Map, Set};
 use crate::core::text::{FilePlace, file_name, file_paths, file_places, is_same_file};
 use crate::core::{Cancel, Cancelled};
 
@@ -29,8 +29,8 @@ const PARTS: [&str; 6] = ["old", "new", "search", "replace", "diff", "patch"];
 /// The lines of one file that are named.
 pub(super) type Region = Vec<usize>;
 
-/// The lines of files that the newest messages name, or else reports of failures: by call, that
-/// with the most of them first; of as many, that which is named nearest to the end.
+/// The lines of files that the newest messages name, or else the results of calls that failed last:
+/// by call, that with the most of them first; of as many, that which is named nearest to the end.
 ///
 /// # Errors
 /// [`Cancelled`].
@@ -40,10 +40,15 @@ pub(super) fn named_regions(
     recent: &[String],
     cancel: &Cancel,
 ) -> Result<Vec<Region>, Cancelled> {
-    let reports = lines.iter().rev().filter(|line| {
-        matches!(line.standing, Standing::ToMend | Standing::Failure) && line.part.is_quoted()
-    });
-    let texts = recent.iter().chain(reports.map(|line| &line.text));
+    let entry = |at: usize| weights.get(at).map(|weight| weight.entry);
+    let all = || lines.iter().enumerate();
+    let to_mend = all().filter(|(_, line)| line.standing == Standing::ToMend);
+    let to_mend: Set<usize> = to_mend.filter_map(|(at, _)| entry(at)).collect();
+    let of_report = |(at, line): &(usize, &DigestLine)| {
+        line.part == Part::Text && entry(*at).is_some_and(|entry| to_mend.contains(&entry))
+    };
+    let reports = all().rev().filter(of_report);
+    let texts = recent.iter().chain(reports.map(|(_, line)| &line.text));
     let mut places: Vec<FilePlace<'_>> = Vec::new();
     for text in texts {
         if places.len() >= MOST_NAMED {
@@ -217,7 +222,7 @@ fn reads_all(call: &str) -> bool {
 
 /// Whether a call has the whole text of a file among its arguments, rather than a part of it.
 fn writes_all(call: &DigestLine, below: &[DigestLine]) -> bool {
-    let has_parts = below.iter().any(|line| line.of_argument);
+    let has_parts = below.iter().filter(|line| line.of_argument).count() > 1;
     let mut keys = call.text.split(['(', ' ']);
     let is_part = |key: &str| key.contains('=') && PARTS.iter().any(|part| key.starts_with(part));
     !has_parts && !keys.any(is_part)
