@@ -1,4 +1,5 @@
-//! Lines of files that a text names: `src/main.rs:12:5`, `File "a/b.py", line 3`, `view.tsx(31,44)`.
+//! Lines of files that a text names: `src/main.rs:12:5`, `File "a/b.py", line 3`,
+//! `view.tsx(31,44)`.
 
 use super::bytes::ByteSet;
 

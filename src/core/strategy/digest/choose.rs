@@ -1,17 +1,17 @@
 //! The choice of a digest's lines: what is never to be missed first, each within a share of the
 //! room, then whatever says most for its tokens.
 
-mod regions;
+mod around;
 mod short;
 
 use std::collections::BinaryHeap;
 
-use self::regions::{Region, named_regions};
 use super::candidate::Candidate;
 use super::line::{DigestLine, Part, Standing};
 use super::lists::is_label;
 use super::named::find_named;
 use super::printed::names_columns;
+use super::regions::{Region, named_regions};
 use super::tables::Tables;
 use super::weigh::{Context, STRIDE, Weighed, Weight, Word, weigh};
 use super::weights::{cost, line as lines_by, share, word as words_by};

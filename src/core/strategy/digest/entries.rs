@@ -261,6 +261,12 @@ impl<'m, 'a> Reader<'m, 'a> {
         }
         self.seen
             .note(&other.unwrap_or(Json::Object(made.arguments)));
+        self.note_repeated(out, stale, is_old_plan);
+        Ok(())
+    }
+
+    /// Marks the lines of a call that are told elsewhere: those of an old plan by a newer one.
+    fn note_repeated(&mut self, out: &mut [DigestLine], stale: bool, is_old_plan: bool) {
         for line in out.iter_mut().skip(1) {
             let said = line.part.is_quoted() && line.text.len() >= SAID_BYTES;
             if is_old_plan || (said && !self.seen.say(None, &line.text)) {
@@ -269,7 +275,6 @@ impl<'m, 'a> Reader<'m, 'a> {
                 line.standing = Standing::Stale;
             }
         }
-        Ok(())
     }
 }
 

@@ -53,8 +53,8 @@ impl Part {
 pub(super) enum Standing {
     #[default]
     Usual,
-    /// The first or last sentence of what the model said, or an item of what it means to do: what it
-    /// found, decided or promised.
+    /// The first or last sentence of what the model said, or the one that tells most, or an item of
+    /// what it means to do: what it found, decided or promised.
     Edge,
     /// The same of what it said beside calls: what it meant to do.
     Aside,

@@ -24,6 +24,7 @@ mod quoted;
 mod read_back;
 mod record;
 mod records;
+mod regions;
 mod rows;
 mod seen;
 mod series;

@@ -143,8 +143,8 @@ pub(super) mod cost {
     pub(in super::super) const LINE: f32 = 2.0;
     /// The mark of a gap before a line of text: lines that follow each other need none.
     pub(in super::super) const GAP: f32 = 2.0;
-    /// The same of a line of a result between two gaps, with what makes it worth less: alone it is of
-    /// little use.
+    /// The same of a line of a result between two gaps, with what makes it worth less: alone it is
+    /// of little use.
     pub(in super::super) const ALONE: f32 = 6.0;
     /// The count of the rows that a table misses, which its last row takes the place of.
     pub(in super::super) const COUNT: f32 = 5.0;

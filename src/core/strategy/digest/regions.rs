@@ -3,11 +3,8 @@
 
 use std::cmp::Reverse;
 
-use super::{Choice, LEAST_LEFT};
-use crate::core::conversation::scale;
-use crate::core::strategy::digest::line::{DigestLine, Part, Standing};
-use crate::core::strategy::digest::weigh::{STRIDE, Weight};
-use crate::core::strategy::digest::weights::share;
+use super::line::{DigestLine, Part, Standing};
+use super::weigh::{STRIDE, Weight};
 use crate::core::strategy::maps::{Map, Set};
 use crate::core::text::{FilePlace, file_name, file_paths, file_places, is_same_file};
 use crate::core::{Cancel, Cancelled};
@@ -19,8 +16,6 @@ const MOST_PLACES: usize = 12;
 const SEARCHED_BYTES: usize = 32 * 1_024;
 /// Files that the line of a call may name.
 const MOST_FILES: usize = 8;
-/// Lines of a region before and after the one that is named.
-const REACH: usize = 12;
 /// Lines beside one that tell whether it is shown elsewhere.
 const BESIDE: usize = 3;
 /// The beginnings of arguments that are a part of a file.
@@ -205,7 +200,8 @@ fn listed_number(text: &str) -> Option<u32> {
     number.parse().ok().filter(|_| is_listed)
 }
 
-/// Whether a call asks for a whole file and nothing else: `read(path=a.py)`, `run(command=cat a.py)`.
+/// Whether a call asks for a whole file and nothing else: `read(path=a.py)`,
+/// `run(command=cat a.py)`.
 fn reads_all(call: &str) -> bool {
     let asked = call
         .split_once('(')
@@ -236,77 +232,6 @@ fn is_shown_elsewhere(lines: &[DigestLine], at: usize) -> bool {
         .iter()
         .filter(|line| line.standing == Standing::Repeated);
     shown.count() * 2 > around.len()
-}
-
-impl Choice<'_> {
-    /// Takes the regions around the lines that are named. Returns the tokens that are left.
-    pub(super) fn take_regions(&mut self, budget: u64) -> Result<u64, Cancelled> {
-        let mut left = budget;
-        let regions = std::mem::take(&mut self.regions);
-        for (nth, region) in regions.iter().enumerate() {
-            self.cancel.check_budget()?;
-            if left < LEAST_LEFT {
-                break;
-            }
-            let is_last = nth + 1 == regions.len();
-            let room = if is_last {
-                left
-            } else {
-                scale(left, share::REGION)
-            };
-            left -= self.take_region(region, room);
-        }
-        self.regions = regions;
-        Ok(left)
-    }
-
-    /// Takes lines on both sides of those that are named, line after line, as far as there is room.
-    /// Returns the tokens that they take.
-    fn take_region(&mut self, region: &Region, room: u64) -> u64 {
-        let mut spent = 0;
-        let sides = region.iter().flat_map(|at| [(*at, true), (*at, false)]);
-        let mut ends: Vec<(Option<usize>, bool, usize)> = sides
-            .map(|(at, is_below)| {
-                let end = if is_below {
-                    Some(at)
-                } else {
-                    at.checked_sub(1)
-                };
-                (end, is_below, at)
-            })
-            .collect();
-        for _ in 0..=REACH {
-            for (end, is_below, named) in &mut ends {
-                let Some(line) = end.filter(|line| self.is_in_region(*line, *named)) else {
-                    *end = None;
-                    continue;
-                };
-                let chain: Vec<usize> = self.chain(line).collect();
-                let tokens: u64 = chain.iter().map(|at| self.tokens_of(*at)).sum();
-                if spent + tokens > room {
-                    *end = None;
-                    continue;
-                }
-                spent += tokens;
-                chain.into_iter().for_each(|at| self.take(at));
-                *end = if *is_below {
-                    Some(line + 1)
-                } else {
-                    line.checked_sub(1)
-                };
-            }
-        }
-        spent
-    }
-
-    /// Whether a line is of the same text as another.
-    fn is_in_region(&self, line: usize, other: usize) -> bool {
-        let text = |at: usize| {
-            let line = self.lines.get(at).filter(|line| line.part.is_quoted())?;
-            Some((line.part, self.of.lines.get(at)?.entry))
-        };
-        text(line).is_some_and(|of| text(other) == Some(of))
-    }
 }
 
 #[cfg(test)]
