@@ -55,21 +55,34 @@ pub fn sums_up(line: &str) -> bool {
     if line.len() > MOST_BYTES || !line.bytes().any(|b| b.is_ascii_digit()) {
         return false;
     }
-    let lower = line.to_ascii_lowercase();
-    let words = || lower.split(|c: char| !c.is_alphanumeric() && !matches!(c, '.' | '-' | '_'));
-    let words: Vec<&str> = words().filter(|word| !word.is_empty()).collect();
-    let counts = |at: usize| {
-        let [number, what, more] = [at, at + 1, at + 2].map(|at| words.get(at).copied());
-        let is_number = number.is_some_and(|number| number.bytes().all(|b| b.is_ascii_digit()));
-        let is_counted = |word: Option<&str>| word.is_some_and(|word| COUNTED.contains(&word));
-        let is_to = what == Some("to") && more.is_some_and(|word| TO.contains(&word));
-        is_number && (is_counted(what) || is_counted(more) || is_to)
+    // Whether the last two words are numbers of which nothing was counted yet, and the last word.
+    let (mut numbers, mut last) = ([false; 2], "");
+    let mut found = 0;
+    let words = line.split(|c: char| !c.is_alphanumeric() && !matches!(c, '.' | '-' | '_'));
+    for word in words.filter(|word| !word.is_empty()) {
+        let is = |known: &&str| word.eq_ignore_ascii_case(known);
+        if numbers != [false; 2] {
+            let [before, above] = numbers;
+            if COUNTED.iter().any(is) {
+                found += usize::from(before) + usize::from(above);
+                numbers = [false; 2];
+            } else if before && last.eq_ignore_ascii_case("to") && TO.iter().any(is) {
+                found += 1;
+                numbers = [false; 2];
+            }
+        }
+        let is_number = word.bytes().all(|b| b.is_ascii_digit());
+        numbers = [numbers[1], is_number];
+        last = word;
+    }
+    let start = line.trim_start();
+    let begins = || {
+        BEGINNINGS.iter().any(|known| {
+            let start = start.get(..known.len());
+            start.is_some_and(|start| start.eq_ignore_ascii_case(known))
+        })
     };
-    let found = (0..words.len()).filter(|at| counts(*at)).count();
-    let begins = BEGINNINGS
-        .iter()
-        .any(|start| lower.trim_start().starts_with(start));
-    found >= if begins { 1 } else { LEAST_COUNTS }
+    found >= LEAST_COUNTS || (found > 0 && begins())
 }
 
 #[cfg(test)]
