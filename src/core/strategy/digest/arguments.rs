@@ -177,14 +177,11 @@ impl<'t> Opening<'t> {
         let number = u32::try_from(above.matches('\n').count()).unwrap_or(u32::MAX);
         let number = number.saturating_add(1);
         let text = begun.trim_end();
-        if let Some(patch) = text.strip_prefix(PATCH) {
-            // What is patched says more.
-            let patch = Opening::of(patch);
-            return Opening {
-                number: patch.number.saturating_add(number - 1),
-                ..patch
-            };
-        }
+        // What is patched says more. Once: a text of such lines only must not nest.
+        let (text, number) = match text.strip_prefix(PATCH) {
+            Some(patch) => (patch, number.saturating_add(1)),
+            None => (text, number),
+        };
         let (line, rest) = text.split_once('\n').unwrap_or((text, ""));
         let most = if rest.is_empty() {
             LINE_ALONE_BYTES
@@ -218,8 +215,12 @@ mod tests {
     #[test]
     fn the_rest_of_a_text_has_the_number_of_its_line() {
         let long = format!("{}\nb", "word ".repeat(40));
-        for (text, number) in [("a\nb", 2), ("\n\na\nb", 4), (&long, 1)] {
+        let patch = format!("{PATCH}*** Add File: a\n+b");
+        for (text, number) in [("a\nb", 2), ("\n\na\nb", 4), (&long, 1), (&patch, 3)] {
             assert_eq!(Opening::of(text).number, number, "{text}");
         }
+        // A megabyte of them takes no stack.
+        let hostile = PATCH.repeat(1 << 16);
+        assert_eq!(Opening::of(&hostile).number, 3);
     }
 }
