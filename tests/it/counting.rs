@@ -72,8 +72,8 @@ fn two_megabytes_of_white_space_are_counted_without_a_panic() {
 
 /// Blanks of several kinds before words, numbers, marks and signs.
 const HARD: &str = concat!(
-    "([ \\t\\n\\r\u{a0}\u{3000}]{0,3}",
-    "('s|'LL|don't|[A-Z]{1,3}[a-z]{0,4}|[0-9]{1,5}|[!?/.{}\"-]{1,4}|",
+    "([ \\t\\n\\r\u{b}\u{c}\u{1c}\u{85}\u{a0}\u{3000}]{0,3}( {1,90}|\n{1,20}| \n )?",
+    "('s|'LL|don't|[A-Z]{1,3}[a-z]{0,4}|[0-9]{1,5}|[!?/.{}\"-]{1,4}|\u{0}|",
     "漢字|é|🎉|\u{200d}|<\\|endoftext\\|>)){0,30}"
 );
 

@@ -105,4 +105,11 @@ impl Draft<'_> {
         let json = dialect.synthetic(author, text);
         Replacement::new(dialect, json, self.conversation().encoding)
     }
+
+    /// The same, of a text that takes so many tokens as a message.
+    #[must_use]
+    pub fn written_in(&self, tokens: u64, author: Author, text: &str) -> Replacement {
+        let dialect = self.conversation().dialect;
+        Replacement::counted(dialect, dialect.synthetic(author, text), tokens)
+    }
 }

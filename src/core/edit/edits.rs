@@ -55,4 +55,14 @@ impl Replacement {
             tokens: measure.tokens,
         })
     }
+
+    /// A message of `dialect` whose tokens were counted before.
+    #[must_use]
+    pub fn counted(dialect: Dialect, json: String, tokens: u64) -> Self {
+        Replacement {
+            fingerprint: dialect.fingerprint(&json),
+            json: json.into_boxed_str(),
+            tokens,
+        }
+    }
 }

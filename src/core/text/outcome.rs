@@ -1,5 +1,13 @@
 //! Lines that sum up what a command did.
 
+use std::ops::RangeInclusive;
+
+use super::bytes::ByteSet;
+use super::words::RunChars;
+
+/// The characters of the words and numbers in such a line.
+static IN_WORDS: RunChars = RunChars::with(b".-_");
+
 /// What stands behind a number in such a line.
 const COUNTED: [&str; 30] = [
     "passed",
@@ -33,6 +41,9 @@ const COUNTED: [&str; 30] = [
     "succeeded",
     "unchanged",
 ];
+/// Their shortest and longest (bytes), and their last letters: what the first look is at.
+const COUNTED_BYTES: RangeInclusive<usize> = 4..=15;
+static LAST_OF_COUNTED: ByteSet = ByteSet::of(b"dersgDERSG");
 /// The same behind `to`: `2 to add`.
 const TO: [&str; 5] = ["add", "change", "destroy", "import", "remove"];
 /// A longer line is none of them (bytes).
@@ -52,29 +63,10 @@ const BEGINNINGS: [&str; 6] = [
 /// Whether a line sums up what a command did: `5 failed, 3 passed`, `Plan: 2 to add, 1 to destroy`.
 #[must_use]
 pub fn sums_up(line: &str) -> bool {
-    if line.len() > MOST_BYTES || !line.bytes().any(|b| b.is_ascii_digit()) {
+    if line.len() > MOST_BYTES {
         return false;
     }
-    // Whether the last two words are numbers of which nothing was counted yet, and the last word.
-    let (mut numbers, mut last) = ([false; 2], "");
-    let mut found = 0;
-    let words = line.split(|c: char| !c.is_alphanumeric() && !matches!(c, '.' | '-' | '_'));
-    for word in words.filter(|word| !word.is_empty()) {
-        let is = |known: &&str| word.eq_ignore_ascii_case(known);
-        if numbers != [false; 2] {
-            let [before, above] = numbers;
-            if COUNTED.iter().any(is) {
-                found += usize::from(before) + usize::from(above);
-                numbers = [false; 2];
-            } else if before && last.eq_ignore_ascii_case("to") && TO.iter().any(is) {
-                found += 1;
-                numbers = [false; 2];
-            }
-        }
-        let is_number = word.bytes().all(|b| b.is_ascii_digit());
-        numbers = [numbers[1], is_number];
-        last = word;
-    }
+    let found = numbers(line).filter(|rest| is_of_counted(rest)).count();
     let start = line.trim_start();
     let begins = || {
         BEGINNINGS.iter().any(|known| {
@@ -85,9 +77,56 @@ pub fn sums_up(line: &str) -> bool {
     found >= LEAST_COUNTS || (found > 0 && begins())
 }
 
+/// What stands behind each number that is a word of its own.
+fn numbers(line: &str) -> impl Iterator<Item = &str> {
+    let mut rest = line;
+    std::iter::from_fn(move || {
+        loop {
+            let digit = rest.bytes().position(|b| b.is_ascii_digit())?;
+            let (before, mut behind) = rest.split_at_checked(digit)?;
+            let word = IN_WORDS.next(&mut behind)?;
+            let is_within = IN_WORDS.has_last_of(before);
+            rest = behind;
+            if !is_within && word.bytes().all(|b| b.is_ascii_digit()) {
+                return Some(rest);
+            }
+        }
+    })
+}
+
+/// Whether one of the two words behind a number, given what stands behind it, says what it counts.
+fn is_of_counted(mut behind: &str) -> bool {
+    let Some(first) = IN_WORDS.next(&mut behind) else {
+        return false;
+    };
+    is_counted(first)
+        || IN_WORDS.next(&mut behind).is_some_and(|second| {
+            let is = |known: &&str| second.eq_ignore_ascii_case(known);
+            is_counted(second) || (first.eq_ignore_ascii_case("to") && TO.iter().any(is))
+        })
+}
+
+fn is_counted(word: &str) -> bool {
+    let is = |known: &&str| word.eq_ignore_ascii_case(known);
+    may_be_counted(word) && COUNTED.iter().any(is)
+}
+
+fn may_be_counted(word: &str) -> bool {
+    COUNTED_BYTES.contains(&word.len())
+        && word.bytes().last().is_some_and(|b| LAST_OF_COUNTED.has(b))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_first_look_lets_all_of_them_pass() {
+        for known in COUNTED {
+            assert!(may_be_counted(known), "{known}");
+            assert!(may_be_counted(&known.to_uppercase()), "{known}");
+        }
+    }
 
     #[test]
     fn counts_of_what_was_done_sum_up() {

@@ -8,8 +8,8 @@ const LONGEST_WORD: usize = 80;
 /// Longest word of such a script; longer runs are cut into pieces.
 const LONGEST_PIECE: usize = 24;
 
-/// The ASCII characters that words have.
-static IN_WORDS: ByteSet = ByteSet::of(b"_./#@:-").and_alphanumeric();
+/// The characters that words have.
+static IN_WORDS: RunChars = RunChars::with(b"_./#@:-");
 /// Characters that join the parts of names, paths, dates and numbers.
 static JOINS: ByteSet = ByteSet::of(b"./#@:-");
 /// Those of them that no word begins with.
@@ -48,7 +48,7 @@ impl<'t> Iterator for Words<'t> {
                 self.pieces = behind;
                 return Some(piece);
             }
-            let run = next_run(&mut self.rest)?;
+            let run = IN_WORDS.next(&mut self.rest)?;
             let word = trimmed(run);
             if word.len() > LONGEST_PIECE && !word.is_ascii() && word.chars().any(is_caseless) {
                 self.pieces = word;
@@ -59,36 +59,66 @@ impl<'t> Iterator for Words<'t> {
     }
 }
 
-/// Takes the next run of characters of words off a text, with what stands before it.
-fn next_run<'t>(rest: &mut &'t str) -> Option<&'t str> {
-    let text = *rest;
-    let bytes = text.as_bytes();
-    let mut at = 0;
-    let begin = loop {
-        let byte = *bytes.get(at)?;
-        match char_in(text, at, byte) {
-            (true, _) => break at,
-            (false, width) => at += width,
-        }
-    };
-    while let Some(byte) = bytes.get(at) {
-        match char_in(text, at, *byte) {
-            (true, width) => at += width,
-            (false, _) => break,
-        }
-    }
-    *rest = text.get(at..).unwrap_or_default();
-    text.get(begin..at)
+/// The characters that runs have: some of ASCII, and the letters and digits of other scripts.
+pub(super) struct RunChars {
+    inside: ByteSet,
+    /// The first bytes of what may begin a run.
+    begin: ByteSet,
 }
 
-/// Whether words have the character at `at`, whose first byte is given, and its bytes.
-#[inline]
-fn char_in(text: &str, at: usize, byte: u8) -> (bool, usize) {
-    if byte.is_ascii() {
-        return (IN_WORDS.has(byte), 1);
+impl RunChars {
+    /// Those of ASCII are its letters and digits, and `joins`.
+    pub(super) const fn with(joins: &[u8]) -> Self {
+        RunChars {
+            inside: ByteSet::of(joins).and_alphanumeric(),
+            begin: ByteSet::of(joins).and_alphanumeric().and(0x80, 0xff),
+        }
     }
-    let c = text.get(at..).and_then(|rest| rest.chars().next());
-    c.map_or((false, 1), |c| (c.is_alphanumeric(), c.len_utf8()))
+
+    /// Whether the last character of a text is one of a run.
+    pub(super) fn has_last_of(&self, text: &str) -> bool {
+        let last = text.chars().next_back();
+        last.is_some_and(|c| match u8::try_from(c) {
+            Ok(byte) if byte.is_ascii() => self.inside.has(byte),
+            _ => c.is_alphanumeric(),
+        })
+    }
+
+    /// Takes the next run off a text, with what stands before it.
+    #[inline]
+    pub(super) fn next<'t>(&self, rest: &mut &'t str) -> Option<&'t str> {
+        let text = *rest;
+        let behind = |at: usize| text.as_bytes().get(at..).unwrap_or_default();
+        let mut begin = 0;
+        loop {
+            begin += self.begin.run(behind(begin), false);
+            match of_script(text, begin)? {
+                (true, _) => break,
+                (false, width) => begin += width,
+            }
+        }
+        let mut end = begin;
+        loop {
+            end += self.inside.run(behind(end), true);
+            match of_script(text, end) {
+                Some((true, width)) if width > 1 => end += width,
+                _ => break,
+            }
+        }
+        *rest = text.get(end..).unwrap_or_default();
+        text.get(begin..end)
+    }
+}
+
+/// Whether the character at `at` is a letter or a digit of a script, where ASCII counts as one, and
+/// its bytes; `None` at the end of the text.
+#[inline]
+fn of_script(text: &str, at: usize) -> Option<(bool, usize)> {
+    if text.as_bytes().get(at)?.is_ascii() {
+        return Some((true, 1));
+    }
+    let c = text.get(at..)?.chars().next()?;
+    Some((c.is_alphanumeric(), c.len_utf8()))
 }
 
 /// A run without the joins that it ends with, and those but slashes and `@` that it begins with.

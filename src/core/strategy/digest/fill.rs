@@ -27,30 +27,21 @@ pub(super) fn filled(
     let Some(mut sizes) = LineTokens::in_frame(draft.conversation().encoding, written) else {
         return Ok(None);
     };
-    let mut goal = budget;
-    for _ in 0..TRIES {
-        let Some(body) = chosen(&mut choice, lines, goal, &mut sizes)? else {
-            break;
-        };
-        let Some(new) = written(&body.join("\n")) else {
-            break;
-        };
-        let Some(over) = new.tokens.checked_sub(budget).filter(|over| *over > 0) else {
-            return Ok(Some((new, body.len())));
-        };
-        // By its lines it is a little shorter than as a whole.
-        goal = goal.saturating_sub(over);
-    }
-    Ok(None)
+    let Some((body, tokens)) = chosen(&mut choice, lines, budget, &mut sizes)? else {
+        return Ok(None);
+    };
+    let text = Tag::Digest.text(&body.join("\n"));
+    let new = draft.written_in(tokens, Author::User, &text);
+    Ok(Some((new, body.len())))
 }
 
-/// The body of the lines that fill `budget`, counted line by line.
+/// The body of the lines that fill `budget`, and the tokens of a message with it.
 fn chosen(
     choice: &mut Choice<'_>,
     lines: &[DigestLine],
     budget: u64,
     sizes: &mut LineTokens,
-) -> Result<Option<Vec<String>>, Cancelled> {
+) -> Result<Option<(Vec<String>, u64)>, Cancelled> {
     let Some(mut room) = budget.checked_sub(sizes.empty) else {
         return Ok(None);
     };
@@ -65,7 +56,7 @@ fn chosen(
         let tokens = sizes.of(&body);
         // As a rule, lines take less together than the sum of their own tokens.
         if tokens <= budget {
-            best = Some(body);
+            best = Some((body, tokens));
             if budget - tokens < slack || !choice.extend(budget - tokens)? {
                 break;
             }
@@ -85,7 +76,8 @@ fn chosen(
 
 /// The tokens of a digest, counted line by line, each with the blank ones below it, and kept: a
 /// line that is tried again is not counted again. Today's vocabularies split a text after the end
-/// of a line, so that the sum is close to what the whole takes.
+/// of a line, so that the sum is what the whole takes, or, where some join line breaks with what
+/// the next line begins with, a little more.
 struct LineTokens {
     encoding: Encoding,
     /// Tokens of a message without any.
