@@ -33,7 +33,7 @@ pub use outcome::sums_up;
 pub use places::{FilePlace, file_name, file_paths, file_places, is_same_file};
 pub use sentences::pieces;
 pub(in crate::core) use shown::{is_party, shown_key, shown_name};
-pub use speech::{Speech, greets_by_name, limits_what_is_before, proposes};
+pub use speech::{Speech, greets_by_name, is_prose, limits, limits_what_is_before, proposes};
 pub(in crate::core) use table::MOST_COLUMNS;
 pub use table::{Table, shortest, write_cell};
 pub(in crate::core) use words::{INFORMATIVE, parts_of, shape, words_of};

@@ -325,6 +325,11 @@ const PROPOSES_WITHIN: [&str; 10] = [
     "แนะนำ",
 ];
 
+/// The fewest plain words of a sentence in a page or a mail, and the fewest letters where words are
+/// not told apart by blanks.
+const PROSE_WORDS: usize = 6;
+const PROSE_LETTERS: usize = 12;
+
 /// What a sentence is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Speech {
@@ -344,14 +349,47 @@ impl Speech {
         if words(&lower).all(is_polite) {
             return Speech::Polite;
         }
-        let demands = words(&lower)
-            .any(|word| DEMANDS.contains(word) || word.contains(|c: char| c.is_ascii_digit()));
-        if demands || DEMANDS_WITHIN.iter().any(|sign| lower.contains(sign)) {
+        if demands(&lower) || lower.contains(|c: char| c.is_ascii_digit()) {
             Speech::Demands
         } else {
             Speech::Plain
         }
     }
+}
+
+/// Whether a sentence in small letters demands, refuses or limits something.
+fn demands(lower: &str) -> bool {
+    words(lower).any(|word| DEMANDS.contains(word))
+        || DEMANDS_WITHIN.iter().any(|sign| lower.contains(sign))
+}
+
+/// Whether a line of a text is a sentence, as in pages and mails: neither code nor of a log or a
+/// table.
+#[must_use]
+pub fn is_prose(line: &str) -> bool {
+    if line.ends_with(['。', '！', '？']) {
+        return line.chars().filter(|c| c.is_alphabetic()).count() >= PROSE_LETTERS;
+    }
+    let is_plain = |word: &str| {
+        word.trim_end_matches([',', '.'])
+            .chars()
+            .all(char::is_alphabetic)
+    };
+    let (mut plain, mut other) = (0, 0);
+    for word in line.split_whitespace() {
+        *(if is_plain(word) {
+            &mut plain
+        } else {
+            &mut other
+        }) += 1;
+    }
+    line.ends_with(['.', '!', '?', '"']) && plain >= PROSE_WORDS && plain > other
+}
+
+/// Whether a sentence of a text demands, refuses or limits something.
+#[must_use]
+pub fn limits(sentence: &str) -> bool {
+    demands(&sentence.to_lowercase())
 }
 
 /// Whether a sentence only greets or thanks somebody by name. Of a customer, "OK, Tuesday" is a
@@ -402,6 +440,27 @@ fn is_polite(word: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn prose_is_told_from_code_logs_and_tables() {
+        for prose in [
+            "Please do not quote this figure before June.",
+            "Zwei Bitten habe ich noch, und beide sind wichtig.",
+            "这些组件在多哈的温度下会更快老化，请不要引用。",
+        ] {
+            assert!(is_prose(prose), "{prose}");
+        }
+        for other in [
+            "Done.",
+            "let x = y.map(|z| z + 1).sum::<u32>(); // ok.",
+            "2026-05-01T10:00:00Z INFO worker=3 took=5ms id=77 ok.",
+            "ev-201,2026-05-19T14:00,2026-05-19T15:30,Zahnarzt,true",
+            "a title with more than six plain words",
+        ] {
+            assert!(!is_prose(other), "{other}");
+        }
+        assert!(limits("Please do not quote it.") && !limits("We sat outside."));
+    }
 
     #[test]
     fn sentences_that_limit_what_was_said_are_known_by_their_first_word() {

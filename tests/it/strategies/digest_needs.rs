@@ -280,6 +280,36 @@ fn forced_at_each_request_a_list_rests_at_the_target() {
 /// A policy's own signs of failure decide in a digest as the usual ones do: among the lines of a
 /// log the one that tells of it stays.
 #[test]
+fn what_a_mail_demands_stays_beside_tables_of_ids() {
+    let mail = concat!(
+        "Dear Ms Oz,\n\nthank you for asking, we gladly take part in the survey this spring. ",
+        "The office is in the yellow house behind the station and easy to find.\n\n",
+        "Please do not quote the figure of 4.4 percent before the tenth of June.\n\n",
+        "Kind regards\nJo",
+    );
+    let mail = json!({"id": "em-5512", "from": "jo@lab.example", "body": mail}).to_string();
+    let listed = |n: usize| {
+        let row = |m: usize| {
+            let id = n * 40 + m;
+            let start = format!("2026-05-{:02}T{:02}:00", 10 + m, 8 + n);
+            let id_told = format!("ev-{}", 2000 + id);
+            json!({"id": id_told, "start": start, "title": words(id, 2), "fixed": m % 2 == 0})
+        };
+        json!({"events": (0..12).map(row).collect::<Vec<Value>>()}).to_string()
+    };
+    let lists: Vec<String> = (0..6).map(listed).collect();
+    let days: Vec<String> = (0..6).map(|n| format!(r#"{{"week":{n}}}"#)).collect();
+    let mut steps = vec![("read_email", r#"{"id":"em-5512"}"#, mail.as_str())];
+    for (day, list) in days.iter().zip(&lists) {
+        steps.push(("list_events", day, list));
+    }
+    let all = job(&steps);
+    let digest = digest_in(tokens(&all) / 4, &all);
+    let demand = "Please do not quote the figure of 4.4 percent before the tenth of June.";
+    assert!(digest.contains(demand), "{digest}");
+}
+
+#[test]
 fn what_a_policy_calls_a_failure_stays() {
     let log = |cause: &str| {
         let line = |n: usize| {

@@ -116,6 +116,9 @@ impl<'t> Choice<'t> {
         self.first((&mut left, budget), share::QUESTIONS, |line, _| {
             line.standing == Standing::Edge
         })?;
+        self.first((&mut left, budget), share::PROSE, |line, _| {
+            line.standing == Standing::Prose
+        })?;
         self.first((&mut left, budget), share::RECORDS, is_record)?;
         self.first((&mut left, budget), share::NAMED, |line, weight| {
             is_record(line, weight) || is_named_row(line, weight)
@@ -409,12 +412,7 @@ impl<'t> Choice<'t> {
             }
             let chain: Vec<usize> = self.chain(best.line).collect();
             let tokens: u64 = chain.iter().map(|at| self.tokens_of(*at)).sum();
-            // One line of text alone does not make a digest.
-            let own = self.tokens_of(best.line);
-            let alone = self
-                .lines
-                .get(best.line)
-                .is_some_and(|line| line.part.is_quoted() && own > most && budget > 4 * LEAST_LEFT);
+            let alone = budget > 4 * LEAST_LEFT && self.would_be_alone(best.line, most);
             if tokens > left || alone {
                 misses += 1;
                 if misses > MOST_MISSES {
@@ -430,6 +428,13 @@ impl<'t> Choice<'t> {
             self.look_again_beside(best.line, &wanted, &mut heap);
         }
         Ok(left)
+    }
+
+    /// Whether a line of text takes more than the most that one may: it alone does not make a
+    /// digest, unless it is a whole sentence.
+    fn would_be_alone(&mut self, at: usize, most: u64) -> bool {
+        let may = |line: &DigestLine| line.part.is_quoted() && line.standing != Standing::Prose;
+        self.lines.get(at).is_some_and(may) && self.tokens_of(at) > most
     }
 
     /// The neighbours of a line that was taken now need no mark of a gap, the last row of its

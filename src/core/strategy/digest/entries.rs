@@ -271,7 +271,7 @@ impl<'m, 'a> Reader<'m, 'a> {
             let said = line.part.is_quoted() && line.text.len() >= SAID_BYTES;
             if is_old_plan || (said && !self.seen.say(None, &line.text)) {
                 line.standing = Standing::Repeated;
-            } else if stale && line.standing == Standing::Usual {
+            } else if stale && matches!(line.standing, Standing::Usual | Standing::Prose) {
                 line.standing = Standing::Stale;
             }
         }

@@ -64,6 +64,8 @@ pub(super) enum Standing {
     Failure,
     /// It says why the last call of a tool failed: that will be tried in another way.
     ToMend,
+    /// A sentence of a text that is mostly sentences: of a page or a mail, not of code or a log.
+    Prose,
     /// One of many that differ in their numbers only.
     Alike,
     /// A newer call has the same head: this is an older version of its arguments and its result.

@@ -9,8 +9,8 @@ use super::printed::OpenTable;
 use super::weigh::STRIDE;
 use crate::core::strategy::maps::{Map, hash_of};
 use crate::core::text::{
-    ByteSet, limits_what_is_before, pieces, quiet_lines, tells_of_failure, without_escapes,
-    without_noise,
+    ByteSet, is_prose, limits_what_is_before, pieces, quiet_lines, tells_of_failure,
+    without_escapes, without_noise,
 };
 use crate::core::{Cancel, Cancelled};
 
@@ -26,6 +26,8 @@ const LIMITED_BYTES: usize = 240;
 const LEAST_ALIKE: usize = 8;
 /// The part of a text that repetitive lines make it a log.
 const LOG: f32 = 0.4;
+/// The part of a text that sentences make it prose.
+const PROSE: f32 = 0.5;
 /// The least length of a name in hexadecimal digits without a number (bytes).
 const HEX_BYTES: usize = 5;
 /// The bytes of names and numbers, and the letters of hexadecimal digits.
@@ -198,8 +200,29 @@ pub(super) fn quoted_lines(
     cancel.check_budget()?;
     if let Some(lines) = out.get_mut(from..) {
         mark_repetitive(lines);
+        if quote.part == Part::Text {
+            mark_prose(lines);
+        }
     }
     Ok(())
+}
+
+/// Marks the sentences of a text that is mostly sentences.
+fn mark_prose(lines: &mut [DigestLine]) {
+    let prose: Vec<bool> = lines.iter().map(|line| is_prose(&line.text)).collect();
+    let (mut of_prose, mut all) = (0, 0);
+    for (line, is_prose) in lines.iter().zip(&prose) {
+        all += line.text.len();
+        of_prose += if *is_prose { line.text.len() } else { 0 };
+    }
+    if (of_prose as f32) < PROSE * all as f32 {
+        return;
+    }
+    for (line, is_prose) in lines.iter_mut().zip(prose) {
+        if is_prose && line.standing == Standing::Usual {
+            line.standing = Standing::Prose;
+        }
+    }
 }
 
 /// Finds the lines that differ from many others in their numbers only; where they make up much of a
@@ -327,6 +350,23 @@ mod tests {
         let mut lines = Vec::new();
         quoted_lines(text, quote, &Cancel::default(), &mut lines).unwrap();
         lines
+    }
+
+    #[test]
+    fn sentences_are_prose_in_pages_and_not_in_code() {
+        let page = "A module has little lead in its layer.\n\nIt is not known how it dissolves.\n";
+        let code = concat!(
+            "fn lead(module: &Module) -> f64 {\n",
+            "    // It is not known how much of it dissolves.\n",
+            "    module.layers.iter().map(|layer| layer.mass).sum()\n}\n"
+        );
+        let prose = |text| {
+            let lines = quoted(text).into_iter();
+            lines
+                .filter(|line| line.standing == Standing::Prose)
+                .count()
+        };
+        assert_eq!((prose(page), prose(code)), (2, 0));
     }
 
     #[test]

@@ -36,6 +36,8 @@ pub(super) mod share {
     pub(in super::super) const MOST_LONG: f64 = 0.12;
     /// For its questions, which the user has answered.
     pub(in super::super) const QUESTIONS: f64 = 0.02;
+    /// For the sentences of pages and mails, which rows with ids leave no room.
+    pub(in super::super) const PROSE: f64 = 0.1;
     /// For what it said beside calls.
     pub(in super::super) const ASIDES: f64 = 0.12;
     /// Where the parties said more than this part of all, the model gets its own share instead.
@@ -105,6 +107,10 @@ pub(super) mod line {
     pub(in super::super) const MODEL: f32 = 0.4;
     /// A report of a failure.
     pub(in super::super) const FAILURE: f32 = 1.3;
+    /// A sentence of a page or a mail that demands, refuses or limits something.
+    pub(in super::super) const LIMITS: f32 = 1.5;
+    /// A sentence in a record, such as a mail or a note: it was written to somebody.
+    pub(in super::super) const IN_RECORD: f32 = 2.0;
     /// A line that sums up what a command did.
     pub(in super::super) const OUTCOME: f32 = 3.0;
     /// A line that the model wrote itself, in a script or a file: it is likely to write it again.

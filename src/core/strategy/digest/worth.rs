@@ -6,7 +6,7 @@ use super::lists::is_label;
 use super::printed::is_rule;
 use super::weigh::STRIDE;
 use super::weights::{cost, line as lines_by};
-use crate::core::text::{Speech, greets_by_name, proposes, sums_up, tells_of_failure};
+use crate::core::text::{Speech, greets_by_name, limits, proposes, sums_up, tells_of_failure};
 use crate::core::{Cancel, Cancelled};
 
 /// The longest line of a call that is a command (bytes).
@@ -54,6 +54,7 @@ impl Worth {
             Part::Text if is_rule(&line.text) => 0.0,
             Part::Text if sums_up(&line.text) => lines_by::OUTCOME,
             Part::Text if tells_of_failure(&line.text) => lines_by::FAILURE,
+            Part::Text if line.standing == Standing::Prose => of_prose(line),
             _ => 1.0,
         };
         let by_standing = match line.standing {
@@ -74,6 +75,21 @@ impl Worth {
             factor: by_part * by_standing,
         }
     }
+}
+
+/// The factor of a sentence of a page, or of what somebody wrote in a record, as in a mail.
+fn of_prose(line: &DigestLine) -> f32 {
+    let by_place = if line.depth > 1 {
+        lines_by::IN_RECORD
+    } else {
+        1.0
+    };
+    by_place
+        * if limits(&line.text) {
+            lines_by::LIMITS
+        } else {
+            1.0
+        }
 }
 
 /// The worth of a sentence, per token, by what it is for.
