@@ -277,8 +277,6 @@ fn forced_at_each_request_a_list_rests_at_the_target() {
     );
 }
 
-/// A policy's own signs of failure decide in a digest as the usual ones do: among the lines of a
-/// log the one that tells of it stays.
 #[test]
 fn what_a_mail_demands_stays_beside_tables_of_ids() {
     let mail = concat!(
@@ -309,6 +307,8 @@ fn what_a_mail_demands_stays_beside_tables_of_ids() {
     assert!(digest.contains(demand), "{digest}");
 }
 
+/// A policy's own signs of failure decide in a digest as the usual ones do: among the lines of a
+/// log the one that tells of it stays.
 #[test]
 fn what_a_policy_calls_a_failure_stays() {
     let log = |cause: &str| {
