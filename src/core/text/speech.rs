@@ -367,13 +367,20 @@ fn demands(lower: &str) -> bool {
 /// table.
 #[must_use]
 pub fn is_prose(line: &str) -> bool {
-    if line.ends_with(['。', '！', '？']) {
-        return line.chars().filter(|c| c.is_alphabetic()).count() >= PROSE_LETTERS;
+    match line.chars().next_back() {
+        Some('。' | '！' | '？') => {
+            line.chars().filter(|c| c.is_alphabetic()).count() >= PROSE_LETTERS
+        }
+        Some('.' | '!' | '?' | '"') => has_plain_words(line),
+        _ => false,
     }
+}
+
+/// Whether most words of a line are plain, and there are several.
+fn has_plain_words(line: &str) -> bool {
     let is_plain = |word: &str| {
-        word.trim_end_matches([',', '.'])
-            .chars()
-            .all(char::is_alphabetic)
+        let word = word.trim_end_matches([',', '.']);
+        word.chars().all(char::is_alphabetic)
     };
     let (mut plain, mut other) = (0, 0);
     for word in line.split_whitespace() {
@@ -383,7 +390,7 @@ pub fn is_prose(line: &str) -> bool {
             &mut other
         }) += 1;
     }
-    line.ends_with(['.', '!', '?', '"']) && plain >= PROSE_WORDS && plain > other
+    plain >= PROSE_WORDS && plain > other
 }
 
 /// Whether a sentence of a text demands, refuses or limits something.
