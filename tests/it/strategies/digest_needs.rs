@@ -291,7 +291,8 @@ fn what_a_mail_demands_stays_beside_tables_of_ids() {
             let id = n * 40 + m;
             let start = format!("2026-05-{:02}T{:02}:00", 10 + m, 8 + n);
             let id_told = format!("ev-{}", 2000 + id);
-            json!({"id": id_told, "start": start, "title": words(id, 2), "fixed": m % 2 == 0})
+            let fixed = m.is_multiple_of(2);
+            json!({"id": id_told, "start": start, "title": words(id, 2), "fixed": fixed})
         };
         json!({"events": (0..12).map(row).collect::<Vec<Value>>()}).to_string()
     };
