@@ -319,13 +319,15 @@ fn form_of(line: &str, buffer: &mut Vec<u8>) -> u64 {
 
 /// Whether a line begins with a number that a listing or a search gave it.
 fn shows_number(line: &str) -> bool {
+    let (number, behind) = leading_number(line);
+    !number.is_empty() && behind.starts_with(['\t', ':', '|', '-'])
+}
+
+/// The digits that a line begins with, and what stands behind them.
+pub(super) fn leading_number(line: &str) -> (&str, &str) {
     let line = line.trim_start();
     let digits = line.bytes().take_while(u8::is_ascii_digit).count();
-    digits > 0
-        && matches!(
-            line.as_bytes().get(digits),
-            Some(b'\t' | b':' | b'|' | b'-')
-        )
+    line.split_at_checked(digits).unwrap_or(("", line))
 }
 
 /// Whether a line is blank but for the number that a listing gave it.

@@ -4,6 +4,7 @@
 use std::cmp::Reverse;
 
 use super::line::{DigestLine, Part, Standing};
+use super::quoted::leading_number;
 use super::weigh::{STRIDE, Weight};
 use crate::core::strategy::maps::{Map, Set};
 use crate::core::text::{FilePlace, file_name, file_paths, file_places, is_same_file};
@@ -190,9 +191,7 @@ impl<'t> Files<'t> {
 
 /// The number that a listing gave a line of a file. A clock time has none.
 fn listed_number(text: &str) -> Option<u32> {
-    let text = text.trim_start();
-    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
-    let (number, behind) = text.split_at_checked(digits)?;
+    let (number, behind) = leading_number(text);
     let is_listed = match behind.strip_prefix(':') {
         Some(behind) => !behind.starts_with(|c: char| c.is_ascii_digit()),
         None => behind.starts_with(['\t', '|', '-']),
