@@ -205,17 +205,13 @@ impl WrittenMessage {
     fn of(new: &Replacement) -> Self {
         WrittenMessage {
             json: new.json.to_string(),
-            fingerprint: new.fingerprint.0,
+            fingerprint: new.fingerprint().0,
             tokens: new.tokens,
         }
     }
 
     fn replacement(self) -> Replacement {
-        Replacement {
-            json: self.json.into_boxed_str(),
-            fingerprint: Fingerprint(self.fingerprint),
-            tokens: self.tokens,
-        }
+        Replacement::measured(self.json, self.tokens, Fingerprint(self.fingerprint))
     }
 }
 
@@ -277,11 +273,8 @@ mod tests {
 
     /// One entry of each kind.
     fn entries() -> Vec<Entry> {
-        let replacement = Replacement {
-            json: r#"{"short":true}"#.into(),
-            fingerprint: Fingerprint::of(b"short"),
-            tokens: 3,
-        };
+        let json = r#"{"short":true}"#.to_owned();
+        let replacement = Replacement::measured(json, 3, Fingerprint::of(b"short"));
         let stand = Edit::Stand(vec![replacement.clone()].into());
         let replace = Edit::Replace(Arc::new(replacement));
         let edits = vec![Edit::Keep, Edit::Drop, replace, stand];

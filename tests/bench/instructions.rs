@@ -20,6 +20,7 @@ use std::sync::Arc;
 
 use agent::{DIALECT, ENCODING, agent, compacted, measured, planned, policy};
 use baler::core::planner::gate;
+use baler::core::text::Failures;
 
 /// About the bytes of the bodies that the load tests send.
 const SMALL: usize = 15_000;
@@ -73,6 +74,11 @@ fn main() {
     });
     counted("derive", &mut || {
         black_box(planned(&large, &measures, &narrow, &none));
+    });
+    // Lines as of a test runner, with signs that are not ASCII's.
+    let log = "  ✓ reads the configuration (3 ms) → 12 “values”\n".repeat(RESULT / 50);
+    counted("signs", &mut || {
+        assert!(!black_box(Failures::default().of(None).are(&log)));
     });
     counted("digest", &mut || {
         compacted(&large, &measures, &digest, tokens / 4);

@@ -1,6 +1,6 @@
 //! Edits: the fate of each original message.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use crate::core::conversation::Fingerprint;
 use crate::core::tokens::Encoding;
@@ -33,36 +33,86 @@ impl Edit {
 }
 
 /// A message that is not the client's.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct Replacement {
     /// Its JSON, without cache marks: those are decided for each request.
     pub json: Box<str>,
-    /// Fingerprint of its canonical content.
-    pub fingerprint: Fingerprint,
     /// Its prompt tokens.
     pub tokens: u64,
+    identity: Identity,
 }
+
+/// Where the fingerprint of a message is from. Most are edited again or condensed before anybody
+/// asks for it.
+#[derive(Debug, Clone)]
+enum Identity {
+    Known(Fingerprint),
+    Of(Dialect, OnceLock<Fingerprint>),
+}
+
+/// The fingerprint follows from the JSON.
+impl PartialEq for Replacement {
+    fn eq(&self, other: &Self) -> bool {
+        self.json == other.json && self.tokens == other.tokens
+    }
+}
+
+impl Eq for Replacement {}
 
 impl Replacement {
     /// Measures `json`, which must be a message of `dialect`; `None` when it is not.
     #[must_use]
     pub fn new(dialect: Dialect, json: String, encoding: Encoding) -> Option<Self> {
         let json = dialect.without_marks(json);
-        let measure = dialect.measure(&json, encoding).ok()?;
-        Some(Replacement {
-            json: json.into_boxed_str(),
-            fingerprint: measure.fingerprint,
-            tokens: measure.tokens,
-        })
+        let tokens = dialect.count(&json, encoding).ok()?;
+        Some(Self::counted(dialect, json, tokens))
     }
 
     /// A message of `dialect` whose tokens were counted before.
     #[must_use]
     pub fn counted(dialect: Dialect, json: String, tokens: u64) -> Self {
         Replacement {
-            fingerprint: dialect.fingerprint(&json),
             json: json.into_boxed_str(),
             tokens,
+            identity: Identity::Of(dialect, OnceLock::new()),
         }
+    }
+
+    /// A message that was measured before.
+    #[must_use]
+    pub fn measured(json: String, tokens: u64, fingerprint: Fingerprint) -> Self {
+        Replacement {
+            json: json.into_boxed_str(),
+            tokens,
+            identity: Identity::Known(fingerprint),
+        }
+    }
+
+    /// Fingerprint of its canonical content.
+    #[must_use]
+    pub fn fingerprint(&self) -> &Fingerprint {
+        match &self.identity {
+            Identity::Known(fingerprint) => fingerprint,
+            Identity::Of(dialect, known) => known.get_or_init(|| dialect.fingerprint(&self.json)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fingerprint_is_that_of_the_json_or_the_one_that_is_known() {
+        let dialect = Dialect::ChatCompletions;
+        let json = r#"{"role":"user","content":"x"}"#;
+        let new = Replacement::new(dialect, json.to_owned(), Encoding::O200K).unwrap();
+        assert_eq!(*new.fingerprint(), dialect.fingerprint(json));
+        let known = Fingerprint::of(b"known");
+        let measured = Replacement::measured(json.to_owned(), new.tokens, known);
+        assert_eq!(*measured.fingerprint(), known);
+        assert_eq!(measured, new);
+        let fewer = Replacement::counted(dialect, json.to_owned(), 1);
+        assert_ne!(fewer, new);
     }
 }

@@ -1,6 +1,6 @@
 //! A conversation with everything that planning knows of it.
 
-use super::edits::Edit;
+use super::edits::{Edit, Replacement};
 use super::synthetic::is_synthetic;
 use crate::core::conversation::{Entry, Exchange, Fingerprint, Measure, Size, Speaker};
 use crate::core::models::Family;
@@ -127,5 +127,5 @@ pub fn fingerprints_of<'e>(
 ) -> impl Iterator<Item = &'e Fingerprint> {
     let kept = (*edit == Edit::Keep).then_some(&measure.fingerprint);
     kept.into_iter()
-        .chain(edit.new_messages().iter().map(|new| &new.fingerprint))
+        .chain(edit.new_messages().iter().map(Replacement::fingerprint))
 }

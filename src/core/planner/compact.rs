@@ -8,7 +8,7 @@ use crate::core::budget::Budget;
 use crate::core::conversation::{Size, Speaker, scale};
 use crate::core::edit::{Draft, Edit, Keep, MeasuredConversation, Target, tokens_of, validate};
 use crate::core::policy::{Policy, Reason, pays};
-use crate::core::strategy::{Descent, ExternalInputs, Report, Stopped};
+use crate::core::strategy::{Descent, ExternalInputs, KnownLines, Report, Stopped};
 use crate::core::text::Failures;
 
 /// A compaction that is worth it.
@@ -51,14 +51,14 @@ impl Planner<'_> {
             target,
             min_gain: 0,
         };
-        match compact(
-            self,
-            &conversation,
-            &edits,
+        let task = Task {
+            planner: self,
             budget,
-            Reason::Forced,
+            reason: Reason::Forced,
             external,
-        )? {
+            known: &KnownLines::new(conversation.encoding),
+        };
+        match task.compact(&conversation, &edits)? {
             Outcome::Made(compacted) => {
                 validate(session.dialect(), conversation.messages, &compacted.edits)
                     .map_err(|_| Stopped::Invalid)?;
@@ -69,67 +69,75 @@ impl Planner<'_> {
     }
 }
 
-/// Runs the ladder on `edits`. While the request still fits, the gain must be worth a rewrite of
-/// what the upstream has cached.
-#[expect(
-    clippy::too_many_arguments,
-    reason = "one decision: who decides, about what, by which numbers"
-)]
-pub(super) fn compact(
-    planner: &Planner<'_>,
-    conversation: &MeasuredConversation<'_>,
-    edits: &[Edit],
-    budget: Budget,
-    reason: Reason,
-    external: &ExternalInputs<'_>,
-) -> Result<Outcome, Stopped> {
-    let Planner {
-        policy,
-        window,
-        cancel,
-        prices,
-        ..
-    } = *planner;
-    cancel.check()?;
-    let before = conversation.size_after(edits);
-    let (target, [keep, least]) = target_of(policy, budget, reason, before);
-    let mut draft = Draft::new(*conversation, edits.to_vec(), &policy.pin, &keep, target)
-        .with_least(&policy.pin, &least, target);
-    let descent = Descent {
-        ladder: &policy.ladder,
-        target,
-        window,
-        failures: Failures::new(&policy.failures),
-        external,
-        cancel,
-    };
-    let reports = descent.run(&mut draft)?;
-    let gain = before.tokens.saturating_sub(draft.size().tokens);
-    let least = least_gain(policy, budget, reason, &draft, target);
-    let after = draft.into_edits();
-    if gain == 0 {
-        return Ok(Outcome::Deferred(None));
-    }
-    let by_size = matches!(reason, Reason::Ratio | Reason::Tokens | Reason::Idle);
-    let must = before.tokens > budget.prompt || !by_size;
-    let fits = before.tokens.saturating_sub(gain) <= budget.prompt;
-    // What cannot fit is not mangled for a little.
-    if (fits && !must && gain < least) || (!fits && gain < budget.min_gain) {
-        return Ok(Outcome::Deferred(Some(Deferred::BelowMinGain)));
-    }
-    let must_pay = !must && reason != Reason::Idle && policy.break_even;
-    if must_pay {
-        let requests = conversation.measures.iter();
-        let requests = requests.filter(|m| m.speaker == Speaker::Assistant).count();
-        let behind = tokens_behind(conversation, edits, &after);
-        if !pays(1 + requests as u64, gain, behind, prices) {
-            return Ok(Outcome::Deferred(Some(Deferred::BreakEven)));
+/// A compaction to be made: who decides, by which numbers, and why.
+#[derive(Clone, Copy)]
+pub(super) struct Task<'t> {
+    pub planner: &'t Planner<'t>,
+    pub budget: Budget,
+    pub reason: Reason,
+    pub external: &'t ExternalInputs<'t>,
+    /// What compactions of the conversation before this one have found out of lines.
+    pub known: &'t KnownLines,
+}
+
+impl Task<'_> {
+    /// Runs the ladder on `edits`. While the request still fits, the gain must be worth a rewrite
+    /// of what the upstream has cached.
+    pub(super) fn compact(
+        self,
+        conversation: &MeasuredConversation<'_>,
+        edits: &[Edit],
+    ) -> Result<Outcome, Stopped> {
+        let (budget, reason) = (self.budget, self.reason);
+        let Planner {
+            policy,
+            window,
+            cancel,
+            prices,
+            ..
+        } = *self.planner;
+        cancel.check()?;
+        let before = conversation.size_after(edits);
+        let (target, [keep, least]) = target_of(policy, budget, reason, before);
+        let mut draft = Draft::new(*conversation, edits.to_vec(), &policy.pin, &keep, target)
+            .with_least(&policy.pin, &least, target);
+        let descent = Descent {
+            ladder: &policy.ladder,
+            target,
+            window,
+            failures: Failures::new(&policy.failures),
+            external: self.external,
+            known: self.known,
+            cancel,
+        };
+        let reports = descent.run(&mut draft)?;
+        let gain = before.tokens.saturating_sub(draft.size().tokens);
+        let least = least_gain(policy, budget, reason, &draft, target);
+        let after = draft.into_edits();
+        if gain == 0 {
+            return Ok(Outcome::Deferred(None));
         }
+        let by_size = matches!(reason, Reason::Ratio | Reason::Tokens | Reason::Idle);
+        let must = before.tokens > budget.prompt || !by_size;
+        let fits = before.tokens.saturating_sub(gain) <= budget.prompt;
+        // What cannot fit is not mangled for a little.
+        if (fits && !must && gain < least) || (!fits && gain < budget.min_gain) {
+            return Ok(Outcome::Deferred(Some(Deferred::BelowMinGain)));
+        }
+        let must_pay = !must && reason != Reason::Idle && policy.break_even;
+        if must_pay {
+            let requests = conversation.measures.iter();
+            let requests = requests.filter(|m| m.speaker == Speaker::Assistant).count();
+            let behind = tokens_behind(conversation, edits, &after);
+            if !pays(1 + requests as u64, gain, behind, prices) {
+                return Ok(Outcome::Deferred(Some(Deferred::BreakEven)));
+            }
+        }
+        Ok(Outcome::Made(Compacted {
+            edits: after,
+            reports,
+        }))
     }
-    Ok(Outcome::Made(Compacted {
-        edits: after,
-        reports,
-    }))
 }
 
 /// Where the compaction is to end, and how much of the newest part it keeps: by default, and at

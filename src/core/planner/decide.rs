@@ -1,6 +1,6 @@
 //! The decision about one request: what the walk derived, and what live facts force beyond it.
 
-use super::compact::{Outcome, compact};
+use super::compact::{Outcome, Task};
 use super::derive::{Attempt, Derived, Watch, calls_in};
 use super::estimate::Estimate;
 use super::forecast::{Listed, Near, near};
@@ -14,7 +14,7 @@ use crate::core::edit::{
     Checkpoint, Draft, Edit, MeasuredConversation, Target, is_synthetic, size_of_edited, validate,
 };
 use crate::core::policy::{Condition, Reason};
-use crate::core::strategy::{ExternalInputs, Stopped};
+use crate::core::strategy::{ExternalInputs, KnownLines, Stopped};
 use crate::core::summary::{self, Forecast, PendingSummary};
 use crate::core::tokens::FactorStep;
 
@@ -239,14 +239,14 @@ impl Decision<'_, '_, '_> {
             budget.target = estimate.known.counted / 2;
         }
         let planner = self.planner;
-        match compact(
+        let task = Task {
             planner,
-            &conversation,
-            &plan.edits,
             budget,
             reason,
-            self.external,
-        )? {
+            external: self.external,
+            known: &KnownLines::new(conversation.encoding),
+        };
+        match task.compact(&conversation, &plan.edits)? {
             Outcome::Made(compacted) => {
                 plan.edits = compacted.edits;
                 plan.compaction = Some(Compaction {

@@ -1,7 +1,7 @@
 //! Decisions that any replica can make again: the walk over the points at which the conversation
 //! was once a request.
 
-use super::compact::{Outcome, compact};
+use super::compact::{Outcome, Task};
 use super::input::{KnownCheckpoint, UsageKey};
 use super::plan::{Arrived, Compaction, Deferred, TriggerErrors};
 use super::planner::Planner;
@@ -10,7 +10,7 @@ use crate::core::budget::Budget;
 use crate::core::conversation::{Author, Measure, PrefixHash, Shape, Size, scale};
 use crate::core::edit::{Edit, Replacement, fingerprints_of, size_of, size_of_edited, tokens_of};
 use crate::core::policy::{ConditionView, Reason, SeenMessage};
-use crate::core::strategy::{ExternalInputs, Stopped};
+use crate::core::strategy::{ExternalInputs, KnownLines, Stopped};
 use crate::core::wire::Dialect;
 
 /// The trigger of a policy whose expression fails: a share of window − reserve.
@@ -294,7 +294,6 @@ impl Planner<'_> {
         };
         let before = measures.get(..base).unwrap_or(measures);
         let size = size_of_edited(before, session.fixed_tokens(), &edits);
-        let arrived = self.arrive(session, base, &mut edits, external)?;
         let mut walk = Walk {
             planner: self,
             session,
@@ -304,7 +303,9 @@ impl Planner<'_> {
             retry_at: 0,
             previous: base,
             calls: calls_in(before),
+            known: None,
             derived: Derived {
+                arrived: self.arrive(session, base, &mut edits, external)?,
                 edits,
                 replayed: known.is_some(),
                 compaction: None,
@@ -315,7 +316,6 @@ impl Planner<'_> {
                 }),
                 deferred: None,
                 trigger_errors: TriggerErrors::default(),
-                arrived,
                 can_resume: false,
             },
         };
@@ -375,6 +375,8 @@ struct Walk<'w, 'p, 'b> {
     previous: usize,
     /// Calls of tools in the client's list up to this point.
     calls: u64,
+    /// What the compactions so far have found out of lines.
+    known: Option<KnownLines>,
     derived: Derived,
 }
 
@@ -425,7 +427,16 @@ impl Walk<'_, '_, '_> {
             return Ok(());
         };
         let then = conversation.prefix(point);
-        let outcome = compact(self.planner, &then, edits, self.counted, reason, external)?;
+        let task = Task {
+            planner: self.planner,
+            budget: self.counted,
+            reason,
+            external,
+            known: self
+                .known
+                .get_or_insert_with(|| KnownLines::new(then.encoding)),
+        };
+        let outcome = task.compact(&then, edits)?;
         if let Outcome::Made(compacted) = &outcome {
             self.size = then.size_after(&compacted.edits);
         }

@@ -7,6 +7,7 @@
 //! with it, and the count stays right.
 
 use std::borrow::Cow;
+use std::cell::RefCell;
 use std::ops::Range;
 
 use schemars::JsonSchema;
@@ -18,7 +19,7 @@ use super::need::Stopped;
 use super::options::{Options, Run};
 use super::report::Done;
 use super::scope::Scope;
-use crate::core::conversation::{BlockId, Exchange};
+use crate::core::conversation::{BlockId, Entry, Exchange};
 use crate::core::edit::{Draft, Edit};
 use crate::core::json::Json;
 use crate::core::text::split_lines;
@@ -67,10 +68,26 @@ struct Source {
     lines: Vec<Range<usize>>,
     /// The number of each line in the result as the tool gave it, from 1.
     numbers: Vec<usize>,
-    /// The call that it is the result of.
-    label: String,
+    result: (Exchange, BlockId),
     /// Position of the result among all that are there.
     position: usize,
+}
+
+/// The calls that results answer, in few words. Most are never referred to.
+struct Labels<'m> {
+    messages: &'m [Entry<'m>],
+    known: RefCell<OfCalls<String>>,
+}
+
+impl Labels<'_> {
+    fn of(&self, source: &Source) -> String {
+        let (exchange, id) = &source.result;
+        let entry = self.messages.get(id.at());
+        let result = entry.and_then(|entry| entry.result(id.block));
+        let known = &mut self.known.borrow_mut();
+        let label = result.map(|result| label::of_result(self.messages, exchange, result, known));
+        label.unwrap_or_default()
+    }
 }
 
 impl Source {
@@ -81,21 +98,26 @@ impl Source {
     }
 
     /// A reference to some of its lines from the result at `position`.
-    fn reference_to(&self, lines: Range<usize>, position: usize) -> Option<String> {
+    fn reference_to(
+        &self,
+        lines: Range<usize>,
+        position: usize,
+        labels: &Labels<'_>,
+    ) -> Option<String> {
         let length = lines.len();
         let first = self.numbers.get(lines.start)?;
         let last = self.numbers.get(lines.end.checked_sub(1)?)?;
         let below = self.position.checked_sub(position)?;
         Some(format!(
             "{RUN}{length}{RUN_OF}{first}–{last} of the result {below} below: {} …]",
-            self.label
+            labels.of(self)
         ))
     }
 }
 
 /// The texts that were seen, newest first.
-#[derive(Default)]
-struct Seen {
+struct Seen<'m> {
+    labels: Labels<'m>,
     sources: Vec<Source>,
     /// Whole results of one text.
     whole: Map<String, usize>,
@@ -121,7 +143,7 @@ pub(super) fn apply(
     let mut results = draft.results(draft.remaining().map(|(exchange, _)| exchange));
     // Of an exchange that others stand for nothing is to be seen, and nothing to be counted.
     results.retain(|(_, id)| matches!(draft.edit(id.at()), Edit::Keep | Edit::Replace(_)));
-    let (mut seen, mut labels, mut replaced) = (Seen::default(), OfCalls::default(), 0);
+    let (mut seen, mut replaced) = (Seen::of(messages), 0);
     for (position, (exchange, id)) in results.into_iter().enumerate().rev() {
         cancel.check_budget()?;
         let read = Texts::of(draft, id);
@@ -137,25 +159,10 @@ pub(super) fn apply(
                 options.blocks && draft.map_texts(id, |text| seen.without_runs(text, position));
             replaced += u64::from(shorter);
         }
-        let label = label_of(messages, &exchange, id, &mut labels);
         // Copies are looked for in what stood there before: lines that are a reference now lead on.
-        seen.add(texts, &label, position);
+        seen.add(texts, (exchange, id), position);
     }
     Ok(replaced)
-}
-
-/// The call that a result answers, in few words.
-fn label_of(
-    messages: &[crate::core::conversation::Entry<'_>],
-    exchange: &Exchange,
-    id: BlockId,
-    known: &mut OfCalls<String>,
-) -> String {
-    let result = messages
-        .get(id.at())
-        .and_then(|entry| entry.result(id.block));
-    let label = result.map(|result| label::of_result(messages, exchange, result, known));
-    label.unwrap_or_default()
 }
 
 /// The texts of a result as they are now.
@@ -180,10 +187,23 @@ impl Texts {
     }
 }
 
-impl Seen {
-    fn add(&mut self, result: Texts, label: &str, position: usize) {
+impl<'m> Seen<'m> {
+    /// Nothing yet, of these messages.
+    fn of(messages: &'m [Entry<'m>]) -> Self {
+        Seen {
+            labels: Labels {
+                messages,
+                known: RefCell::default(),
+            },
+            sources: Vec::new(),
+            whole: Map::default(),
+            runs: Map::default(),
+        }
+    }
+
+    fn add(&mut self, texts: Texts, result: (Exchange, BlockId), position: usize) {
         let mut number = 1;
-        for text in result.texts {
+        for text in texts.texts {
             // A reference is not a copy of anything.
             if text.starts_with(REFERENCE) {
                 number += 1;
@@ -195,21 +215,21 @@ impl Seen {
                 lines.push(begin..begin + line.len());
                 begin += line.len() + 1;
                 numbers.push(number);
-                number += if result.is_edited { lines_in(line) } else { 1 };
+                number += if texts.is_edited { lines_in(line) } else { 1 };
             }
             if has_lines(&text) {
                 for (line, hash) in hashes(split_lines(&text)).into_iter().enumerate() {
                     self.runs.entry(hash).or_insert((index, line));
                 }
             }
-            if result.is_whole {
+            if texts.is_whole {
                 self.whole.entry(text.clone()).or_insert(index);
             }
             self.sources.push(Source {
                 text,
                 lines,
                 numbers,
-                label: label.to_owned(),
+                result,
                 position,
             });
         }
@@ -225,7 +245,8 @@ impl Seen {
         }
         let newer = self.sources.get(*self.whole.get(text)?)?;
         let below = newer.position.checked_sub(position)?;
-        Some(format!("{REFERENCE}{below} below: {}]", newer.label))
+        let label = self.labels.of(newer);
+        Some(format!("{REFERENCE}{below} below: {label}]"))
     }
 
     fn without_runs(&self, text: &str, position: usize) -> Option<String> {
@@ -280,7 +301,7 @@ impl Seen {
         if length < WINDOW || bytes < LEAST_BYTES {
             return (length, None);
         }
-        let reference = newer.reference_to(start..start + length, position);
+        let reference = newer.reference_to(start..start + length, position, &self.labels);
         (
             length,
             reference.filter(|reference| reference.len() < bytes),

@@ -1,6 +1,7 @@
 //! The run down a ladder: each step makes the span smaller until the target is met.
 
 use super::clear_results::ClearResults;
+use super::digest::KnownLines;
 use super::need::{ExternalInputs, Stopped};
 use super::options::{Options, Run};
 use super::oversize;
@@ -29,6 +30,8 @@ pub struct Descent<'d> {
     pub failures: Failures<'d>,
     /// Answers that were fetched for the ladder.
     pub external: &'d ExternalInputs<'d>,
+    /// What is known of lines, from compactions of the conversation before this one.
+    pub known: &'d KnownLines,
     /// Bounds the time of the run.
     pub cancel: &'d Cancel,
 }
@@ -105,6 +108,7 @@ impl Descent<'_> {
             webhook,
             failures: self.failures,
             external: self.external,
+            known: self.known,
             cancel: self.cancel,
         }
     }

@@ -50,7 +50,7 @@ pub use clear_results::ClearResults;
 pub use coalesce::Coalesce;
 pub use collapse_errors::CollapseErrors;
 pub use dedupe::Dedupe;
-pub use digest::Digest;
+pub use digest::{Digest, KnownLines};
 pub use ladder::{Descent, on_arrival, webhooks};
 pub use minify::Minify;
 pub use need::{ExternalInputs, Need, Stopped, WebhookAnswer, WebhookRequest};

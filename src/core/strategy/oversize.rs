@@ -4,7 +4,7 @@
 //!
 //! A policy does not name this step: it keeps an agent alive that has just read a huge file.
 
-use super::digest::{Context, TextLines, context_besides};
+use super::digest::{Context, KnownLines, TextLines, context_besides};
 use super::minify::{Minify, shorter};
 use crate::core::conversation::{BlockId, Kind, level};
 use crate::core::edit::{Draft, Replacement, Target, Zone};
@@ -226,8 +226,8 @@ impl LargeResult<'_, '_> {
         let Some(lines) = TextLines::of(self.text, cancel)? else {
             return Ok(None);
         };
-        let encoding = self.draft.conversation().encoding;
-        let mut shortening = lines.weighed(context, encoding, cancel)?;
+        let known = KnownLines::new(self.draft.conversation().encoding);
+        let mut shortening = lines.weighed(context, &known, cancel)?;
         let mut room = self.limit.saturating_sub(LEAST_TOKENS / 2);
         for _ in 0..TRIES {
             cancel.check_budget()?;

@@ -37,8 +37,9 @@ static OF_WORDS: ByteSet = ByteSet::of(b"_").and_alphanumeric();
 /// The last letters of words that report a failure.
 static LAST_OF_REPORTS: ByteSet = ByteSet::of(b"cdehklnrtyCDEHKLNRTY");
 
-/// A result that is a failure as a whole, by the form of its beginning, or by an exit code anywhere
-/// in it. A text that is about errors begins with the same words, but goes on otherwise.
+/// A result that is a failure as a whole, by the form of its beginning. A text that is about errors
+/// begins with the same words, but goes on otherwise. What is searched for is apart from it, so
+/// that nothing behind the beginning is looked at.
 pub(super) static FAILED: Pattern = Pattern::new(concat!(
     r"(?im)\A\s*(#{3,6} |\*\*|[❌✗✖]\s*)?(<(tool_use_)?error>",
     r"|\[?(fatal |runtime |uncaught |unhandled )*(error|exception|failure|fatal|panic)s?",
@@ -53,7 +54,11 @@ pub(super) static FAILED: Pattern = Pattern::new(concat!(
     r"|too many requests|internal server error|bad gateway|service unavailable|gateway timeout)",
     r"|[a-z_]+: (cannot access|[^\n]*(no such file or directory|permission denied|not found)\s*$)",
     r"|(bash|sh|zsh|cmd): .*(not found|no such)|thread '[^'\n]*' .{0,20}panicked at)",
-    r"|^Traceback \(most recent call last\)|^panic: ",
+));
+
+/// The same, by a report or an exit code anywhere in it.
+pub(super) static REPORTED: Pattern = Pattern::new(concat!(
+    r"(?im)^Traceback \(most recent call last\)|^panic: ",
     r"|<(returncode|exit_code)>\s*-?[1-9]",
     r"|\b(exit (code|status)|exited with( code| status)?|return ?code|exit_code)[:= ]+-?[1-9]",
 ));
@@ -128,7 +133,10 @@ pub(super) fn is_failure_as(text: &str, json: Option<&Json>) -> bool {
                 .any(|(key, value)| is_sign(key, value, explains))
         }
         Some(_) => false,
-        None => FAILED.is_match(head_of(text)) || EXITED.is_match(end_of(text)),
+        None => {
+            let head = head_of(text);
+            FAILED.is_match(head) || REPORTED.is_match(head) || EXITED.is_match(end_of(text))
+        }
     }
 }
 
@@ -277,6 +285,19 @@ mod tests {
         let log = "compiling\n".repeat(2_000);
         assert!(is_failure(&format!("{log}exit code: 1\n")));
         assert!(!is_failure(&format!("{log}exit code: 0\n")));
+    }
+
+    #[test]
+    fn signs_are_found_beside_letters_of_other_scripts() {
+        for failed in [
+            "построено за 3 с\nexit code: 2",
+            "构建失败。exited with 1",
+            "✓ 12 → “ok”\nTraceback (most recent call last):",
+            "Error: datei fehlt – Größe",
+        ] {
+            assert!(is_failure(failed), "{failed}");
+        }
+        assert!(!is_failure("построено за 3 с → exit code: 0"));
     }
 
     #[test]

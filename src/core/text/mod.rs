@@ -39,4 +39,5 @@ pub use table::{Table, shortest, write_cell};
 pub(in crate::core) use words::{INFORMATIVE, parts_of, shape, words_of};
 
 /// The patterns of this room.
-pub(in crate::core) static PATTERNS: [&Pattern; 2] = [&failure::FAILED, &failure::EXITED];
+pub(in crate::core) static PATTERNS: [&Pattern; 3] =
+    [&failure::FAILED, &failure::REPORTED, &failure::EXITED];

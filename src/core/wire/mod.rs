@@ -77,6 +77,16 @@ impl Dialect {
         }
     }
 
+    /// Prompt tokens of one message, given its exact JSON.
+    ///
+    /// # Errors
+    /// As for [`Dialect::entry`].
+    pub fn count(self, raw: &str, encoding: Encoding) -> Result<u64, Unreadable> {
+        match self {
+            Dialect::ChatCompletions => chat::count_message(raw, encoding),
+        }
+    }
+
     /// Prompt tokens that no message accounts for.
     #[must_use]
     pub fn count_fixed(self, outline: &chat::Outline<'_>, encoding: Encoding) -> u64 {

@@ -64,11 +64,7 @@ async fn pass(
             "x".repeat(usize::try_from(nth * 37 % 2_000).unwrap())
         );
         let json = format!(r#"{{"role":"user","content":"{text}"}}"#);
-        let new = Replacement {
-            json: json.into_boxed_str(),
-            fingerprint: id(b"message"),
-            tokens: 7,
-        };
+        let new = Replacement::measured(json, 7, id(b"message"));
         let edits = [Edit::Drop, Edit::Stand([new].into()), Edit::Drop];
         let checkpoint = Checkpoint::from_edits(edits.into());
         ledger.keep_checkpoint(scope, id(b"prefix"), checkpoint, false);

@@ -7,6 +7,7 @@ mod short;
 use std::collections::BinaryHeap;
 
 use super::candidate::Candidate;
+use super::known::KnownLines;
 use super::line::{DigestLine, Part, Standing};
 use super::lists::is_label;
 use super::named::find_named;
@@ -18,7 +19,6 @@ use super::weights::{cost, line as lines_by, share, word as words_by};
 use super::worth::{Worth, asks, worths};
 use super::write::is_gap;
 use crate::core::conversation::scale;
-use crate::core::tokens::Encoding;
 use crate::core::{Cancel, Cancelled};
 
 /// The longest sentence that is a plain statement (characters).
@@ -40,7 +40,7 @@ pub(super) struct Choice<'t> {
     tables: Tables,
     /// Of the files that were read, what the newest messages name: the most wanted first.
     regions: Vec<Region>,
-    encoding: Encoding,
+    known: &'t KnownLines,
     cancel: &'t Cancel,
     pub taken: Vec<bool>,
 }
@@ -190,7 +190,7 @@ impl<'t> Choice<'t> {
     pub(super) fn new(
         lines: &'t [DigestLine],
         context: &Context,
-        encoding: Encoding,
+        known: &'t KnownLines,
         cancel: &'t Cancel,
     ) -> Result<Self, Cancelled> {
         let mut of = weigh(lines, context, cancel)?;
@@ -200,9 +200,9 @@ impl<'t> Choice<'t> {
             regions: named_regions(lines, &of.lines, &context.recent, cancel)?,
             fresh: of.words.clone(),
             of,
-            worth: worths(lines, cancel)?,
+            worth: worths(lines, known, cancel)?,
             tokens: vec![None; lines.len()],
-            encoding,
+            known,
             cancel,
             taken: vec![false; lines.len()],
             lines,
@@ -230,7 +230,7 @@ impl<'t> Choice<'t> {
         let (Some(line), Some(known)) = (self.lines.get(at), self.tokens.get_mut(at)) else {
             return 0;
         };
-        let encoding = self.encoding;
+        let tokens = |text| self.known.tokens(text);
         *known.get_or_insert_with(|| {
             let marks = match line.part {
                 _ if line.joins => 0,
@@ -240,7 +240,7 @@ impl<'t> Choice<'t> {
                 Part::Call => 4,
                 _ => 2,
             };
-            encoding.count(&line.text) + marks
+            tokens(&line.text) + marks
         })
     }
 

@@ -2,13 +2,12 @@
 //! again until little of the budget is left.
 
 use super::choose::Choice;
+use super::known::KnownLines;
 use super::line::DigestLine;
 use super::write::body;
 use crate::core::Cancelled;
 use crate::core::conversation::Author;
 use crate::core::edit::{Draft, Replacement, Tag};
-use crate::core::strategy::maps::{Map, hash_of};
-use crate::core::tokens::Encoding;
 
 /// Tokens of the target that may stay unused, and the part of it: one in so many.
 const SLACK_TOKENS: u64 = 4;
@@ -22,12 +21,13 @@ pub(super) fn filled(
     lines: &[DigestLine],
     budget: u64,
     draft: &Draft<'_>,
+    known: &KnownLines,
 ) -> Result<Option<(Replacement, usize)>, Cancelled> {
     let written = |body: &str| draft.written(Author::User, &Tag::Digest.text(body));
-    let Some(mut sizes) = LineTokens::in_frame(draft.conversation().encoding, written) else {
+    let Some(sizes) = LineTokens::in_frame(known, written) else {
         return Ok(None);
     };
-    let Some((body, tokens)) = chosen(&mut choice, lines, budget, &mut sizes)? else {
+    let Some((body, tokens)) = chosen(&mut choice, lines, budget, &sizes)? else {
         return Ok(None);
     };
     let text = Tag::Digest.text(&body.join("\n"));
@@ -40,7 +40,7 @@ fn chosen(
     choice: &mut Choice<'_>,
     lines: &[DigestLine],
     budget: u64,
-    sizes: &mut LineTokens,
+    sizes: &LineTokens<'_>,
 ) -> Result<Option<(Vec<String>, u64)>, Cancelled> {
     let Some(mut room) = budget.checked_sub(sizes.empty) else {
         return Ok(None);
@@ -74,27 +74,27 @@ fn chosen(
     Ok(best)
 }
 
-/// The tokens of a digest, counted line by line, each with the blank ones below it, and kept: a
-/// line that is tried again is not counted again. Today's vocabularies split a text after the end
-/// of a line, so that the sum is what the whole takes, or, where some join line breaks with what
-/// the next line begins with, a little more.
-struct LineTokens {
-    encoding: Encoding,
+/// The tokens of a digest, counted line by line, each with the blank ones below it. Today's
+/// vocabularies split a text after the end of a line, so that the sum is what the whole takes, or,
+/// where some join line breaks with what the next line begins with, a little more.
+struct LineTokens<'k> {
+    known: &'k KnownLines,
     /// Tokens of a message without any.
     empty: u64,
     /// Tokens besides the lines of one that has some.
     frame: u64,
-    known: Map<u64, u64>,
 }
 
-impl LineTokens {
+impl<'k> LineTokens<'k> {
     /// `written` gives the message of a body.
-    fn in_frame(encoding: Encoding, written: impl Fn(&str) -> Option<Replacement>) -> Option<Self> {
+    fn in_frame(
+        known: &'k KnownLines,
+        written: impl Fn(&str) -> Option<Replacement>,
+    ) -> Option<Self> {
         let mut sizes = LineTokens {
-            encoding,
+            known,
             empty: written("")?.tokens,
             frame: 0,
-            known: Map::default(),
         };
         let line = "x".to_owned();
         let all = written(&line)?.tokens;
@@ -102,19 +102,20 @@ impl LineTokens {
         Some(sizes)
     }
 
-    fn of(&mut self, body: &[String]) -> u64 {
+    fn of(&self, body: &[String]) -> u64 {
         let mut tokens = self.frame;
+        let mut text = String::new();
         let mut at = 0;
-        while let Some(line) = body.get(at) {
+        while at < body.len() {
             let below = body.get(at + 1..).unwrap_or_default();
             let blank = below.iter().take_while(|line| line.trim().is_empty());
             let end = at + 1 + blank.count();
-            let key = hash_of(&(line.as_str(), end - at));
-            tokens += *self.known.entry(key).or_insert_with(|| {
-                let lines = body.get(at..end).unwrap_or_default();
-                let text = lines.join("\n") + "\n";
-                self.encoding.count(&Tag::inside(&text))
-            });
+            text.clear();
+            for line in body.get(at..end).unwrap_or_default() {
+                text.push_str(line);
+                text.push('\n');
+            }
+            tokens += self.known.tokens(&Tag::inside(&text));
             at = end;
         }
         tokens

@@ -14,6 +14,7 @@ mod entries;
 mod failures;
 mod fill;
 mod json_form;
+mod known;
 mod line;
 mod lists;
 mod made;
@@ -44,6 +45,7 @@ use self::choose::Choice;
 use self::encoded::ResultText;
 use self::entries::{Reader, turns_of};
 use self::fill::filled;
+pub use self::known::KnownLines;
 use self::line::{DigestLine, Part};
 use self::made::Made;
 use self::record::Results;
@@ -57,7 +59,6 @@ use super::report::Done;
 use super::scope::is_among;
 use crate::core::conversation::{Exchange, Kind, Speaker};
 use crate::core::edit::{Draft, Edit, Tag, Target, Zone, is_synthetic};
-use crate::core::tokens::Encoding;
 use crate::core::{Cancel, Cancelled};
 
 /// Older exchanges become an extract of the values that later calls are likely to need.
@@ -124,8 +125,8 @@ fn apply(run: &Run<'_>, draft: &mut Draft<'_>) -> Result<Done, Stopped> {
     }
     find_users_below(draft, &condensed, &mut lines);
     let context = context_besides(draft, &condensed, run.cancel)?;
-    let choice = Choice::new(&lines, &context, draft.conversation().encoding, run.cancel)?;
-    let Some((new, shown)) = filled(choice, &lines, budget, draft)? else {
+    let choice = Choice::new(&lines, &context, run.known, run.cancel)?;
+    let Some((new, shown)) = filled(choice, &lines, budget, draft, run.known)? else {
         return Ok(Done::default());
     };
     if !draft.condense(&condensed, vec![new]) {
@@ -267,7 +268,7 @@ pub(super) fn extract_besides(
     context
         .texts
         .extend(texts.iter().map(|text| (*text).to_owned()));
-    let mut choice = Choice::new(&lines, &context, draft.conversation().encoding, run.cancel)?;
+    let mut choice = Choice::new(&lines, &context, run.known, run.cancel)?;
     choice.spend(budget)?;
     Ok(body(&lines, &choice.taken).join("\n"))
 }
@@ -345,12 +346,12 @@ impl TextLines {
     pub(super) fn weighed<'t>(
         &'t self,
         context: &Context,
-        encoding: Encoding,
+        known: &'t KnownLines,
         cancel: &'t Cancel,
     ) -> Result<Shortening<'t>, Cancelled> {
         Ok(Shortening {
             lines: &self.0,
-            choice: Choice::new(&self.0, context, encoding, cancel)?,
+            choice: Choice::new(&self.0, context, known, cancel)?,
         })
     }
 }
@@ -455,6 +456,7 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     use super::*;
+    use crate::core::tokens::Encoding;
 
     /// A text of lines that differ.
     fn numbered(lines: usize) -> String {
@@ -476,7 +478,8 @@ mod tests {
             counter.fetch_add(1, Ordering::Relaxed);
             false
         });
-        let mut shortening = lines.weighed(&context, Encoding::O200K, &cancel).unwrap();
+        let known = KnownLines::new(Encoding::O200K);
+        let mut shortening = lines.weighed(&context, &known, &cancel).unwrap();
         let weighed = looked.load(Ordering::Relaxed);
         assert!(weighed >= 500, "{weighed} looks for 500 texts");
         let mut cut = |budget| {
@@ -501,7 +504,8 @@ mod tests {
         let looked = Arc::new(AtomicUsize::new(0));
         let counter = Arc::clone(&looked);
         let cancel = Cancel::at_deadline(move || counter.fetch_add(1, Ordering::Relaxed) >= 100);
-        assert!(lines.weighed(&context, Encoding::O200K, &cancel).is_err());
+        let known = KnownLines::new(Encoding::O200K);
+        assert!(lines.weighed(&context, &known, &cancel).is_err());
         assert!(looked.load(Ordering::Relaxed) <= 101);
     }
 }

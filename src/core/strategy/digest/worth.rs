@@ -1,6 +1,7 @@
 //! What the lines of a full digest are worth besides their words: by what they are, how new they
 //! are, and who said them.
 
+use super::known::{Form, KnownLines};
 use super::line::{DigestLine, Part, Standing};
 use super::lists::is_label;
 use super::printed::is_rule;
@@ -25,20 +26,11 @@ pub(super) struct Worth {
 impl Worth {
     /// `age` is the number of later entries.
     /// `demanded` says that the head of the list that it is an item of demands or refuses.
-    fn of(line: &DigestLine, age: usize, demanded: bool) -> Self {
+    fn of(line: &DigestLine, age: usize, demanded: bool, known: &KnownLines) -> Self {
         let part = line.weighed_as();
-        let own = match part {
-            Part::Call if is_command(&line.text) => lines_by::COMMAND,
-            Part::Call => lines_by::CALL,
-            Part::Record => {
-                lines_by::RECORD * line.text.matches(": ").count().min(lines_by::MOST) as f32
-            }
-            Part::Row if line.standing == Standing::Own && line.depth == 1 => {
-                lines_by::RECORD * lines_by::MOST as f32
-            }
-            _ => lines_by::OTHER,
-        };
-        let said = of_sentence(line, demanded);
+        let Form { own, said, factor } = known.form(&line.text, kind_of(line, demanded), || {
+            form_of(line, demanded)
+        });
         let fresh = match part {
             Part::Argument => lines_by::FRESH_ARGUMENT,
             Part::Text => lines_by::FRESH_TEXT,
@@ -47,22 +39,6 @@ impl Worth {
             _ => 0.0,
         } * 0.5_f32.powf(age as f32 / lines_by::HALF_LIFE);
         let tokens = line.text.len() as f32 / cost::BYTES_PER_TOKEN;
-        let by_part = match part {
-            Part::User => lines_by::USER,
-            Part::Assistant => lines_by::MODEL,
-            Part::Argument => lines_by::WRITTEN,
-            Part::Text if is_rule(&line.text) => 0.0,
-            Part::Text if sums_up(&line.text) => lines_by::OUTCOME,
-            Part::Text if tells_of_failure(&line.text) => lines_by::FAILURE,
-            Part::Text if line.standing == Standing::Prose => of_prose(line),
-            _ => 1.0,
-        };
-        let by_standing = match line.standing {
-            Standing::Alike => lines_by::ALIKE,
-            Standing::Stale => lines_by::STALE,
-            Standing::Repeated | Standing::Told => 0.0,
-            _ => 1.0,
-        };
         // In what the user answers, short lines are crumbs without the others: there, what a line
         // has of names and numbers counts besides its length.
         let (least, answered) = match line.standing {
@@ -72,8 +48,52 @@ impl Worth {
         Worth {
             least,
             own: own + answered + tokens * fresh,
-            factor: by_part * by_standing,
+            factor,
         }
+    }
+}
+
+/// All of a line that its form goes by, besides its text.
+fn kind_of(line: &DigestLine, demanded: bool) -> u32 {
+    let [part, weighed_as] = [line.part, line.weighed_as()].map(|part| part as u32);
+    let depth = u32::from(line.depth.min(2));
+    ((((part << 4 | weighed_as) << 4 | line.standing as u32) << 2) | depth) << 1
+        | u32::from(demanded)
+}
+
+fn form_of(line: &DigestLine, demanded: bool) -> Form {
+    let part = line.weighed_as();
+    let own = match part {
+        Part::Call if is_command(&line.text) => lines_by::COMMAND,
+        Part::Call => lines_by::CALL,
+        Part::Record => {
+            lines_by::RECORD * line.text.matches(": ").count().min(lines_by::MOST) as f32
+        }
+        Part::Row if line.standing == Standing::Own && line.depth == 1 => {
+            lines_by::RECORD * lines_by::MOST as f32
+        }
+        _ => lines_by::OTHER,
+    };
+    let by_part = match part {
+        Part::User => lines_by::USER,
+        Part::Assistant => lines_by::MODEL,
+        Part::Argument => lines_by::WRITTEN,
+        Part::Text if is_rule(&line.text) => 0.0,
+        Part::Text if sums_up(&line.text) => lines_by::OUTCOME,
+        Part::Text if tells_of_failure(&line.text) => lines_by::FAILURE,
+        Part::Text if line.standing == Standing::Prose => of_prose(line),
+        _ => 1.0,
+    };
+    let by_standing = match line.standing {
+        Standing::Alike => lines_by::ALIKE,
+        Standing::Stale => lines_by::STALE,
+        Standing::Repeated | Standing::Told => 0.0,
+        _ => 1.0,
+    };
+    Form {
+        own,
+        said: of_sentence(line, demanded),
+        factor: by_part * by_standing,
     }
 }
 
@@ -117,7 +137,11 @@ fn of_sentence(line: &DigestLine, demanded: bool) -> f32 {
 ///
 /// # Errors
 /// [`Cancelled`].
-pub(super) fn worths(lines: &[DigestLine], cancel: &Cancel) -> Result<Vec<Worth>, Cancelled> {
+pub(super) fn worths(
+    lines: &[DigestLine],
+    known: &KnownLines,
+    cancel: &Cancel,
+) -> Result<Vec<Worth>, Cancelled> {
     let mut age = lines.iter().filter(|line| line.depth == 0).count();
     let mut worths = Vec::with_capacity(lines.len());
     for (at, (line, demanded)) in lines.iter().zip(demanded(lines)).enumerate() {
@@ -125,7 +149,7 @@ pub(super) fn worths(lines: &[DigestLine], cancel: &Cancel) -> Result<Vec<Worth>
             cancel.check_budget()?;
         }
         age -= usize::from(line.depth == 0);
-        worths.push(Worth::of(line, age, demanded));
+        worths.push(Worth::of(line, age, demanded, known));
     }
     Ok(worths)
 }
