@@ -17,6 +17,16 @@ const CHANGES: [&str; 39] = [
     "reset", "restart", "return", "schedule", "send", "set", "submit", "transfer", "update",
     "upload",
 ];
+/// Words in the names of tools that edit texts.
+const EDITS: [&str; 7] = [
+    "append",
+    "edit",
+    "insert",
+    "overwrite",
+    "patch",
+    "replace",
+    "write",
+];
 const LOOKS: [&str; 14] = [
     "calculate",
     "check",
@@ -51,6 +61,18 @@ pub(super) fn mark_changes(lines: &mut [DigestLine]) {
 /// Whether the tool of a call, given as it is written, changes something: what was done must not be
 /// done again.
 fn changes(call: &str) -> bool {
+    has_first(call, &[&CHANGES])
+}
+
+/// Whether the tool of a call, given as it is written, changes files. Some tools can look at them,
+/// too.
+pub(super) fn changes_files(call: &str) -> bool {
+    has_first(call, &[&CHANGES, &EDITS]) && !call.contains("(command=view")
+}
+
+/// Whether the name of a call's tool has one of the `words`, and none of those before it that only
+/// look.
+fn has_first(call: &str, words: &[&[&str]]) -> bool {
     let name = call.split('(').next().unwrap_or_default();
     let is_break = |c: char| !c.is_alphanumeric() || c.is_uppercase();
     let mut rest = name;
@@ -64,7 +86,7 @@ fn changes(call: &str) -> bool {
         if is_among(&LOOKS) {
             return false;
         }
-        if is_among(&CHANGES) {
+        if words.iter().any(|words| is_among(words)) {
             return true;
         }
         rest = rest.get(end..).unwrap_or_default();

@@ -1,25 +1,31 @@
-//! The calls that a digest does not show: `… 9 calls not shown: search ×3, think, …`, those made
-//! last first. Without them, what is shown would look like all that was done.
+//! The calls that a digest does not show: `… 9 calls not shown: edit ×3, think, …; changed a.rs, …`,
+//! those made last first. Without them, what is shown would look like all that was done.
 
 use super::line::{DigestLine, GAP, Part};
+use super::made::changes_files;
 use crate::core::conversation::{Entry, Exchange};
 use crate::core::strategy::maps::Map;
-use crate::core::text::shown_name;
+use crate::core::text::{file_paths, shown_name};
 use crate::core::{Cancel, Cancelled};
 
 /// Ends the number of the calls.
 pub(super) const NOT_SHOWN: &str = " not shown";
 /// Begins their tools.
 const TOOLS: &str = ": ";
-/// Between two tools.
+/// Begins the files that they changed.
+const CHANGED: &str = "; changed ";
+/// Between two tools or files.
 const NEXT: &str = ", ";
 /// Before the number of equal calls, or of the calls of a tool.
 const TIMES: &str = " ×";
 /// Bytes for the names of tools, and one in so many bytes of the digest where that is more.
 const NAMES_BYTES: usize = 48;
 const NAMES_SHARE: usize = 200;
-/// So many tools are named.
-const MOST_TOOLS: usize = 8;
+/// The same for the names of files.
+const FILES_BYTES: usize = 96;
+const FILES_SHARE: usize = 80;
+/// So many tools are named, and so many files.
+const MOST_NAMED: usize = 8;
 
 /// Calls that are not shown.
 #[derive(Default)]
@@ -29,6 +35,9 @@ struct Untold<'t> {
     tools: Map<&'t str, (u64, usize)>,
     /// There are tools without a name here.
     more: bool,
+    /// The files that they changed, each with the place of the last such call; there are others.
+    files: Map<&'t str, usize>,
+    more_files: bool,
     places: usize,
 }
 
@@ -42,9 +51,17 @@ impl<'t> Untold<'t> {
                 let (_, calls) = counted(&line.text);
                 self.calls = self.calls.saturating_add(calls);
                 self.add_calls(tool, calls);
+                if !line.failed && changes_files(&line.text) {
+                    let arguments = line.text.get(tool.len()..).unwrap_or_default();
+                    self.add_file(file_paths(arguments).next().unwrap_or_default());
+                }
             }
             Part::Untold => {
-                let (calls, tools) = line.text.split_once(TOOLS).unwrap_or((&line.text, ""));
+                let (text, files) = line.text.split_once(CHANGED).unwrap_or((&line.text, ""));
+                for file in files.split(NEXT).collect::<Vec<_>>().into_iter().rev() {
+                    self.add_file(file);
+                }
+                let (calls, tools) = text.split_once(TOOLS).unwrap_or((text, ""));
                 let number = calls.split(' ').next().unwrap_or_default();
                 self.calls = self.calls.saturating_add(number.parse().unwrap_or(1));
                 self.more |= tools.is_empty();
@@ -68,6 +85,14 @@ impl<'t> Untold<'t> {
         *place = self.places;
     }
 
+    fn add_file(&mut self, file: &'t str) {
+        self.more_files |= file == GAP;
+        if !file.is_empty() && file != GAP {
+            self.places += 1;
+            self.files.insert(file, self.places);
+        }
+    }
+
     /// What is told of them in a digest of so many bytes; `None` where there are none.
     fn text(&self, digest_bytes: usize) -> Option<String> {
         if self.calls == 0 {
@@ -77,26 +102,42 @@ impl<'t> Untold<'t> {
         let mut text = format!("{} call{plural}{NOT_SHOWN}", self.calls);
         let mut tools: Vec<_> = self.tools.iter().collect();
         tools.sort_by_key(|(_, (_, place))| std::cmp::Reverse(*place));
-        let mut left = NAMES_BYTES.max(digest_bytes / NAMES_SHARE);
-        let mut named = 0;
-        for (tool, (calls, _)) in &tools {
-            let name = match calls {
-                1 => (**tool).to_owned(),
-                _ => format!("{tool}{TIMES}{calls}"),
-            };
-            let room = left.checked_sub(name.len() + NEXT.len());
-            let Some(less) = room.filter(|_| named < MOST_TOOLS) else {
-                break;
-            };
-            text.push_str(if named == 0 { TOOLS } else { NEXT });
-            text.push_str(&name);
-            (left, named) = (less, named + 1);
-        }
-        if named > 0 && (self.more || tools.len() > named) {
-            text.push_str(NEXT);
-            text.push_str(GAP);
-        }
+        let tools = tools.into_iter().map(|(tool, (calls, _))| match calls {
+            1 => (*tool).to_owned(),
+            _ => format!("{tool}{TIMES}{calls}"),
+        });
+        let room = NAMES_BYTES.max(digest_bytes / NAMES_SHARE);
+        push_names(&mut text, TOOLS, tools, room, self.more);
+        let mut files: Vec<_> = self.files.iter().collect();
+        files.sort_by_key(|(_, place)| std::cmp::Reverse(**place));
+        let files = files.into_iter().map(|(file, _)| (*file).to_owned());
+        let room = FILES_BYTES.max(digest_bytes / FILES_SHARE);
+        push_names(&mut text, CHANGED, files, room, self.more_files);
         Some(text)
+    }
+}
+
+/// Adds names behind `begin`, as far as they have room, and whether there are others.
+fn push_names(
+    text: &mut String,
+    begin: &str,
+    names: impl ExactSizeIterator<Item = String>,
+    room: usize,
+    more: bool,
+) {
+    let (all, mut left, mut named) = (names.len(), room, 0);
+    for name in names {
+        let room = left.checked_sub(name.len() + NEXT.len());
+        let Some(less) = room.filter(|_| named < MOST_NAMED) else {
+            break;
+        };
+        text.push_str(if named == 0 { begin } else { NEXT });
+        text.push_str(&name);
+        (left, named) = (less, named + 1);
+    }
+    if named > 0 && (more || all > named) {
+        text.push_str(NEXT);
+        text.push_str(GAP);
     }
 }
 
@@ -176,6 +217,27 @@ mod tests {
         let one = written(&hidden[1..2]);
         assert_eq!(one.as_deref(), Some("… 1 call not shown: search"));
         assert_eq!(written(&hidden[3..]), None);
+    }
+
+    #[test]
+    fn files_that_were_changed_are_named_the_newest_first() {
+        let call = |text| DigestLine::new(Part::Call, 0, text);
+        let earlier = "5 calls not shown: edit ×2, run ×3; changed src/b.rs, src/a.rs, …";
+        let mut failed = call("edit(path=src/d.rs)");
+        failed.failed = true;
+        let hidden = [
+            DigestLine::new(Part::Untold, 0, earlier),
+            call("read(path=src/c.rs)"),
+            call("edit(path=src/a.rs, old=see x.rs)"),
+            call("str_replace_editor(command=view, path=src/e.rs)"),
+            failed,
+        ];
+        let expected = "… 9 calls not shown: edit ×4, str_replace_editor, read, run ×3; changed \
+                        src/a.rs, src/b.rs, …";
+        let text = line_of(hidden.iter(), 4_000);
+        assert_eq!(text.as_deref(), Some(expected));
+        let again = read_line(expected).unwrap();
+        assert_eq!(line_of([&again].into_iter(), 4_000), text);
     }
 
     #[test]
