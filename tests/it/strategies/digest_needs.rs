@@ -308,6 +308,60 @@ fn what_a_mail_demands_stays_beside_tables_of_ids() {
     assert!(digest.contains(demand), "{digest}");
 }
 
+/// Beside the user's words, an offer and eight records, the row of the card that the user names
+/// by its last digits stays: the next call takes its id.
+#[test]
+fn the_row_that_the_newest_message_names_stays_beside_what_was_said() {
+    let methods = ["3127", "4529", "5931", "7333"].map(|digits| {
+        let id = format!("pm_48{digits}1");
+        json!({"method_id": id, "kind": "credit_card", "network": "visa", "last_four": digits})
+    });
+    let profile = json!({
+        "customer_id": "anna_oz_77", "level": "gold", "since": "2019-04-02",
+        "payment_methods": methods,
+    });
+    let booking = |n: usize| {
+        let leg = json!([{"leg": format!("HX{}", 100 + n * 17), "price": 120 + n * 31}]);
+        json!({
+            "booking_id": format!("B{}X{n}Q", 4 * n + 1), "customer_id": "anna_oz_77",
+            "origin": format!("P{n}A"), "destination": format!("Q{n}B"), "cabin": "economy",
+            "created_at": format!("2026-05-{}T0{n}:14:30", 10 + n), "bags": n % 3, "legs": leg,
+        })
+        .to_string()
+    };
+    let bookings: Vec<String> = (0..8).map(booking).collect();
+    let asked = |n: usize| format!(r#"{{"booking_id":"B{}X{n}Q"}}"#, 4 * n + 1);
+    let asked: Vec<String> = (0..8).map(asked).collect();
+    let profile = profile.to_string();
+    let mut steps = vec![(
+        "get_profile",
+        r#"{"customer_id":"anna_oz_77"}"#,
+        profile.as_str(),
+    )];
+    for (asked, booking) in asked.iter().zip(&bookings) {
+        steps.push(("get_booking", asked, booking));
+    }
+    let refused: Vec<String> = (0..8)
+        .map(|n| format!("Do not book {}.", words(n, 6)))
+        .collect();
+    let offered: Vec<String> = (0..5)
+        .map(|n| format!("{}. {} for {} EUR", n + 1, words(n + 30, 9), 100 + n * 13))
+        .collect();
+    let mut all = vec![message("user", &refused.join(" "))];
+    all.extend(job(&steps));
+    all.push(message("user", "B9X2Q to business, please."));
+    let offer = format!("{}\nWhich card shall I use?", offered.join("\n"));
+    all.push(message("assistant", &offer));
+    all.push(message(
+        "user",
+        "The first one, with the card ending in 5931.",
+    ));
+    for percent in [42, 46, 50] {
+        let digest = digest_in(tokens(&all) * percent / 100, &all);
+        assert!(digest.contains("pm_4859311"), "at {percent} %: {digest}");
+    }
+}
+
 /// A policy's own signs of failure decide in a digest as the usual ones do: among the lines of a
 /// log the one that tells of it stays.
 #[test]

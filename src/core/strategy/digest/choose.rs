@@ -2,6 +2,7 @@
 //! room, then whatever says most for its tokens.
 
 mod around;
+mod room;
 mod short;
 
 use std::collections::BinaryHeap;
@@ -119,6 +120,8 @@ impl<'t> Choice<'t> {
         self.first((&mut left, budget), share::PROSE, |line, _| {
             line.standing == Standing::Prose
         })?;
+        let chosen = self.share_of_the_chosen(budget);
+        self.first((&mut left, budget), chosen, is_chosen_row)?;
         self.first((&mut left, budget), share::RECORDS, is_record)?;
         self.first((&mut left, budget), share::NAMED, |line, weight| {
             is_record(line, weight) || is_named_row(line, weight)
@@ -207,22 +210,6 @@ impl<'t> Choice<'t> {
             taken: vec![false; lines.len()],
             lines,
         })
-    }
-
-    /// The share of the room for what the model said: less of it where there is room for less of
-    /// all. In a dialogue with few calls it is its own share, since the answers are what there is
-    /// to keep.
-    fn share_of_the_model(&self, budget: u64) -> f64 {
-        let bytes = |wanted: fn(Part) -> bool| -> f64 {
-            let lines = self.lines.iter().filter(|line| wanted(line.part));
-            lines.map(|line| line.text.len() + 1).sum::<usize>() as f64
-        };
-        let all = bytes(|_| true).max(1.0);
-        if bytes(Part::is_said) > share::DIALOGUE * all {
-            return bytes(|part| part == Part::Assistant) / all;
-        }
-        let room = budget as f64 * f64::from(cost::BYTES_PER_TOKEN) / all;
-        share::MODEL.min(share::MODEL_OF_ROOM * room)
     }
 
     /// The tokens of a line with what shows its place.
@@ -480,6 +467,11 @@ impl<'t> Choice<'t> {
 /// Whether a line has the scalars of a record.
 fn is_record(line: &DigestLine, _: &Weight) -> bool {
     line.part == Part::Record || (line.standing == Standing::Own && line.depth == 1)
+}
+
+/// Whether a line is the row of what the newest messages name.
+fn is_chosen_row(line: &DigestLine, weight: &Weight) -> bool {
+    weight.is_chosen() && line.part == Part::Row && line.is_whole()
 }
 
 /// Whether a line is the row of what a party named.

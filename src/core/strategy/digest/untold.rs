@@ -1,5 +1,6 @@
-//! The calls that a digest does not show: `… 9 calls not shown: edit ×3, think, …; changed a.rs, …`,
-//! those made last first. Without them, what is shown would look like all that was done.
+//! The calls that a digest does not show, those made last first, and the files that they changed:
+//! `… 9 calls not shown: edit ×3, think, …; changed src/a.rs, …`. Without them, what is shown would
+//! look like all that was done.
 
 use super::line::{DigestLine, GAP, Part};
 use super::made::changes_files;

@@ -45,6 +45,11 @@ impl Weight {
     pub(super) fn is_named(&self) -> bool {
         self.named > 1.0
     }
+
+    /// The same by the newest messages.
+    pub(super) fn is_chosen(&self) -> bool {
+        self.named >= lines_by::CHOSEN
+    }
 }
 
 /// A word of the digest.

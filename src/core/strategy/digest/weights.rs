@@ -17,6 +17,10 @@ pub(super) mod share {
     pub(in super::super) const REGION: f64 = 0.6;
     /// For calls that changed something: what was done must not be done again.
     pub(in super::super) const DONE: f64 = 0.15;
+    /// The most for the rows that the newest messages name; none where there is room for no more
+    /// than the first part of all lines, and as much where there is room for the second.
+    pub(in super::super) const CHOSEN: f64 = 0.3;
+    pub(in super::super) const ROOM_FOR_CHOSEN: (f64, f64) = (0.45, 0.55);
     /// For the scalars that records themselves have: decisions turn on them.
     pub(in super::super) const RECORDS: f64 = 0.42;
     /// For the rows of what a party named, and more such scalars.

@@ -24,7 +24,7 @@
 //!   |import os
 //!  …
 //!  |1 passed
-//! … 9 calls not shown: search ×3, think, …
+//! … 9 calls not shown: search ×3, think, …; changed a.py
 //! ```
 //!
 //! Each line shows where it is from; `#4, whose message is below` begins what was done after a
