@@ -57,15 +57,9 @@ impl Pattern {
         reason = "every pattern is compiled by a test and when the process starts"
     )]
     pub fn regex(&self) -> &Regex {
-        self.compiled
-            .get_or_init(|| self.compile().expect("a built-in pattern compiles"))
-    }
-
-    /// Words end where those of ASCII do: behind other scripts the fast engine cannot tell, and the
-    /// others take a hundred times as long.
-    fn compile(&self) -> Result<Regex, regex::Error> {
-        let source = (self.expand)(self.source);
-        Regex::new(&source.replace(r"\b", r"(?-u:\b)"))
+        self.compiled.get_or_init(|| {
+            Regex::new(&(self.expand)(self.source)).expect("a built-in pattern compiles")
+        })
     }
 
     /// Compiles the pattern.
@@ -73,7 +67,7 @@ impl Pattern {
     /// # Errors
     /// [`BadPattern`] with its source.
     pub fn check(&self) -> Result<(), BadPattern> {
-        match self.compile() {
+        match Regex::new(&(self.expand)(self.source)) {
             Ok(regex) => {
                 self.compiled.get_or_init(|| regex);
                 Ok(())

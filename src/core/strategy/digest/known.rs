@@ -6,18 +6,27 @@ use std::cell::RefCell;
 use crate::core::strategy::maps::{Map, hash_of};
 use crate::core::tokens::Encoding;
 
-/// Texts from which on no more are kept.
+/// Once there are so many texts, or bytes of them, all are forgotten. Longer ones are not kept.
 const MOST_TEXTS: usize = 1 << 16;
+const MOST_BYTES: usize = 8 << 20;
+const LONGEST_TEXT: usize = 8 << 10;
 
 /// What is known of the lines of one conversation. It changes nothing of what is found out, only
 /// whether that must be found out again.
 #[derive(Debug)]
 pub struct KnownLines {
     encoding: Encoding,
-    /// By the text itself: whether a list fits is told by these.
-    tokens: RefCell<Map<Box<str>, u64>>,
-    /// By the hashes of text and kind.
+    tokens: RefCell<Counts>,
+    /// By the hashes of text and kind. Of two with the same one, the choice of lines would be a
+    /// worse one.
     forms: RefCell<Map<u64, Form>>,
+}
+
+/// Tokens by the text itself: whether a list fits is told by these.
+#[derive(Debug, Default)]
+struct Counts {
+    of_texts: Map<Box<str>, u64>,
+    bytes: usize,
 }
 
 /// What the form of a text makes of a line of one kind.
@@ -43,14 +52,19 @@ impl KnownLines {
 
     /// Tokens of a text.
     pub(super) fn tokens(&self, text: &str) -> u64 {
-        let mut known = self.tokens.borrow_mut();
-        if let Some(tokens) = known.get(text) {
+        let known = &mut *self.tokens.borrow_mut();
+        if let Some(tokens) = known.of_texts.get(text) {
             return *tokens;
         }
         let tokens = self.encoding.count(text);
-        if known.len() < MOST_TEXTS {
-            known.insert(text.into(), tokens);
+        if text.len() > LONGEST_TEXT {
+            return tokens;
         }
+        if known.of_texts.len() >= MOST_TEXTS || known.bytes + text.len() > MOST_BYTES {
+            *known = Counts::default();
+        }
+        known.bytes += text.len();
+        known.of_texts.insert(text.into(), tokens);
         tokens
     }
 
@@ -59,7 +73,7 @@ impl KnownLines {
         let mut known = self.forms.borrow_mut();
         let key = hash_of(&(text, kind));
         if known.len() >= MOST_TEXTS && !known.contains_key(&key) {
-            return find();
+            known.clear();
         }
         *known.entry(key).or_insert_with(find)
     }
@@ -88,7 +102,7 @@ mod tests {
         for text in ["a line", "another", "a line"] {
             assert_eq!(known.tokens(text), Encoding::O200K.count(text));
         }
-        assert_eq!(known.tokens.borrow().len(), 2);
+        assert_eq!(known.tokens.borrow().of_texts.len(), 2);
     }
 
     #[test]
@@ -99,7 +113,14 @@ mod tests {
             assert_eq!(known.form("a line", kind, || form(own)).own, own);
             known.tokens(&kind.to_string());
         }
-        assert_eq!(known.forms.borrow().len(), MOST_TEXTS);
-        assert_eq!(known.tokens.borrow().len(), MOST_TEXTS);
+        assert_eq!(known.forms.borrow().len(), 10);
+        assert_eq!(known.tokens.borrow().of_texts.len(), 10);
+        let long = |n: usize| format!("{n} {}", "x".repeat(LONGEST_TEXT - 10));
+        for n in 0..MOST_BYTES / LONGEST_TEXT + 5 {
+            known.tokens(&long(n));
+        }
+        assert!(known.tokens.borrow().bytes <= MOST_BYTES);
+        known.tokens(&"y".repeat(LONGEST_TEXT + 1));
+        assert!(known.tokens.borrow().bytes <= MOST_BYTES);
     }
 }

@@ -17,16 +17,33 @@ const CHANGES: [&str; 39] = [
     "reset", "restart", "return", "schedule", "send", "set", "submit", "transfer", "update",
     "upload",
 ];
-/// Words in the names of tools that edit texts.
-const EDITS: [&str; 7] = [
+/// Words in the names of tools that edit files, where they are given the name of one.
+const EDITS: [&str; 12] = [
     "append",
+    "create",
+    "delete",
     "edit",
     "insert",
+    "move",
     "overwrite",
     "patch",
+    "remove",
+    "rename",
     "replace",
     "write",
 ];
+/// The arguments with the name of a file.
+const FILE: [&str; 7] = [
+    "path",
+    "file_path",
+    "filepath",
+    "filename",
+    "file",
+    "target_file",
+    "notebook_path",
+];
+/// What stands before the name of a file in a patch.
+const HEADS: [&str; 3] = ["*** Update File: ", "*** Add File: ", "*** Delete File: "];
 const LOOKS: [&str; 14] = [
     "calculate",
     "check",
@@ -61,37 +78,56 @@ pub(super) fn mark_changes(lines: &mut [DigestLine]) {
 /// Whether the tool of a call, given as it is written, changes something: what was done must not be
 /// done again.
 fn changes(call: &str) -> bool {
-    has_first(call, &[&CHANGES])
+    let first = words_in(call).find(|word| is_among(&LOOKS, word) || is_among(&CHANGES, word));
+    first.is_some_and(|word| is_among(&CHANGES, word))
 }
 
-/// Whether the tool of a call, given as it is written, changes files. Some tools can look at them,
-/// too.
-pub(super) fn changes_files(call: &str) -> bool {
-    has_first(call, &[&CHANGES, &EDITS]) && !call.contains("(command=view")
+fn is_among(words: &[&str], word: &str) -> bool {
+    words.iter().any(|known| known.eq_ignore_ascii_case(word))
 }
 
-/// Whether the name of a call's tool has one of the `words`, and none of those before it that only
-/// look.
-fn has_first(call: &str, words: &[&[&str]]) -> bool {
+/// Whether a tool, by its name, edits files that it is given.
+pub(super) fn is_editor(name: &str) -> bool {
+    words_in(name).any(|word| is_among(&EDITS, word))
+}
+
+/// The file that a call, given as it is written, edits: one of several of a patch.
+pub(super) fn edited(call: &str) -> Option<&str> {
+    let (name, arguments) = call.split_once('(')?;
+    if !is_editor(name) || arguments.contains("command=view") {
+        return None;
+    }
+    let behind = |start: &str| {
+        let is_key = |at: &usize| {
+            let before = arguments.get(..*at).unwrap_or_default();
+            before.is_empty() || before.ends_with([' ', '='])
+        };
+        let mut found = arguments.match_indices(start).map(|(at, _)| at);
+        arguments.get(found.find(is_key)? + start.len()..)
+    };
+    let named = FILE.iter().find_map(|key| behind(&format!("{key}=")));
+    let value = named.or_else(|| HEADS.iter().find_map(|head| behind(head)))?;
+    let end = value.find([',', ';', ')', '…']).unwrap_or(value.len());
+    let file = value.get(..end)?;
+    let is_name = file.contains(['.', '/'])
+        && !file.contains(|c: char| c.is_whitespace() || matches!(c, '"' | '='));
+    Some(file).filter(|_| is_name)
+}
+
+/// The words in the name of a call's tool.
+fn words_in(call: &str) -> impl Iterator<Item = &str> {
     let name = call.split('(').next().unwrap_or_default();
     let is_break = |c: char| !c.is_alphanumeric() || c.is_uppercase();
     let mut rest = name;
-    while let Some(first) = rest.chars().next() {
+    std::iter::from_fn(move || {
+        let first = rest.chars().next()?;
         let begin = first.len_utf8();
         let after = rest.get(begin..).unwrap_or_default();
         let end = begin + after.find(is_break).unwrap_or(after.len());
-        let word = rest.get(..end).unwrap_or_default();
-        let word = word.trim_start_matches(|c: char| !c.is_alphanumeric());
-        let is_among = |words: &[&str]| words.iter().any(|w| w.eq_ignore_ascii_case(word));
-        if is_among(&LOOKS) {
-            return false;
-        }
-        if words.iter().any(|words| is_among(words)) {
-            return true;
-        }
-        rest = rest.get(end..).unwrap_or_default();
-    }
-    false
+        let (word, behind) = rest.split_at_checked(end)?;
+        rest = behind;
+        Some(word.trim_start_matches(|c: char| !c.is_alphanumeric()))
+    })
 }
 
 /// A call, as far as it tells what its result is about.

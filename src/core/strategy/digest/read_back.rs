@@ -8,7 +8,9 @@ use super::quoted::{LINE_BYTES, MOST_BLANK};
 use super::records::{NEWEST, RECORDS};
 use super::untold;
 use super::weigh::STRIDE;
-use super::write::{ARGUMENT, ASSISTANT, BELOW, CALL, MOST_BLANKS, REST, USER, is_gap, place_in};
+use super::write::{
+    ARGUMENT, ASSISTANT, BELOW, CALL, FAILED, MOST_BLANKS, REST, USER, is_gap, place_in,
+};
 use crate::core::text::split_lines;
 use crate::core::{Cancel, Cancelled};
 
@@ -163,6 +165,16 @@ impl<'t> Reader<'t> {
         Some(DigestLine::new(Part::User, 0, said))
     }
 
+    /// Begins a call.
+    fn called(&mut self, call: &str) -> DigestLine {
+        self.entry = Some(Part::Call);
+        (self.below, self.head) = (Part::Argument, None);
+        let plain = call.strip_suffix(FAILED);
+        let mut line = DigestLine::new(Part::Call, 0, plain.unwrap_or(call));
+        line.failed = plain.is_some();
+        line
+    }
+
     fn line(&mut self, text: &str) -> Option<DigestLine> {
         if let Some(numbered) = text.strip_prefix('#') {
             return self.numbered(numbered);
@@ -174,9 +186,7 @@ impl<'t> Reader<'t> {
             return Some(line);
         }
         if let Some(call) = text.strip_prefix(CALL) {
-            self.entry = Some(Part::Call);
-            (self.below, self.head) = (Part::Argument, None);
-            return Some(DigestLine::new(Part::Call, 0, call));
+            return Some(self.called(call));
         }
         if let Some(calls) = untold::read_line(text) {
             self.entry = None;

@@ -3,10 +3,10 @@
 //! look like all that was done.
 
 use super::line::{DigestLine, GAP, Part};
-use super::made::changes_files;
+use super::made::{edited, is_editor};
 use crate::core::conversation::{Entry, Exchange};
 use crate::core::strategy::maps::Map;
-use crate::core::text::{file_paths, shown_name};
+use crate::core::text::shown_name;
 use crate::core::{Cancel, Cancelled};
 
 /// Ends the number of the calls.
@@ -52,9 +52,8 @@ impl<'t> Untold<'t> {
                 let (_, calls) = counted(&line.text);
                 self.calls = self.calls.saturating_add(calls);
                 self.add_calls(tool, calls);
-                if !line.failed && changes_files(&line.text) {
-                    let arguments = line.text.get(tool.len()..).unwrap_or_default();
-                    self.add_file(file_paths(arguments).next().unwrap_or_default());
+                if let Some(file) = edited(&line.text).filter(|_| !line.failed) {
+                    self.add_file(file);
                 }
             }
             Part::Untold => {
@@ -108,25 +107,32 @@ impl<'t> Untold<'t> {
             _ => format!("{tool}{TIMES}{calls}"),
         });
         let room = NAMES_BYTES.max(digest_bytes / NAMES_SHARE);
-        push_names(&mut text, TOOLS, tools, room, self.more);
+        let named = push_names(&mut text, TOOLS, tools, room);
+        if named > 0 && (self.more || self.tools.len() > named) {
+            text.push_str(NEXT);
+            text.push_str(GAP);
+        }
         let mut files: Vec<_> = self.files.iter().collect();
         files.sort_by_key(|(_, place)| std::cmp::Reverse(**place));
         let files = files.into_iter().map(|(file, _)| (*file).to_owned());
         let room = FILES_BYTES.max(digest_bytes / FILES_SHARE);
-        push_names(&mut text, CHANGED, files, room, self.more_files);
+        let named = push_names(&mut text, CHANGED, files, room);
+        if self.more_files || self.files.len() > named {
+            text.push_str(if named == 0 { CHANGED } else { NEXT });
+            text.push_str(GAP);
+        }
         Some(text)
     }
 }
 
-/// Adds names behind `begin`, as far as they have room, and whether there are others.
+/// Adds names behind `begin`, as far as they have room. Returns their number.
 fn push_names(
     text: &mut String,
     begin: &str,
-    names: impl ExactSizeIterator<Item = String>,
+    names: impl Iterator<Item = String>,
     room: usize,
-    more: bool,
-) {
-    let (all, mut left, mut named) = (names.len(), room, 0);
+) -> usize {
+    let (mut left, mut named) = (room, 0);
     for name in names {
         let room = left.checked_sub(name.len() + NEXT.len());
         let Some(less) = room.filter(|_| named < MOST_NAMED) else {
@@ -136,10 +142,7 @@ fn push_names(
         text.push_str(&name);
         (left, named) = (less, named + 1);
     }
-    if named > 0 && (more || all > named) {
-        text.push_str(NEXT);
-        text.push_str(GAP);
-    }
+    named
 }
 
 /// The line of the calls that are not shown in a digest of so many bytes, given the lines that open
@@ -179,6 +182,8 @@ pub(super) fn of_unread(
         ..Untold::default()
     };
     names.iter().for_each(|name| untold.add_calls(name, 1));
+    // Their arguments were not read.
+    untold.more_files = names.iter().any(|name| is_editor(name));
     let text = untold.text(usize::MAX);
     Ok(text.map(|text| DigestLine::new(Part::Untold, 0, &text)))
 }
@@ -239,6 +244,41 @@ mod tests {
         assert_eq!(text.as_deref(), Some(expected));
         let again = read_line(expected).unwrap();
         assert_eq!(line_of([&again].into_iter(), 4_000), text);
+        // One that has no room is not named, and not forgotten.
+        let long = format!("edit(path={}/a.rs)", "x".repeat(200));
+        let text = line_of([&call(&long)].into_iter(), 4_000).unwrap();
+        assert_eq!(text, "… 1 call not shown: edit; changed …");
+        let again = read_line(&text).unwrap();
+        assert_eq!(line_of([&again].into_iter(), 4_000), Some(text));
+    }
+
+    #[test]
+    fn only_files_that_a_call_was_told_to_edit_are_named() {
+        for (call, file) in [
+            (
+                "write_file(content=import os.path, path=src/a.py)",
+                Some("src/a.py"),
+            ),
+            (
+                "search_replace(file_path=src/b.rs, old=x.rs)",
+                Some("src/b.rs"),
+            ),
+            (
+                "apply_patch(patch=*** Update File: src/c.rs…)",
+                Some("src/c.rs"),
+            ),
+            (
+                "edit(path=/repo/Makefile, old=see x.rs)",
+                Some("/repo/Makefile"),
+            ),
+            ("str_replace_editor(path=src/a.py, command=view)", None),
+            ("send_email(to=anna.oz@mail.com, subject=x)", None),
+            ("update_plan(explanation=Next I look at src/plan.rs)", None),
+            ("read_file(path=src/a.py)", None),
+            ("edit(mypath=src/a.py)", None),
+        ] {
+            assert_eq!(edited(call), file, "{call}");
+        }
     }
 
     #[test]

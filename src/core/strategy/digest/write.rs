@@ -57,7 +57,7 @@ const PLACE: &str = " line ";
 /// Begins the line above an argument that has lines of its own.
 pub(super) const ARGUMENT: &str = "with ";
 /// Ends a call that failed, where what is shown of its result does not tell.
-const FAILED: &str = " failed";
+pub(super) const FAILED: &str = " failed";
 /// Names the lists of records that are not shown.
 const ALSO: &str = "… also ";
 /// So many of them are named.
