@@ -17,6 +17,22 @@ const CHANGES: [&str; 39] = [
     "reset", "restart", "return", "schedule", "send", "set", "submit", "transfer", "update",
     "upload",
 ];
+const LOOKS: [&str; 14] = [
+    "calculate",
+    "check",
+    "count",
+    "describe",
+    "fetch",
+    "find",
+    "get",
+    "list",
+    "look",
+    "query",
+    "read",
+    "search",
+    "show",
+    "think",
+];
 /// Words in the names of tools that edit files, where they are given the name of one.
 const EDITS: [&str; 12] = [
     "append",
@@ -44,22 +60,6 @@ const FILE: [&str; 7] = [
 ];
 /// What stands before the name of a file in a patch.
 const HEADS: [&str; 3] = ["*** Update File: ", "*** Add File: ", "*** Delete File: "];
-const LOOKS: [&str; 14] = [
-    "calculate",
-    "check",
-    "count",
-    "describe",
-    "fetch",
-    "find",
-    "get",
-    "list",
-    "look",
-    "query",
-    "read",
-    "search",
-    "show",
-    "think",
-];
 
 /// Marks the call that these lines begin with, and the rows that it was given, where its tool
 /// changes something.
