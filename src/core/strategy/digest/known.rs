@@ -2,6 +2,7 @@
 //! compaction begins with, and one walk over a conversation may make many.
 
 use std::cell::RefCell;
+use std::hash::Hash;
 
 use crate::core::strategy::maps::{Map, hash_of};
 use crate::core::tokens::Encoding;
@@ -69,7 +70,7 @@ impl KnownLines {
     }
 
     /// What the form of a text makes of lines of a `kind`.
-    pub(super) fn form(&self, text: &str, kind: u32, find: impl FnOnce() -> Form) -> Form {
+    pub(super) fn form(&self, text: &str, kind: impl Hash, find: impl FnOnce() -> Form) -> Form {
         let mut known = self.forms.borrow_mut();
         let key = hash_of(&(text, kind));
         if known.len() >= MOST_TEXTS && !known.contains_key(&key) {

@@ -6,7 +6,7 @@ use crate::core::text::harmless;
 pub(super) const GAP: &str = "…";
 
 /// What a line is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Part {
     /// A sentence of the user.
     User,
@@ -49,7 +49,7 @@ impl Part {
 }
 
 /// What is known of a line besides its words.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub(super) enum Standing {
     #[default]
     Usual,

@@ -1,6 +1,8 @@
 //! What the lines of a full digest are worth besides their words: by what they are, how new they
 //! are, and who said them.
 
+use std::hash::Hash;
+
 use super::known::{Form, KnownLines};
 use super::line::{DigestLine, Part, Standing};
 use super::lists::is_label;
@@ -54,11 +56,9 @@ impl Worth {
 }
 
 /// All of a line that its form goes by, besides its text.
-fn kind_of(line: &DigestLine, demanded: bool) -> u32 {
-    let [part, weighed_as] = [line.part, line.weighed_as()].map(|part| part as u32);
-    let depth = u32::from(line.depth.min(2));
-    ((((part << 4 | weighed_as) << 4 | line.standing as u32) << 2) | depth) << 1
-        | u32::from(demanded)
+fn kind_of(line: &DigestLine, demanded: bool) -> impl Hash {
+    let parts = (line.part, line.weighed_as());
+    (parts, line.standing, line.depth.min(2), demanded)
 }
 
 fn form_of(line: &DigestLine, demanded: bool) -> Form {
