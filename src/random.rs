@@ -1,7 +1,6 @@
 //! Random bytes, for request ids and for the key of the tenants' fingerprints.
 
 use std::cell::RefCell;
-use std::fmt::Write;
 
 /// Random bytes from the system. Where the system has none, which no supported platform lacks, they
 /// come from the address space's layout and the clock.
@@ -32,13 +31,14 @@ pub(crate) fn id() -> String {
             stock.extend_from_slice(&bytes::<STOCK_BYTES>());
         }
         let rest = stock.len().saturating_sub(ID_BYTES);
-        let mut id = String::with_capacity(2 * ID_BYTES);
-        for byte in stock.drain(rest..) {
-            // Writing to a string cannot fail.
-            let _ = write!(id, "{byte:02x}");
-        }
-        id
+        let halves = stock.drain(rest..).flat_map(|byte| [byte >> 4, byte & 0xf]);
+        halves.map(digit).collect()
     })
+}
+
+/// The hexadecimal digit of a number below 16.
+fn digit(number: u8) -> char {
+    char::from_digit(number.into(), 16).unwrap_or_default()
 }
 
 /// Bytes of an id.

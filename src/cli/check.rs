@@ -11,7 +11,7 @@ use crate::core::budget::{Budget, Capacity};
 use crate::core::conversation::scale;
 use crate::core::edit::Keep;
 use crate::core::json::Json;
-use crate::core::models::Prices;
+use crate::core::models::{ModelFacts, Prices};
 use crate::core::policy::{Policy, SMALL_WINDOW, Source, Trigger, Window};
 use crate::core::strategy::{Step, Strategy};
 use crate::{app, config};
@@ -79,8 +79,9 @@ fn explain(policy: &Policy, discovers: bool, out: &mut impl Write) -> Result<()>
         [only] if !is_pattern(only) => Some(only.as_str()),
         _ => None,
     };
-    let window = policy.window_for(model);
-    let input = Policy::input_limit(model, window);
+    let model = ModelFacts::of(model);
+    let window = policy.window_for(&model);
+    let input = Policy::input_limit(&model, window);
     let budget = policy.budget(Capacity { window, input });
     let limit = input.map_or(String::new(), |input| {
         format!(" (the longest input of {} is {input})", models.concat())
@@ -278,13 +279,14 @@ fn windows(policy: &Policy, discovers: bool, out: &mut impl Write) -> Result<()>
         policy.default_window
     )?;
     for name in models_of(policy).iter().filter(|name| !is_pattern(name)) {
-        let (window, source) = policy.window_by(Some(name), None);
+        let model = ModelFacts::of(Some(name));
+        let (window, source) = policy.window_by(&model, None);
         let source = if source == Source::Table {
             "from the table"
         } else {
             "not known: default_window"
         };
-        let limit = Policy::input_limit(Some(name), window);
+        let limit = Policy::input_limit(&model, window);
         let limit = limit.map_or(String::new(), |limit| {
             format!("; prompts of at most {limit}")
         });

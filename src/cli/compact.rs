@@ -16,6 +16,7 @@ use crate::config::{self, Config, Sources};
 use crate::core::Cancel;
 use crate::core::conversation::{Fingerprint, Size, scale};
 use crate::core::edit::{Edit, assemble, size_of_edited};
+use crate::core::models::ModelFacts;
 use crate::core::planner::{KnownUsage, LiveFacts, Planner, Seeds, Session};
 use crate::core::policy::{Policy, Reason, RequestFacts};
 use crate::core::strategy::{ExternalInputs, Need, Report, Stopped};
@@ -190,8 +191,9 @@ impl Filter<'_> {
             usage: seed,
         };
         let cancel = Cancel::default();
-        let window = policy.window_for(model);
-        let planner = Planner::new(policy, (model, window), &request, seeds, &cancel);
+        let known = ModelFacts::of(model);
+        let window = policy.window_for(&known);
+        let planner = Planner::new(policy, (&known, window), &request, seeds, &cancel);
         session
             .conversation(planner.family)
             .map_err(|error| error.to_string())?;

@@ -1,5 +1,5 @@
 //! What is known of the openings of bodies, by tenant and exact bytes: where their messages stand,
-//! and their measures. Of a conversation that grows only what is new is read. Of this process only,
+//! their measures, and the chains over them. Of a conversation that grows only what is new is read. Of this process only,
 //! like [`Measures`](super::Measures), and like them no tenant shares an entry.
 //!
 //! A body is hashed from its beginning, and after each step the hash so far is the key of what lies
@@ -14,6 +14,7 @@ use quick_cache::sync::Cache;
 
 use super::measures::{Digest, SecretKey};
 use crate::core::conversation::{Fingerprint, Measure};
+use crate::core::planner::Chains;
 use crate::core::tokens::Encoding;
 use crate::core::wire::Dialect;
 use crate::core::wire::chat::{Opening, Outline};
@@ -52,6 +53,8 @@ pub struct KnownOpening {
     pub is_text: bool,
     encoding: Encoding,
     measures: Box<[Measure]>,
+    /// The chains over its messages.
+    chains: Arc<Chains>,
 }
 
 impl KnownOpening {
@@ -116,34 +119,36 @@ impl Openings {
     }
 
     /// Keeps what was found out about a body that begins so; `is_text` says that it holds no media.
+    /// Returns what is known of the chains over its first messages.
     pub fn keep(
         &self,
         beginning: &Beginning,
         encoding: Encoding,
         (outline, measures): (&Outline<'_>, &[Measure]),
         is_text: bool,
-    ) {
-        let Some((key, within)) = beginning.last else {
-            return;
-        };
-        let Some(opening) = outline.opening(within) else {
-            return;
-        };
-        let says_nothing_new = beginning.known().is_some_and(|known| {
+    ) -> Option<Arc<Chains>> {
+        let (key, within) = beginning.last?;
+        let opening = outline.opening(within)?;
+        let before = beginning.known();
+        let says_it_all = before.filter(|known| {
             let is_as_long = known.opening.len() >= opening.len();
             is_as_long && known.encoding == encoding && (known.is_text || !is_text)
         });
-        if says_nothing_new {
-            return;
+        if let Some(known) = says_it_all {
+            return Some(Arc::clone(&known.chains));
         }
         let measures = measures.get(..opening.len()).unwrap_or_default();
+        let before = before.map(|known| &*known.chains);
+        let chains = Arc::new(Chains::new(opening.len(), before));
         let known = KnownOpening {
             measures: measures.into(),
             opening,
             is_text,
             encoding,
+            chains: Arc::clone(&chains),
         };
         self.known.insert(key, Arc::new(known));
+        Some(chains)
     }
 }
 

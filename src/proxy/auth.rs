@@ -13,7 +13,7 @@ use crate::proxy::headers;
 /// Headers that may carry a token: Baler's own, the one for proxies, and those in which SDKs send
 /// their API key. With a token in one of the first two, the API key goes on to the upstream.
 const PLACES: [HeaderName; 5] = [
-    HeaderName::from_static(headers::TOKEN),
+    HeaderName::from_static(headers::TOKEN_NAME),
     PROXY_AUTHORIZATION,
     AUTHORIZATION,
     HeaderName::from_static("api-key"),

@@ -220,41 +220,47 @@ impl Exchange {
         if self.dialect.is_none() || !self.snapshot.config.response_headers {
             return;
         }
-        let mut put = |name: &'static str, value: &str| {
-            if let Ok(value) = HeaderValue::from_str(value) {
+        let mut put = |name: &'static HeaderName, value: Result<HeaderValue, _>| {
+            if let Ok(value) = value {
                 answer.insert(name, value);
             }
         };
-        put(headers::REQUEST_ID, &self.id);
+        put(&headers::REQUEST_ID, HeaderValue::from_str(&self.id));
         if let Some(traffic) = &self.traffic {
-            put(headers::POLICY, traffic.policy());
+            put(&headers::POLICY, HeaderValue::from_str(traffic.policy()));
         }
         if let Some(decision) = &self.decision {
-            put("x-baler-action", &action_with_strategies(decision));
-            put("x-baler-tokens", &tokens_and_window(decision));
+            put(
+                &headers::ACTION,
+                action_with_strategies(decision).try_into(),
+            );
+            put(&headers::TOKENS, tokens_and_window(decision).try_into());
             if let Some(usage) = self.known_usage(decision) {
-                put(headers::USAGE, &usage.to_string());
+                put(&headers::USAGE, usage.to_string().try_into());
             }
         } else {
-            put("x-baler-action", Action::None.as_str());
+            put(
+                &headers::ACTION,
+                HeaderValue::from_str(Action::None.as_str()),
+            );
         }
         if let Some(warning) = &self.warning {
-            answer.insert("x-baler-warning", warning.clone());
+            answer.insert(&headers::WARNING, warning.clone());
         }
         if let Some(timing) = self.server_timing() {
-            answer.append("server-timing", timing);
+            answer.append(&headers::SERVER_TIMING, timing);
         }
     }
 
     /// The time that the request waited for Baler, as the configuration wants it told.
     fn server_timing(&self) -> Option<HeaderValue> {
-        let milliseconds = self.overhead.as_secs_f64() * 1e3;
-        let duration = match self.snapshot.config.server_timing {
-            ServerTiming::Exact => format!("{milliseconds:.3}"),
-            ServerTiming::Rounded => format!("{:.0}", milliseconds.ceil()),
+        let micros = self.overhead.as_micros();
+        let value = match self.snapshot.config.server_timing {
+            ServerTiming::Exact => format!("baler;dur={}.{:03}", micros / 1_000, micros % 1_000),
+            ServerTiming::Rounded => format!("baler;dur={}", micros.div_ceil(1_000)),
             ServerTiming::Off => return None,
         };
-        HeaderValue::try_from(format!("baler;dur={duration}")).ok()
+        HeaderValue::try_from(value).ok()
     }
 
     /// The usage of the prompt as known before the body of the answer: the usage that its head

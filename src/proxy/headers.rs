@@ -15,14 +15,21 @@ use crate::proxy::error::ProxyError;
 use crate::upstream::{RequestBody, Upstream};
 
 /// Names of the headers by which a client addresses Baler. They are not forwarded.
-pub(super) const POLICY: &str = "x-baler-policy";
-pub(super) const MODE: &str = "x-baler-mode";
-pub(super) const REQUEST_ID: &str = "x-baler-request-id";
-pub(super) const USAGE: &str = "x-baler-usage";
-pub(super) const TOKEN: &str = "x-baler-token";
+pub(super) static POLICY: HeaderName = HeaderName::from_static("x-baler-policy");
+pub(super) static MODE: HeaderName = HeaderName::from_static("x-baler-mode");
+pub(super) static REQUEST_ID: HeaderName = HeaderName::from_static("x-baler-request-id");
+pub(super) static USAGE: HeaderName = HeaderName::from_static("x-baler-usage");
+pub(super) static TOKEN: HeaderName = HeaderName::from_static(TOKEN_NAME);
+pub(super) const TOKEN_NAME: &str = "x-baler-token";
 
 /// The headers that Baler reads.
-pub(super) const READ: [&str; 5] = [POLICY, MODE, REQUEST_ID, USAGE, TOKEN];
+pub(super) static READ: [&HeaderName; 5] = [&POLICY, &MODE, &REQUEST_ID, &USAGE, &TOKEN];
+
+/// Names of the headers that Baler puts on answers, besides those above.
+pub(super) static ACTION: HeaderName = HeaderName::from_static("x-baler-action");
+pub(super) static TOKENS: HeaderName = HeaderName::from_static("x-baler-tokens");
+pub(super) static WARNING: HeaderName = HeaderName::from_static("x-baler-warning");
+pub(super) static SERVER_TIMING: HeaderName = HeaderName::from_static("server-timing");
 
 /// The beginning of the names of Baler's own headers.
 const OWN: &[u8] = b"x-baler-";
@@ -70,7 +77,7 @@ pub(super) enum ModeOverride {
 /// Reads `x-baler-mode`; an unknown word asks for nothing.
 #[must_use]
 pub(super) fn mode_override(headers: &HeaderMap) -> ModeOverride {
-    let mode = headers.get(MODE).and_then(mode);
+    let mode = headers.get(&MODE).and_then(mode);
     mode.unwrap_or(ModeOverride::None)
 }
 
@@ -91,13 +98,13 @@ fn mode(value: &HeaderValue) -> Option<ModeOverride> {
 /// Usage that the client sends back from an earlier answer.
 #[must_use]
 pub(super) fn prior_usage(headers: &HeaderMap) -> Option<PriorUsage> {
-    PriorUsage::parse(headers.get(USAGE)?.to_str().ok()?)
+    PriorUsage::parse(headers.get(&USAGE)?.to_str().ok()?)
 }
 
 /// The client's own id for the request if it is plain and short, else a new one.
 #[must_use]
 pub(super) fn request_id(headers: &HeaderMap) -> String {
-    let own = headers.get(REQUEST_ID).and_then(|id| id.to_str().ok());
+    let own = headers.get(&REQUEST_ID).and_then(|id| id.to_str().ok());
     match own {
         Some(id) if is_plain_id(id, 64) => id.to_owned(),
         _ => crate::random::id(),
@@ -116,10 +123,9 @@ const UPSTREAM_REQUEST_IDS: [&str; 5] = [
 /// The upstream's own id of a request, if it is plain and not long.
 #[must_use]
 pub(super) fn upstream_request_id(answer: &HeaderMap) -> Option<String> {
-    let ids = UPSTREAM_REQUEST_IDS.iter();
-    let id = ids
-        .filter_map(|name| answer.get(*name)?.to_str().ok())
-        .next()?;
+    let named = |id: &&str| answer.iter().find(|(name, _)| name.as_str() == *id);
+    let mut ids = UPSTREAM_REQUEST_IDS.iter();
+    let id = ids.find_map(|id| named(id)?.1.to_str().ok())?;
     is_plain_id(id, 128).then(|| id.to_owned())
 }
 

@@ -173,7 +173,9 @@ mod tests {
     use super::*;
     use crate::config;
     use crate::core::conversation::Fingerprint;
+    use crate::core::models::ModelFacts;
     use crate::core::planner::ModelCalibration;
+    use crate::core::tokens::Encoding;
     use crate::core::wire::Dialect;
     use crate::ledger::Beginning;
     use crate::observe::Metrics;
@@ -195,7 +197,7 @@ mod tests {
 
     fn request(shared: &Shared, messages: usize) -> PlanRequest {
         let policy = Arc::clone(shared.snapshot.config.policies.last().unwrap());
-        let (tokens, source) = policy.window_by(None, None);
+        let (tokens, source) = policy.window_by(&ModelFacts::default(), None);
         let message = |n| format!(r#"{{"role":"user","content":"hi {n}"}}"#);
         let list = (0..messages).map(message).collect::<Vec<_>>().join(",");
         let none = Fingerprint::of(b"");
@@ -208,6 +210,8 @@ mod tests {
             mode: EffectiveMode::Enforce,
             force: false,
             model: None,
+            known: ModelFacts::default(),
+            encoding: Encoding::O200K,
             path: String::new(),
             tenant: none,
             model_key: none,

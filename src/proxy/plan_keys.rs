@@ -68,7 +68,10 @@ impl Keys {
         Keys {
             scope: scope_of(request, session),
             usage_seed,
-            points: vec![session.own_key(&request.checkpoint_seed)],
+            points: session
+                .own_key(&request.checkpoint_seed)
+                .into_iter()
+                .collect(),
             reports: Vec::new(),
             summaries: Vec::new(),
             knows_all: false,

@@ -21,7 +21,7 @@ pub(super) fn open<'b>(
     cancel: &Cancel,
     clock: &mut Clock<'_>,
 ) -> Result<Session<'b>, NotPlanned> {
-    let (dialect, encoding) = (request.dialect, request.encoding());
+    let (dialect, encoding) = (request.dialect, request.encoding);
     let beginning = &request.beginning;
     let outline = dialect.resume(&request.body, beginning.opening())?;
     if outline.messages.len() > shared.snapshot.config.limits.messages {
@@ -41,7 +41,7 @@ pub(super) fn open<'b>(
     // Only what the gate let through, which found no media in it, is assessed.
     let is_text = matches!(run.purpose, Purpose::Assess);
     let openings = shared.ledger.openings();
-    openings.keep(beginning, encoding, (&outline, &all), is_text);
+    let chains = openings.keep(beginning, encoding, (&outline, &all), is_text);
     clock.lap(Phase::Measure);
-    Ok(Session::measured(dialect, outline, (all, fixed, encoding)))
+    Ok(Session::measured(dialect, outline, (all, fixed, encoding)).with_chains(chains))
 }

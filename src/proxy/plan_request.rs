@@ -11,6 +11,7 @@ use hyper::http::request::Parts;
 use crate::core::budget::Capacity;
 use crate::core::conversation::Fingerprint;
 use crate::core::edit::Piece;
+use crate::core::models::ModelFacts;
 use crate::core::planner::{Compaction, ModelCalibration, PriorUsage, RefusedList};
 use crate::core::policy::{Policy, RequestFacts, Source};
 use crate::core::strategy::WebhookAnswer;
@@ -49,6 +50,10 @@ pub(super) struct PlanRequest {
     pub force: bool,
     /// The model it names.
     pub model: Option<String>,
+    /// What is known of the model.
+    pub known: ModelFacts,
+    /// What its tokens are counted in.
+    pub encoding: Encoding,
     /// Its path: part of the key of its usage.
     pub path: String,
     /// Fingerprint of its credentials.
@@ -96,11 +101,6 @@ impl RequestWindow {
 }
 
 impl PlanRequest {
-    /// The encoding that its tokens are counted in.
-    pub(super) fn encoding(&self) -> Encoding {
-        Encoding::for_model(self.model.as_deref().unwrap_or_default())
-    }
-
     /// The first link of its chain of checkpoints that are derived by a window and a step: the
     /// upstream may have taught others than were assumed.
     pub(super) fn checkpoint_seed_by(&self, window: u64, step: FactorStep) -> Fingerprint {
@@ -147,7 +147,7 @@ impl PlanRequest {
 
     /// Whether it is planned on the event loop.
     pub(super) fn is_planned_inline(&self, run: &Run) -> bool {
-        (run.is_brief || self.body.len() <= INLINE_BYTES) && self.encoding().is_loaded()
+        (run.is_brief || self.body.len() <= INLINE_BYTES) && self.encoding.is_loaded()
     }
 
     /// Whether summaries may be made for it.

@@ -280,7 +280,7 @@ impl Planning<'_, '_> {
         let Planning {
             request, cancel, ..
         } = self;
-        let model = (request.model.as_deref(), window);
+        let model = (&request.known, window);
         Planner::new(&request.policy, model, &request.facts, seeds, cancel)
     }
 

@@ -10,7 +10,9 @@ use hyper::body::Incoming;
 use hyper::http::request::Parts;
 use hyper::{HeaderMap, Request};
 
+use crate::core::models::ModelFacts;
 use crate::core::policy::{Mode, Policy, RequestFacts};
+use crate::core::tokens::Encoding;
 use crate::core::wire::Dialect;
 use crate::ledger::Scope;
 use crate::observe::event::{PassReason, RequestPassed, SignedBodySeen, TrafficMode};
@@ -134,9 +136,10 @@ impl Exchange {
     /// what arrived of it.
     fn shed(&mut self, parts: Parts, body: ShedBody, dialect: Dialect) -> Result<Read, ProxyError> {
         let model = dialect.peek_model(&body.begun, None);
-        let policy = self.choose_policy(model.as_deref(), &parts)?;
+        let known = ModelFacts::of(model.as_deref());
+        let policy = self.choose_policy((model.as_deref(), &known), &parts)?;
         let discovered = self.proxy.shared.windows.discovered(model.as_deref());
-        let (window, _) = policy.window_by(model.as_deref(), discovered);
+        let (window, _) = policy.window_by(&known, discovered);
         let reason = match body.bound {
             Bound::Length => PassReason::TooLarge,
             Bound::Memory => PassReason::NoMemory,
@@ -162,7 +165,8 @@ impl Exchange {
         let beginning = shared.ledger.openings().of(&tenant, dialect, &body);
         let model = dialect.peek_model(&body, beginning.opening());
         let path = parts.uri.path();
-        let policy = self.choose_policy(model.as_deref(), parts)?;
+        let known = ModelFacts::of(model.as_deref());
+        let policy = self.choose_policy((model.as_deref(), &known), parts)?;
         self.warning = warning::about(&parts.headers, &policy.name);
         let mode_override = headers::mode_override(&parts.headers);
         let mode = EffectiveMode::of(policy.delivery.mode, mode_override);
@@ -171,6 +175,7 @@ impl Exchange {
             dialect,
             tenant: &tenant,
             model: model.as_deref(),
+            known: &known,
         };
         let model_key = shared.identities.model_key(asker, path);
         let scope = Scope {
@@ -181,7 +186,7 @@ impl Exchange {
         if may_look && !matches!(mode, EffectiveMode::Off(_)) {
             self.proxy.refresh_model(scope).await;
         }
-        let window = self.window_of(&policy, model.as_deref(), scope);
+        let window = self.window_of(&policy, asker, scope);
         Ok(PlanRequest {
             dialect,
             body,
@@ -203,6 +208,8 @@ impl Exchange {
             origin: None,
             path: path.to_owned(),
             policy,
+            encoding: Encoding::for_model(model.as_deref().unwrap_or_default()),
+            known,
             model,
             tenant,
             model_key,
@@ -210,14 +217,14 @@ impl Exchange {
     }
 
     /// The context length that a request is planned by, as it is known now.
-    fn window_of(&self, policy: &Policy, model: Option<&str>, scope: Scope) -> RequestWindow {
+    fn window_of(&self, policy: &Policy, asker: Asker<'_>, scope: Scope) -> RequestWindow {
         let shared = &self.proxy.shared;
-        let discovered = shared.windows.discovered(model);
-        let (tokens, source) = policy.window_by(model, discovered);
+        let discovered = shared.windows.discovered(asker.model);
+        let (tokens, source) = policy.window_by(asker.known, discovered);
         RequestWindow {
             tokens,
             source,
-            input_limit: Policy::input_limit(model, tokens),
+            input_limit: Policy::input_limit(asker.known, tokens),
             learned: shared
                 .ledger
                 .learned(&scope.group, policy.calibration_factor),

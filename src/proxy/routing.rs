@@ -13,6 +13,7 @@ use percent_encoding::percent_decode_str;
 
 use crate::config::Config;
 use crate::core::models;
+use crate::core::models::ModelFacts;
 use crate::core::policy::Policy;
 use crate::core::wire::Dialect;
 use crate::observe::event::{Endpoint, Provider, TrafficMetrics, UncompactedApi};
@@ -95,9 +96,9 @@ impl Routes {
 
     /// The label of a model: the name that the model table has for it, else the pattern of a policy
     /// that it matches.
-    fn model_label(&self, model: &str) -> Cow<'static, str> {
-        if let Some(known) = models::table_name(model) {
-            return Cow::Borrowed(known);
+    fn model_label(&self, model: &str, known: &ModelFacts) -> Cow<'static, str> {
+        if let Some((name, _)) = known.row {
+            return Cow::Borrowed(name);
         }
         let mut labels = self.model_labels.iter();
         let named = labels.find(|(_, glob)| glob.is_match(model));
@@ -116,15 +117,13 @@ impl Routes {
     /// selectable, else the first that matches.
     pub(super) fn choose(
         &self,
-        model: Option<&str>,
+        (model, known): (Option<&str>, &ModelFacts),
         path: &str,
         request_headers: &HeaderMap,
     ) -> Result<(Arc<Policy>, Arc<TrafficMetrics>), NoPolicy> {
-        let header = |name: &str| {
-            let value = request_headers.get(name)?;
-            value.to_str().ok()
-        };
-        let selected = header(headers::POLICY).and_then(|name| {
+        let header = |name: &str| request_headers.get(name)?.to_str().ok();
+        let selected = request_headers.get(&headers::POLICY).and_then(|name| {
+            let name = name.to_str().ok()?;
             let mut routes = self.policies.iter();
             routes.find(|route| route.policy.delivery.selectable && route.policy.name == name)
         });
@@ -132,7 +131,9 @@ impl Routes {
         let route = selected
             .or_else(|| routes.find(|route| route.policy.matches(model, path, header)))
             .ok_or(NoPolicy)?;
-        let label = model.map_or(Cow::Borrowed(OTHER_MODELS), |model| self.model_label(model));
+        let label = model.map_or(Cow::Borrowed(OTHER_MODELS), |model| {
+            self.model_label(model, known)
+        });
         let traffic = self.traffic(route, label);
         Ok((Arc::clone(&route.policy), traffic))
     }
@@ -210,12 +211,12 @@ impl Exchange {
     /// The policy of a request; its traffic is recorded under that policy from here on.
     pub(super) fn choose_policy(
         &mut self,
-        model: Option<&str>,
+        (model, known): (Option<&str>, &ModelFacts),
         parts: &Parts,
     ) -> Result<Arc<Policy>, NoPolicy> {
         let routes = &self.snapshot.routes;
         let path = normalized(parts.uri.path());
-        let (policy, traffic) = routes.choose(model, &path, &parts.headers)?;
+        let (policy, traffic) = routes.choose((model, known), &path, &parts.headers)?;
         self.traffic = Some(traffic);
         if self.snapshot.config.log_model {
             self.model_name = model.map(plain_name);

@@ -34,7 +34,7 @@ pub(super) fn is_signed(headers: &HeaderMap, query: Option<&str>) -> bool {
             .any(|known| known.eq_ignore_ascii_case(scheme))
     };
     let mut parameters = query.unwrap_or_default().split('&');
-    MARKS.iter().any(|name| headers.contains_key(*name))
+    headers.keys().any(|name| MARKS.contains(&name.as_str()))
         || headers
             .get_all(AUTHORIZATION)
             .iter()

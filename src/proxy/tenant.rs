@@ -11,6 +11,7 @@ use percent_encoding::percent_decode_str;
 
 use crate::config;
 use crate::core::conversation::Fingerprint;
+use crate::core::models::{Family, ModelFacts};
 use crate::core::policy::Policy;
 use crate::core::strategy::TEXT_VERSION;
 use crate::core::wire::Dialect;
@@ -24,6 +25,8 @@ pub(super) struct Asker<'a> {
     pub dialect: Dialect,
     pub tenant: &'a Fingerprint,
     pub model: Option<&'a str>,
+    /// What is known of the model.
+    pub known: &'a ModelFacts,
 }
 
 /// A credential: its kind, its name and its value.
@@ -62,7 +65,7 @@ impl Identities {
 
     /// Whether a header is part of a request's credentials.
     pub(super) fn is_credential(&self, name: &HeaderName) -> bool {
-        self.credentials.headers.contains(name) || name.as_str() == headers::TOKEN
+        self.credentials.headers.contains(name) || *name == headers::TOKEN
     }
 
     /// The credentials among a request's headers.
@@ -175,18 +178,17 @@ impl Identities {
         policy: &Policy,
         window: u64,
     ) -> Fingerprint {
-        let model = asker.model;
         // Derived decisions also depend on what is known of the model, and on its name where an
         // expression may read it.
-        let family = policy.family_for(model);
+        let Family {
+            alternates,
+            wants_reasoning,
+        } = policy.family_for(asker.known);
         let prices = policy
-            .prices_for(model)
-            .map(|prices| [prices.cache_read, prices.cache_write].map(f64::to_bits));
-        let name = policy.when.as_ref().and(model).unwrap_or_default();
-        let input = Policy::input_limit(model, window)
-            .map(|limit| format!(" input {limit}"))
-            .unwrap_or_default();
-        let known = format!("{family:?} {prices:?} {name}{input}");
+            .prices_for(asker.known)
+            .map(|prices| [prices.cache_read, prices.cache_write].map(f64::to_le_bytes));
+        let name = policy.when.as_ref().and(asker.model).unwrap_or_default();
+        let input = Policy::input_limit(asker.known, window).map(u64::to_le_bytes);
         Fingerprint::of_parts(&[
             b"checkpoint",
             &text_version.to_le_bytes(),
@@ -195,7 +197,10 @@ impl Identities {
             self.upstream.as_bytes(),
             &policy.identity.0,
             &window.to_le_bytes(),
-            known.as_bytes(),
+            &[u8::from(alternates), u8::from(wants_reasoning)],
+            prices.as_ref().map_or(&[], |prices| prices.as_flattened()),
+            name.as_bytes(),
+            input.as_ref().map_or(&[], |limit| limit),
         ])
     }
 
@@ -240,6 +245,7 @@ mod tests {
             dialect: Dialect::ChatCompletions,
             tenant: &tenant,
             model: Some("gpt-4o"),
+            known: &ModelFacts::of(Some("gpt-4o")),
         };
         let policy = config.policies.first().unwrap();
         let body =
@@ -378,6 +384,7 @@ mod tests {
             dialect: Dialect::ChatCompletions,
             tenant: &tenant,
             model: Some("gpt-4o"),
+            known: &ModelFacts::of(Some("gpt-4o")),
         };
         let mut known = std::sync::Arc::into_inner(config.policies.remove(0)).unwrap();
         known.identity = Fingerprint::of(&[policy]);

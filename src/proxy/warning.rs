@@ -15,15 +15,15 @@ const MAX_CHARACTERS: usize = 48;
 pub(super) fn about(request: &HeaderMap, applied: &str) -> Option<HeaderValue> {
     let mut warnings: Vec<String> = request
         .keys()
-        .filter(|name| headers::is_own(name) && !headers::READ.contains(&name.as_str()))
+        .filter(|name| headers::is_own(name) && !headers::READ.contains(name))
         .take(MAX_NAMED)
         .map(|name| format!("unknown header {}", shortened(name)))
         .collect();
-    let modes = request.get_all(headers::MODE).iter();
+    let modes = request.get_all(&headers::MODE).iter();
     if modes.into_iter().any(|mode| !headers::is_mode(mode)) {
         warnings.push("unknown mode".to_owned());
     }
-    let mut policies = request.get_all(headers::POLICY).iter();
+    let mut policies = request.get_all(&headers::POLICY).iter();
     if policies.any(|name| name.as_bytes() != applied.as_bytes()) {
         warnings.push("no such selectable policy".to_owned());
     }

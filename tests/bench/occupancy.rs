@@ -21,6 +21,7 @@ use std::time::{Duration, Instant};
 use baler::config::{Sources, load};
 use baler::core::Cancel;
 use baler::core::conversation::{Fingerprint, Measure};
+use baler::core::models::ModelFacts;
 use baler::core::planner::{Assessment, Counting, LiveFacts, Planner, Seeds, Session};
 use baler::core::policy::{Policy, RequestFacts, Window};
 use baler::core::tokens::Encoding;
@@ -317,7 +318,13 @@ fn assessed(session: &Session<'_>, ledger: &Memory, policy: &Policy) -> Assessme
         usage: seed,
     };
     let (request, cancel) = (RequestFacts::default(), Cancel::default());
-    let planner = Planner::new(policy, (None, 10_000_000), &request, seeds, &cancel);
+    let planner = Planner::new(
+        policy,
+        (&ModelFacts::default(), 10_000_000),
+        &request,
+        seeds,
+        &cancel,
+    );
     let keys = planner.usage_keys(session);
     let known = ledger.known_usage(&keys, false);
     planner.assess(session, (&keys, &known), &LiveFacts::default())

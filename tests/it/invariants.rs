@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use baler::core::conversation::{Call, Content, Exchange, Kind, Speaker, group};
 use baler::core::edit::Edit;
+use baler::core::models::ModelFacts;
 use baler::core::planner::Deferred;
 use baler::core::planner::gate::{self, Glance};
 use baler::core::policy::Policy;
@@ -293,7 +294,7 @@ impl Checked<'_> {
     /// to take its place: a short task before a pinned answer and another user message is replaced
     /// by something longer, and stays.
     fn least_worth_dropping(&self) -> u64 {
-        if self.policy.family_for(None).alternates {
+        if self.policy.family_for(&ModelFacts::default()).alternates {
             let filler = message("user", "[earlier messages were condensed]");
             DIALECT.measure(&filler, Encoding::O200K).unwrap().tokens + 1
         } else {
@@ -500,7 +501,7 @@ proptest! {
         conversation in conversation(), toml in policy()
     ) {
         let policy = policy_of(&toml);
-        let budget = policy.budget(policy.window_for(None));
+        let budget = policy.budget(policy.window_for(&ModelFacts::default()));
         let mut text = None;
         for length in 1..=conversation.exchanges.len() {
             let body = conversation.body(length);

@@ -9,6 +9,7 @@ use std::ops::RangeInclusive;
 
 use crate::config::{Config, DEFAULT_SUMMARIZER};
 use crate::core::budget::Budget;
+use crate::core::models::ModelFacts;
 use crate::core::policy::{Mode, Policy};
 use crate::core::strategy::{Step, Strategy};
 use conversation::Script;
@@ -89,7 +90,7 @@ fn of_summarizers(config: &Config) -> Vec<String> {
 
 /// Surprises of a policy that is played.
 fn of_play(policy: &Policy) -> Vec<String> {
-    let window = policy.window_for(None);
+    let window = policy.window_for(&ModelFacts::default());
     let budget = policy.budget(window);
     let (requests, tokens) = lengths(policy, budget);
     let played: Vec<Played> = Script::ALL

@@ -7,6 +7,7 @@ use super::conversation;
 use crate::core::Cancel;
 use crate::core::conversation::{Fingerprint, Measure};
 use crate::core::edit::Checkpoint;
+use crate::core::models::ModelFacts;
 use crate::core::planner::{
     Counting, KnownCheckpoint, KnownUsage, LiveFacts, Plan, Planner, Seeds, Session,
 };
@@ -145,7 +146,13 @@ impl Memory {
             usage: seed,
         };
         let facts = RequestFacts::default();
-        let planner = Planner::new(policy, (None, window), &facts, seeds, &cancel);
+        let planner = Planner::new(
+            policy,
+            (&ModelFacts::default(), window),
+            &facts,
+            seeds,
+            &cancel,
+        );
         self.decide(&planner, &session, request).ok()
     }
 

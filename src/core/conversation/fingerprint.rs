@@ -5,12 +5,26 @@
 //! part. That of a prefix is a chain over its messages.
 
 use std::fmt;
+use std::hash::{Hash, Hasher};
 
 use highway::{HighwayHash, HighwayHasher, Key};
 
+/// Bytes of parts that are hashed together.
+const SHORT: usize = 512;
+/// Bytes of a part's length.
+const LENGTH: usize = 8;
+
 /// 256 bits of BLAKE3.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Fingerprint(pub [u8; 32]);
+
+impl Hash for Fingerprint {
+    /// A part of it is as good a hash as a hash of the whole.
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let [part, ..] = self.words();
+        state.write_u64(part);
+    }
+}
 
 impl fmt::Debug for Fingerprint {
     /// A few digits are enough to tell two fingerprints apart in the output of a test.
@@ -21,6 +35,15 @@ impl fmt::Debug for Fingerprint {
 }
 
 impl Fingerprint {
+    fn words(&self) -> [u64; 4] {
+        let (words, _) = self.0.as_chunks::<8>();
+        let mut all = [0; 4];
+        for (part, word) in all.iter_mut().zip(words) {
+            *part = u64::from_le_bytes(*word);
+        }
+        all
+    }
+
     /// The fingerprint of these exact bytes.
     #[must_use]
     pub fn of(bytes: &[u8]) -> Self {
@@ -32,11 +55,22 @@ impl Fingerprint {
     #[must_use]
     pub fn of_parts(parts: &[&[u8]]) -> Self {
         let mut hasher = blake3::Hasher::new();
+        // Short parts in one piece: taking each up costs as much as hashing it.
+        let mut short: Vec<u8> = Vec::with_capacity(SHORT);
         for part in parts {
-            hasher.update(&(part.len() as u64).to_le_bytes());
-            hasher.update(part);
+            if short.len() + LENGTH + part.len() > SHORT {
+                hasher.update(&short);
+                short.clear();
+            }
+            short.extend_from_slice(&(part.len() as u64).to_le_bytes());
+            if part.len() > SHORT {
+                hasher.update(&short).update(part);
+                short.clear();
+            } else {
+                short.extend_from_slice(part);
+            }
         }
-        Fingerprint(*hasher.finalize().as_bytes())
+        Fingerprint(*hasher.update(&short).finalize().as_bytes())
     }
 }
 
@@ -52,12 +86,7 @@ impl PrefixHash {
     /// A chain that starts from `seed`, which must not be known outside.
     #[must_use]
     pub fn new(seed: &Fingerprint) -> Self {
-        let (words, _) = seed.0.as_chunks::<8>();
-        let mut key = [0; 4];
-        for (part, word) in key.iter_mut().zip(words) {
-            *part = u64::from_le_bytes(*word);
-        }
-        PrefixHash(HighwayHasher::new(Key(key)))
+        PrefixHash(HighwayHasher::new(Key(seed.words())))
     }
 
     /// One more message.

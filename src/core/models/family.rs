@@ -61,11 +61,9 @@ const FAMILIES: [(&str, Family); 22] = [
     ("qwen", REASONS),
 ];
 
-/// The requirements of a model's family. The longest matching prefix wins; unknown models have
-/// none.
-#[must_use]
-pub fn family(model: &str) -> Family {
-    let name = plain(model);
+/// The requirements of a model's family, by its [`plain`] name. The longest matching prefix wins;
+/// unknown models have none.
+pub(super) fn family(name: &str) -> Family {
     let known = FAMILIES
         .iter()
         .filter(|(prefix, _)| name.starts_with(prefix))
@@ -88,6 +86,7 @@ mod tests {
 
     #[test]
     fn families_are_known_by_name() {
+        let family = |model| family(&plain(model));
         assert!(
             family("mistralai/Mistral-Small-3.2").alternates && family("gemma-3-27b").alternates
         );

@@ -96,17 +96,17 @@ static LONGEST: LazyLock<usize> =
 /// The row with the longest prefix of the model's name.
 #[must_use]
 pub fn known(model: &str) -> Option<Model> {
-    row(model).map(|(_, known)| known)
+    row(&plain(model)).map(|(_, known)| known)
 }
 
 /// The name that the table has for a model: one of a bounded set, whatever clients call it.
 #[must_use]
 pub fn table_name(model: &str) -> Option<&'static str> {
-    row(model).map(|(prefix, _)| prefix)
+    row(&plain(model)).map(|(prefix, _)| prefix)
 }
 
-fn row(model: &str) -> Option<(&'static str, Model)> {
-    let name = plain(model);
+/// The row of a model by its [`plain`] name.
+pub(super) fn row(name: &str) -> Option<(&'static str, Model)> {
     let longest = name.floor_char_boundary(*LONGEST);
     let mut name = name.get(..longest)?;
     loop {

@@ -1,8 +1,9 @@
 //! Decisions that any replica can make again: the walk over the points at which the conversation
 //! was once a request.
 
+use super::chains::Over;
 use super::compact::{Outcome, Task};
-use super::input::{KnownCheckpoint, UsageKey};
+use super::input::{CheckpointKey, KnownCheckpoint, UsageKey};
 use super::plan::{Arrived, Compaction, Deferred, TriggerErrors};
 use super::planner::Planner;
 use super::session::{Session, is_request_point};
@@ -141,11 +142,15 @@ pub(super) fn usage_keys(
     edits: Option<&[Edit]>,
 ) -> Vec<UsageKey> {
     let measures = session.measures();
+    let is_kept = |edit: &Edit| matches!(edit, Edit::Keep);
+    let Some(edits) = edits.filter(|edits| !edits.iter().all(is_kept)) else {
+        return usage_keys_of_all(planner, session);
+    };
     let mut hash = PrefixHash::new(&planner.seeds.usage);
     let mut keys = Vec::with_capacity(measures.len() / 2 + 1);
     let mut counted = session.fixed_tokens();
     for (at, measure) in measures.iter().enumerate() {
-        let edit = edits.and_then(|edits| edits.get(at)).unwrap_or(&Edit::Keep);
+        let edit = edits.get(at).unwrap_or(&Edit::Keep);
         fingerprints_of(measure, edit).for_each(|fingerprint| hash.push(fingerprint));
         counted += tokens_of(measure, edit);
         if is_request_point(measures, at + 1) {
@@ -157,6 +162,24 @@ pub(super) fn usage_keys(
         }
     }
     keys
+}
+
+/// The same of the client's own list.
+fn usage_keys_of_all(planner: &Planner<'_>, session: &Session<'_>) -> Vec<UsageKey> {
+    let mut measures = session.measures().iter();
+    let (mut messages, mut counted) = (0, session.fixed_tokens());
+    let points = session.points(&planner.seeds.usage, Over::All).into_iter();
+    let key = |point: CheckpointKey| {
+        let new = measures.by_ref().take(point.messages - messages);
+        counted += new.map(|measure| measure.tokens).sum::<u64>();
+        messages = point.messages;
+        UsageKey {
+            messages,
+            list: point.prefix,
+            counted,
+        }
+    };
+    points.map(key).collect()
 }
 
 /// One request point at which triggers are evaluated.

@@ -8,13 +8,18 @@
 //! reply than the reserve, which leaves less for the prompt than the budget does. The proof takes
 //! into account that an upstream counts more tokens than Baler does.
 
-use memchr::memmem::{self, Finder};
+use std::sync::LazyLock;
+
+use memchr::memmem::Finder;
 
 use crate::core::budget::Budget;
 use crate::core::conversation::scale;
 use crate::core::policy::Policy;
 use crate::core::wire::Dialect;
 use crate::core::wire::chat::Opening;
+
+/// The beginning of an escape that may stand for an ASCII letter or sign.
+static ESCAPE: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("\\u00"));
 
 /// The least bytes of a message in a list: braces, a role, a comma.
 const LEAST_MESSAGE_BYTES: u64 = 10;
@@ -107,7 +112,8 @@ fn may_hold_media(dialect: Dialect, body: &[u8]) -> bool {
         .media_markers()
         .iter()
         .any(|marker| marker.find(body).is_some())
-        || memmem::find_iter(body, "\\u00")
+        || ESCAPE
+            .find_iter(body)
             .any(|at| matches!(body.get(at + 4), Some(b'5' | b'6' | b'7')))
 }
 

@@ -4,6 +4,7 @@
 //! planner      what all plans of one policy and one model have in common
 //! gate         a proof, from the bytes alone, that no trigger can fire
 //! session      one request: outline, measures, and its messages once something is due
+//! chains       the keys of its prefixes, as far as they are known of its beginning
 //! input        what planning starts from: derived facts, live facts, what the ledger knows
 //! derive       decisions that any replica makes alike
 //! arrive       edits of results as they arrive
@@ -36,6 +37,7 @@
 //! ledger.
 
 mod arrive;
+mod chains;
 mod compact;
 mod decide;
 mod derive;
@@ -53,6 +55,7 @@ mod planner;
 mod prior_usage;
 mod session;
 
+pub use chains::Chains;
 pub use derive::Derived;
 pub use estimate::UsageEstimate;
 pub use input::{

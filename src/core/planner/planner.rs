@@ -7,7 +7,7 @@ use crate::core::Cancel;
 use crate::core::budget::{Budget, Capacity};
 use crate::core::conversation::BrokenPairing;
 use crate::core::edit::MeasuredConversation;
-use crate::core::models::{Family, Prices};
+use crate::core::models::{Family, ModelFacts, Prices};
 use crate::core::policy::{Policy, RequestFacts};
 use crate::core::strategy::Stopped;
 use crate::core::tokens::FactorStep;
@@ -44,7 +44,7 @@ impl<'p> Planner<'p> {
     #[must_use]
     pub fn new(
         policy: &'p Policy,
-        (model, window): (Option<&str>, u64),
+        (model, window): (&ModelFacts, u64),
         request: &'p RequestFacts,
         seeds: Seeds,
         cancel: &'p Cancel,

@@ -3,7 +3,9 @@
 
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
+use super::chains::{self, Chains, Over};
 use super::input::CheckpointKey;
 use crate::core::conversation::{
     BrokenPairing, Entry, Exchange, Fingerprint, Measure, PrefixHash, Speaker, group,
@@ -46,6 +48,8 @@ pub struct Session<'b> {
     measures: Vec<Measure>,
     fixed_tokens: u64,
     encoding: Encoding,
+    /// The chains over its first messages, as far as they are known.
+    chains: Option<Arc<Chains>>,
     /// Made when something is due: most requests never need it.
     view: OnceCell<Result<View<'b>, BrokenPairing>>,
     /// The name of each message's tool; made for expressions that read it.
@@ -94,9 +98,16 @@ impl<'b> Session<'b> {
             measures,
             fixed_tokens,
             encoding,
+            chains: None,
             view: OnceCell::new(),
             tools: OnceCell::new(),
         }
+    }
+
+    /// The same, with what is known of the chains over its first messages.
+    #[must_use]
+    pub fn with_chains(self, chains: Option<Arc<Chains>>) -> Self {
+        Session { chains, ..self }
     }
 
     /// The same, with every message measured afresh.
@@ -158,32 +169,20 @@ impl<'b> Session<'b> {
     /// request, shortest first.
     #[must_use]
     pub fn checkpoint_keys(&self, seed: &Fingerprint) -> Vec<CheckpointKey> {
-        let mut hash = PrefixHash::new(seed);
-        let mut keys = Vec::with_capacity(self.measures.len() / 2 + 1);
-        for (at, measure) in self.measures.iter().enumerate() {
-            if !measure.speaker.is_instruction() {
-                hash.push(&measure.fingerprint);
-            }
-            if is_request_point(&self.measures, at + 1) {
-                keys.push(CheckpointKey {
-                    messages: at + 1,
-                    prefix: hash.digest(),
-                });
-            }
-        }
-        keys
+        self.points(seed, Over::Said)
     }
 
     /// The last of these keys: that of the request itself.
     #[must_use]
-    pub fn own_key(&self, seed: &Fingerprint) -> CheckpointKey {
-        let mut hash = PrefixHash::new(seed);
-        let said = self.measures.iter();
-        said.filter(|measure| !measure.speaker.is_instruction())
-            .for_each(|measure| hash.push(&measure.fingerprint));
-        CheckpointKey {
-            messages: self.measures.len(),
-            prefix: hash.digest(),
+    pub fn own_key(&self, seed: &Fingerprint) -> Option<CheckpointKey> {
+        self.checkpoint_keys(seed).pop()
+    }
+
+    /// The points of a chain over the messages as the client sent them, shortest first.
+    pub(super) fn points(&self, seed: &Fingerprint, over: Over) -> Vec<CheckpointKey> {
+        match &self.chains {
+            Some(chains) => chains.points(seed, over, &self.measures),
+            None => chains::points(seed, over, &self.measures),
         }
     }
 

@@ -14,8 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::core::budget::{Amount, Budget, Capacity};
 use crate::core::conversation::{Fingerprint, ratio, scale};
 use crate::core::edit::{Keep, Pin};
-use crate::core::models;
-use crate::core::models::{Family, Prices};
+use crate::core::models::{Family, ModelFacts, Prices};
 use crate::core::strategy;
 use crate::core::strategy::{Step, Strategy, TrimResults, Webhook};
 use crate::core::summary;
@@ -93,15 +92,15 @@ pub enum Roles {
 impl Policy {
     /// The context length assumed for `model` without asking the upstream, tokens.
     #[must_use]
-    pub fn window_for(&self, model: Option<&str>) -> u64 {
+    pub fn window_for(&self, model: &ModelFacts) -> u64 {
         self.window_by(model, None).0
     }
 
     /// The context length assumed for `model`, tokens, and its source; `discovered` is the length
     /// that the upstream reported.
     #[must_use]
-    pub fn window_by(&self, model: Option<&str>, discovered: Option<u64>) -> (u64, Source) {
-        match (self.window, discovered, model.and_then(models::known)) {
+    pub fn window_by(&self, model: &ModelFacts, discovered: Option<u64>) -> (u64, Source) {
+        match (self.window, discovered, model.known()) {
             (Window::Tokens(tokens), _, _) => (tokens, Source::Policy),
             (Window::Auto, Some(tokens), _) => (tokens, Source::Upstream),
             (Window::Auto, None, Some(known)) => (known.window, Source::Table),
@@ -113,8 +112,8 @@ impl Policy {
     /// than the window. A window beyond the table's is that of another deployment, of which the
     /// table knows nothing.
     #[must_use]
-    pub fn input_limit(model: Option<&str>, window: u64) -> Option<u64> {
-        let known = model.and_then(models::known)?;
+    pub fn input_limit(model: &ModelFacts, window: u64) -> Option<u64> {
+        let known = model.known()?;
         let limit = known.max_input.filter(|limit| *limit < window)?;
         (window <= known.window).then_some(limit)
     }
@@ -143,22 +142,20 @@ impl Policy {
 
     /// Prices of cached tokens for `model`, when any are known.
     #[must_use]
-    pub fn prices_for(&self, model: Option<&str>) -> Option<Prices> {
-        self.prices
-            .or_else(|| model.and_then(models::known)?.prices)
+    pub fn prices_for(&self, model: &ModelFacts) -> Option<Prices> {
+        self.prices.or_else(|| model.known()?.prices)
     }
 
     /// The requirements of `model`'s family, as far as known; the policy's `roles` take precedence.
     #[must_use]
-    pub fn family_for(&self, model: Option<&str>) -> Family {
-        let family = model.map_or_else(Family::default, models::family);
+    pub fn family_for(&self, model: &ModelFacts) -> Family {
         Family {
             alternates: match self.roles {
-                Roles::Auto => family.alternates,
+                Roles::Auto => model.family.alternates,
                 Roles::Free => false,
                 Roles::Alternate => true,
             },
-            ..family
+            ..model.family
         }
     }
 

@@ -8,6 +8,7 @@ use baler::config::{Sources, load};
 use baler::core::Cancel;
 use baler::core::conversation::{Fingerprint, Measure};
 use baler::core::edit::{Checkpoint, Piece};
+use baler::core::models::ModelFacts;
 use baler::core::planner::{
     Counting, KnownCheckpoint, KnownUsage, LiveFacts, Plan, Planner, Seeds, Session,
 };
@@ -166,7 +167,8 @@ pub(crate) fn planned(
         Cancel::default(),
         ExternalInputs::default(),
     );
-    let model = (None, policy.window_for(None));
+    let unknown = ModelFacts::default();
+    let model = (&unknown, policy.window_for(&unknown));
     let planner = Planner::new(policy, model, &request, seeds(), &cancel);
     let keys = session.checkpoint_keys(&planner.seeds.checkpoint);
     let known = keys.iter().rev().find_map(|key| {
@@ -190,7 +192,13 @@ pub(crate) fn planned(
 pub(crate) fn compacted(body: &str, measures: &[Measure], policy: &Policy, target: u64) {
     let session = session(body, measures);
     let (request, cancel) = (RequestFacts::default(), Cancel::default());
-    let planner = Planner::new(policy, (None, 128_000), &request, seeds(), &cancel);
+    let planner = Planner::new(
+        policy,
+        (&ModelFacts::default(), 128_000),
+        &request,
+        seeds(),
+        &cancel,
+    );
     let compacted = planner.compact_to(&session, target, target, &ExternalInputs::default());
     let (_, reports) = compacted.unwrap();
     let acted = |report: &Report| report.strategy == "digest" && report.acted();

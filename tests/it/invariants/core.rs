@@ -7,7 +7,7 @@ use std::sync::Arc;
 use baler::core::Cancel;
 use baler::core::conversation::{Fingerprint, Measure, Size};
 use baler::core::edit::{Checkpoint, Edit, assemble, size_of_edited, validate};
-use baler::core::models::Prices;
+use baler::core::models::{ModelFacts, Prices};
 use baler::core::planner::{
     Counting, KnownCheckpoint, KnownUsage, LiveFacts, Plan, Planner, Seeds, Session,
 };
@@ -91,7 +91,8 @@ impl Core {
             usage: Fingerprint::of(b"usage"),
         };
         let request = RequestFacts::default();
-        let model = (None, policy.window_for(None));
+        let unknown = ModelFacts::default();
+        let model = (&unknown, policy.window_for(&unknown));
         let planner = Planner {
             prices: self.prices,
             step: self.step,

@@ -10,6 +10,7 @@ use std::time::Duration;
 use baler::core::Cancel;
 use baler::core::conversation::{Fingerprint, Measure, ratio, scale};
 use baler::core::edit::assemble;
+use baler::core::models::ModelFacts;
 use baler::core::planner::{
     Basis, Counting, Lesson, LiveFacts, ModelCalibration, Plan, Planner, PriorUsage, RefusedList,
     Seeds, Session,
@@ -137,7 +138,7 @@ impl Replica {
         let mut refused = 0;
         while tokens > upstream.window && refused < 2 {
             refused += 1;
-            if upstream.window < policy.window_for(None) {
+            if upstream.window < policy.window_for(&ModelFacts::default()) {
                 self.memory.keep_window(model(), upstream.window);
             }
             self.learn(&planned, tokens);
@@ -199,7 +200,7 @@ impl Replica {
         let outline = DIALECT.outline(body.as_bytes()).unwrap();
         let session = Session::open(DIALECT, outline, &counting, &cancel).unwrap();
         let learned: ModelCalibration = self.memory.learned(&model(), policy.calibration_factor);
-        let window = learned.narrowed(policy.window_for(None));
+        let window = learned.narrowed(policy.window_for(&ModelFacts::default()));
         let external = ExternalInputs {
             answers: &[],
             summaries: None,
@@ -212,6 +213,7 @@ impl Replica {
         };
         let prefixes = session.checkpoint_keys(&Fingerprint::of(b"conversation"));
         let elsewhere = Lesson::elsewhere(learned.factor, prior, &prefixes, body.len());
+        let unknown = ModelFacts::default();
         let mut lesson = Lesson::of(&prefixes, self.memory.evidence(&prefixes), elsewhere).unwrap();
         let mut plan = lesson
             .plan(|step, basis| {
@@ -222,7 +224,7 @@ impl Replica {
                 let planner = Planner {
                     step,
                     goes_on: basis != Basis::Derived,
-                    ..Planner::new(policy, (None, window), &request, seeds, &cancel)
+                    ..Planner::new(policy, (&unknown, window), &request, seeds, &cancel)
                 };
                 let known_by = match basis {
                     Basis::Derived => seeds.checkpoint,

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use baler::core::Cancel;
 use baler::core::conversation::Fingerprint;
+use baler::core::models::ModelFacts;
 use baler::core::planner::{KnownUsage, LiveFacts, Planner, Seeds, Session};
 use baler::core::policy::RequestFacts;
 use baler::core::strategy::{ExternalInputs, Stopped};
@@ -37,8 +38,9 @@ fn looks_of<T>(
         checkpoint: seed,
         usage: seed,
     };
-    let window = policy.window_for(None);
-    let planner = Planner::new(&policy, (None, window), &request, seeds, &cancel);
+    let model = ModelFacts::default();
+    let window = policy.window_for(&model);
+    let planner = Planner::new(&policy, (&model, window), &request, seeds, &cancel);
     let ended = work(&planner, &session).is_ok();
     (looked.load(Ordering::Relaxed), ended)
 }
@@ -171,8 +173,9 @@ fn a_late_walk_compacts_once() {
             checkpoint: seed,
             usage: seed,
         };
-        let window = policy.window_for(None);
-        let planner = Planner::new(&policy, (None, window), &request, seeds, cancel);
+        let model = ModelFacts::default();
+        let window = policy.window_for(&model);
+        let planner = Planner::new(&policy, (&model, window), &request, seeds, cancel);
         let external = ExternalInputs::default();
         let derived = planner.derive(&session, None, &external).unwrap();
         let keys = derived.usage_keys(&planner, &session);

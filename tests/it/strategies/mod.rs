@@ -27,6 +27,7 @@ mod trim_results;
 use baler::core::Cancel;
 use baler::core::conversation::{Fingerprint, Speaker};
 use baler::core::edit::Edit;
+use baler::core::models::ModelFacts;
 use baler::core::planner::{Planner, Seeds, Session};
 use baler::core::policy::{Policy, RequestFacts};
 use baler::core::strategy::{ExternalInputs, Report, Stopped};
@@ -112,7 +113,8 @@ fn compacted_while(
         checkpoint: seed,
         usage: seed,
     };
-    let planner = Planner::new(&policy, (None, 100_000_000), &facts, seeds, cancel);
+    let model = (&ModelFacts::default(), 100_000_000);
+    let planner = Planner::new(&policy, model, &facts, seeds, cancel);
     let done = planner.compact_to(&session, target, target, &ExternalInputs::default());
     done.map(|(edits, _)| edits)
 }

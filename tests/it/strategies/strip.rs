@@ -3,7 +3,7 @@
 use baler::core::Cancel;
 use baler::core::conversation::Fingerprint;
 use baler::core::edit::{Edit, assemble};
-use baler::core::models::Family;
+use baler::core::models::{Family, ModelFacts};
 use baler::core::planner::{Planner, Seeds, Session};
 use baler::core::policy::RequestFacts;
 use baler::core::strategy::ExternalInputs;
@@ -171,7 +171,13 @@ fn families_that_want_reasoning_back_keep_it_with_calls() {
                 alternates: false,
                 wants_reasoning,
             },
-            ..Planner::new(&policy, (None, 100_000), &request, seeds, &cancel)
+            ..Planner::new(
+                &policy,
+                (&ModelFacts::default(), 100_000),
+                &request,
+                seeds,
+                &cancel,
+            )
         };
         let external = ExternalInputs::default();
         let target = tokens(&all) - 1;

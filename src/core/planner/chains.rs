@@ -1,0 +1,190 @@
+//! The chains over the messages of a conversation, whose links are the keys of its prefixes. Of a
+//! conversation that grows only what is new is hashed.
+
+use std::sync::{Mutex, PoisonError};
+
+use super::input::CheckpointKey;
+use super::session::is_request_point;
+use crate::core::conversation::{Fingerprint, Measure, PrefixHash};
+
+/// Chains that are remembered of one opening: those of checkpoints, of reports and of usage, and of
+/// checkpoints by another step.
+const REMEMBERED: usize = 4;
+
+/// The messages that a chain goes over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Over {
+    /// All of them.
+    All,
+    /// All but instructions.
+    Said,
+}
+
+/// One chain, as far as it was followed.
+#[derive(Debug, Clone)]
+struct Chain {
+    seed: Fingerprint,
+    over: Over,
+    hash: PrefixHash,
+    /// Messages that it has gone over.
+    messages: usize,
+    /// Of fewer messages: whether all of them were a request depends on the next one.
+    points: Vec<CheckpointKey>,
+}
+
+impl Chain {
+    fn new(seed: Fingerprint, over: Over) -> Self {
+        Chain {
+            hash: PrefixHash::new(&seed),
+            messages: 0,
+            points: Vec::new(),
+            seed,
+            over,
+        }
+    }
+
+    fn here(&self) -> CheckpointKey {
+        CheckpointKey {
+            messages: self.messages,
+            prefix: self.hash.digest(),
+        }
+    }
+
+    /// Goes on to the first `end` messages.
+    fn follow(&mut self, measures: &[Measure], end: usize) {
+        let new = measures.get(self.messages..end).unwrap_or_default();
+        for measure in new {
+            if self.messages > 0 && is_request_point(measures, self.messages) {
+                self.points.push(self.here());
+            }
+            if self.over == Over::All || !measure.speaker.is_instruction() {
+                self.hash.push(&measure.fingerprint);
+            }
+            self.messages += 1;
+        }
+    }
+
+    /// All points of the whole list.
+    fn finish(mut self, measures: &[Measure]) -> Vec<CheckpointKey> {
+        self.points
+            .reserve_exact(measures.len() / 2 + 1 - self.messages / 2);
+        self.follow(measures, measures.len());
+        self.points.push(self.here());
+        self.points
+    }
+}
+
+/// The chains over the messages that a body begins with, as far as earlier requests followed them.
+#[derive(Debug, Default)]
+pub struct Chains {
+    /// The messages.
+    messages: usize,
+    known: Mutex<Vec<Chain>>,
+}
+
+impl Chains {
+    /// Those over so many messages, of which `before` are known.
+    #[must_use]
+    pub fn new(messages: usize, before: Option<&Chains>) -> Self {
+        let known = before.map(|before| {
+            let known = before.known.lock();
+            known.unwrap_or_else(PoisonError::into_inner).clone()
+        });
+        Chains {
+            messages,
+            known: known.unwrap_or_default().into(),
+        }
+    }
+
+    /// The points of a list that begins with these messages, shortest first; the last one is the
+    /// list itself.
+    pub(super) fn points(
+        &self,
+        seed: &Fingerprint,
+        over: Over,
+        measures: &[Measure],
+    ) -> Vec<CheckpointKey> {
+        // A chain is changed whole.
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_asked = |chain: &Chain| chain.seed == *seed && chain.over == over;
+        let known_at = known.iter().position(is_asked).unwrap_or_else(|| {
+            if known.len() >= REMEMBERED {
+                known.remove(0);
+            }
+            known.push(Chain::new(*seed, over));
+            known.len() - 1
+        });
+        let Some(chain) = known.get_mut(known_at) else {
+            return points(seed, over, measures);
+        };
+        if chain.messages > measures.len() {
+            return points(seed, over, measures);
+        }
+        chain.follow(measures, self.messages.min(measures.len()));
+        let chain = chain.clone();
+        drop(known);
+        chain.finish(measures)
+    }
+}
+
+/// The points of a list of which nothing is known.
+pub(super) fn points(seed: &Fingerprint, over: Over, measures: &[Measure]) -> Vec<CheckpointKey> {
+    Chain::new(*seed, over).finish(measures)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::conversation::{MessageKind, Shape, Speaker};
+
+    fn list(speakers: &[Speaker]) -> Vec<Measure> {
+        let measure = |(at, speaker): (usize, &Speaker)| Measure {
+            speaker: *speaker,
+            role: "user",
+            fingerprint: Fingerprint::of(&at.to_le_bytes()),
+            tokens: 1,
+            is_plain: true,
+            shape: Shape {
+                kind: MessageKind::Text,
+                calls: 0,
+                chars: 1,
+            },
+        };
+        speakers.iter().enumerate().map(measure).collect()
+    }
+
+    #[test]
+    fn a_known_chain_says_what_a_new_one_says() {
+        use Speaker::{Assistant, Instruction, User};
+        let all = list(&[
+            Instruction,
+            User,
+            Assistant,
+            User,
+            User,
+            Assistant,
+            Instruction,
+            User,
+            Assistant,
+            User,
+        ]);
+        let seeds = [b"a", b"b", b"c", b"d", b"e"].map(|seed| Fingerprint::of(seed));
+        for first in 1..all.len() {
+            let chains = Chains::new(first, None);
+            for length in first..=all.len() {
+                let measures = all.get(..length).unwrap();
+                let longer = Chains::new(length, Some(&chains));
+                for (seed, over) in seeds
+                    .iter()
+                    .flat_map(|seed| [(seed, Over::All), (seed, Over::Said)])
+                {
+                    let afresh = points(seed, over, measures);
+                    assert_eq!(chains.points(seed, over, measures), afresh);
+                    assert_eq!(longer.points(seed, over, measures), afresh);
+                    assert_eq!(afresh.last().unwrap().messages, length);
+                }
+                assert!(chains.known.lock().unwrap().len() <= REMEMBERED);
+            }
+        }
+    }
+}
