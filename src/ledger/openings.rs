@@ -1,6 +1,7 @@
 //! What is known of the openings of bodies, by tenant and exact bytes: where their messages stand,
-//! their measures, and the chains over them. Of a conversation that grows only what is new is read. Of this process only,
-//! like [`Measures`](super::Measures), and like them no tenant shares an entry.
+//! their measures, and the chains over them. Of a conversation that grows only what is new is read.
+//! Of this process only, like [`Measures`](super::Measures), and like them no tenant shares an
+//! entry.
 //!
 //! A body is hashed from its beginning, and after each step the hash so far is the key of what lies
 //! before. What is known is kept under the last of these keys; the next request of the conversation

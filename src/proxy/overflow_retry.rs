@@ -72,7 +72,8 @@ impl Exchange {
         let (response, overflow) = peek::peek(retryable.plan_request.dialect, response).await;
         match overflow {
             None => Ok(response),
-            Some(overflow) => self.retry(retryable, response, &overflow).await,
+            // Boxed, since it is long and rare.
+            Some(overflow) => Box::pin(self.retry(retryable, response, &overflow)).await,
         }
     }
 

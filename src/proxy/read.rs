@@ -161,7 +161,8 @@ impl Exchange {
         may_look: bool,
     ) -> Result<PlanRequest, ProxyError> {
         let shared = Arc::clone(&self.proxy.shared);
-        let tenant = shared.identities.tenant(&parts.headers, parts.uri.query());
+        let identities = &shared.identities;
+        let tenant = identities.tenant(&parts.headers, parts.uri.query());
         let beginning = shared.ledger.openings().of(&tenant, dialect, &body);
         let model = dialect.peek_model(&body, beginning.opening());
         let path = parts.uri.path();
@@ -177,7 +178,7 @@ impl Exchange {
             model: model.as_deref(),
             known: &known,
         };
-        let model_key = shared.identities.model_key(asker, path);
+        let model_key = identities.model_key(asker, path);
         let scope = Scope {
             tenant,
             group: model_key,
@@ -194,16 +195,9 @@ impl Exchange {
             id: self.id.clone(),
             mode,
             force: mode_override == ModeOverride::Force,
-            checkpoint_seed: shared
-                .identities
-                .checkpoint_seed(asker, &policy, window.tokens),
+            checkpoint_seed: identities.checkpoint_seed(asker, &policy, window.tokens),
             window,
-            facts: visible_facts(
-                &shared.identities,
-                &policy,
-                model.as_deref(),
-                &parts.headers,
-            ),
+            facts: visible_facts(identities, &policy, model.as_deref(), &parts.headers),
             prior: headers::prior_usage(&parts.headers),
             origin: None,
             path: path.to_owned(),

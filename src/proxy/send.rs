@@ -199,9 +199,11 @@ impl Exchange {
     ) -> Result<Dispatched, ProxyError> {
         let began = Instant::now();
         let late = self.deadline(request.body().upload());
+        // Boxed, since it is long, and what every request is moved with holds it several times.
+        let sending = Box::pin(self.proxy.upstream.send(request));
         let sent = tokio::select! {
             biased;
-            sent = self.proxy.upstream.send(request) => sent,
+            sent = sending => sent,
             error = late => return Err(error),
         };
         let (response, slot) = sent.map_err(|error| self.send_failure(&error))?;

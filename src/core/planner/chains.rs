@@ -4,8 +4,7 @@
 use std::sync::{Mutex, PoisonError};
 
 use super::input::CheckpointKey;
-use super::session::is_request_point;
-use crate::core::conversation::{Fingerprint, Measure, PrefixHash};
+use crate::core::conversation::{Fingerprint, Measure, PrefixHash, Speaker};
 
 /// Chains that are remembered of one opening: those of checkpoints, of reports and of usage, and of
 /// checkpoints by another step.
@@ -132,10 +131,17 @@ pub(super) fn points(seed: &Fingerprint, over: Over, measures: &[Measure]) -> Ve
     Chain::new(*seed, over).finish(measures)
 }
 
+/// Whether the first `length` messages were once, or are now, a request of their own.
+pub(super) fn is_request_point(measures: &[Measure], length: usize) -> bool {
+    measures
+        .get(length)
+        .is_none_or(|next| next.speaker == Speaker::Assistant)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::conversation::{MessageKind, Shape, Speaker};
+    use crate::core::conversation::{MessageKind, Shape};
 
     fn list(speakers: &[Speaker]) -> Vec<Measure> {
         let measure = |(at, speaker): (usize, &Speaker)| Measure {

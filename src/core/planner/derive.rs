@@ -1,15 +1,16 @@
 //! Decisions that any replica can make again: the walk over the points at which the conversation
 //! was once a request.
 
-use super::chains::Over;
+use super::chains::is_request_point;
 use super::compact::{Outcome, Task};
-use super::input::{CheckpointKey, KnownCheckpoint, UsageKey};
+use super::input::{KnownCheckpoint, UsageKey};
 use super::plan::{Arrived, Compaction, Deferred, TriggerErrors};
 use super::planner::Planner;
-use super::session::{Session, is_request_point};
+use super::session::Session;
+use super::usage_keys::usage_keys;
 use crate::core::budget::Budget;
-use crate::core::conversation::{Author, Measure, PrefixHash, Shape, Size, scale};
-use crate::core::edit::{Edit, Replacement, fingerprints_of, size_of, size_of_edited, tokens_of};
+use crate::core::conversation::{Author, Measure, Shape, Size, scale};
+use crate::core::edit::{Edit, Replacement, size_of, size_of_edited};
 use crate::core::policy::{ConditionView, Reason, SeenMessage};
 use crate::core::strategy::{ExternalInputs, KnownLines, Stopped};
 use crate::core::wire::Dialect;
@@ -132,54 +133,6 @@ impl Derived {
     pub fn usage_keys(&self, planner: &Planner<'_>, session: &Session<'_>) -> Vec<UsageKey> {
         usage_keys(planner, session, Some(&self.edits))
     }
-}
-
-/// The keys of usage for prefixes of the list that `edits` leave; of the client's own list without
-/// edits.
-pub(super) fn usage_keys(
-    planner: &Planner<'_>,
-    session: &Session<'_>,
-    edits: Option<&[Edit]>,
-) -> Vec<UsageKey> {
-    let measures = session.measures();
-    let is_kept = |edit: &Edit| matches!(edit, Edit::Keep);
-    let Some(edits) = edits.filter(|edits| !edits.iter().all(is_kept)) else {
-        return usage_keys_of_all(planner, session);
-    };
-    let mut hash = PrefixHash::new(&planner.seeds.usage);
-    let mut keys = Vec::with_capacity(measures.len() / 2 + 1);
-    let mut counted = session.fixed_tokens();
-    for (at, measure) in measures.iter().enumerate() {
-        let edit = edits.get(at).unwrap_or(&Edit::Keep);
-        fingerprints_of(measure, edit).for_each(|fingerprint| hash.push(fingerprint));
-        counted += tokens_of(measure, edit);
-        if is_request_point(measures, at + 1) {
-            keys.push(UsageKey {
-                messages: at + 1,
-                list: hash.digest(),
-                counted,
-            });
-        }
-    }
-    keys
-}
-
-/// The same of the client's own list.
-fn usage_keys_of_all(planner: &Planner<'_>, session: &Session<'_>) -> Vec<UsageKey> {
-    let mut measures = session.measures().iter();
-    let (mut messages, mut counted) = (0, session.fixed_tokens());
-    let points = session.points(&planner.seeds.usage, Over::All).into_iter();
-    let key = |point: CheckpointKey| {
-        let new = measures.by_ref().take(point.messages - messages);
-        counted += new.map(|measure| measure.tokens).sum::<u64>();
-        messages = point.messages;
-        UsageKey {
-            messages,
-            list: point.prefix,
-            counted,
-        }
-    };
-    points.map(key).collect()
 }
 
 /// One request point at which triggers are evaluated.

@@ -8,6 +8,7 @@
 //! input        what planning starts from: derived facts, live facts, what the ledger knows
 //! derive       decisions that any replica makes alike
 //! arrive       edits of results as they arrive
+//! usage_keys   keys of what was reported for prefixes of what is sent
 //! estimate     how large a list is for the upstream
 //! learned      how reported usage enters what every replica derives
 //! decide       the decision about this request
@@ -54,6 +55,7 @@ mod plan;
 mod planner;
 mod prior_usage;
 mod session;
+mod usage_keys;
 
 pub use chains::Chains;
 pub use derive::Derived;

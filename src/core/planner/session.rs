@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::chains::{self, Chains, Over};
 use super::input::CheckpointKey;
 use crate::core::conversation::{
-    BrokenPairing, Entry, Exchange, Fingerprint, Measure, PrefixHash, Speaker, group,
+    BrokenPairing, Entry, Exchange, Fingerprint, Measure, PrefixHash, group,
 };
 use crate::core::edit::{Edit, MeasuredConversation, Piece, render};
 use crate::core::models::Family;
@@ -285,11 +285,4 @@ impl ToolNames {
         let named = || result.name.as_deref().map(Box::from);
         called.or_else(named).unwrap_or_else(|| self.legacy.clone())
     }
-}
-
-/// Whether the first `length` messages were once, or are now, a request of their own.
-pub(super) fn is_request_point(measures: &[Measure], length: usize) -> bool {
-    measures
-        .get(length)
-        .is_none_or(|next| next.speaker == Speaker::Assistant)
 }
