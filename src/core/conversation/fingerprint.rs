@@ -105,3 +105,33 @@ impl PrefixHash {
         Fingerprint(digest)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_are_hashed_with_their_lengths_however_long_they_are() {
+        let bytes = vec![7; 3 * SHORT];
+        let lengths = [
+            0,
+            1,
+            40,
+            SHORT - LENGTH,
+            SHORT - 1,
+            SHORT,
+            SHORT + 1,
+            2 * SHORT,
+        ];
+        for first in lengths {
+            for second in lengths {
+                let parts = [first, second, 3].map(|length| bytes.get(..length).unwrap());
+                let framed = parts.map(|part| [&(part.len() as u64).to_le_bytes(), part].concat());
+                assert_eq!(
+                    Fingerprint::of_parts(&parts),
+                    Fingerprint::of(&framed.concat())
+                );
+            }
+        }
+    }
+}

@@ -6,8 +6,8 @@ use std::sync::{Mutex, PoisonError};
 use super::input::CheckpointKey;
 use crate::core::conversation::{Fingerprint, Measure, PrefixHash, Speaker};
 
-/// Chains that are remembered of one opening: those of checkpoints, of reports and of usage, and of
-/// checkpoints by another step.
+/// Chains that are remembered of one opening, those that were asked for last: of checkpoints, of
+/// reports, of usage, and of checkpoints by another step.
 const REMEMBERED: usize = 4;
 
 /// The messages that a chain goes over.
@@ -103,24 +103,17 @@ impl Chains {
         over: Over,
         measures: &[Measure],
     ) -> Vec<CheckpointKey> {
-        // A chain is changed whole.
+        // A chain is put back whole.
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let is_asked = |chain: &Chain| chain.seed == *seed && chain.over == over;
-        let known_at = known.iter().position(is_asked).unwrap_or_else(|| {
-            if known.len() >= REMEMBERED {
-                known.remove(0);
-            }
-            known.push(Chain::new(*seed, over));
-            known.len() - 1
-        });
-        let Some(chain) = known.get_mut(known_at) else {
-            return points(seed, over, measures);
-        };
-        if chain.messages > measures.len() {
-            return points(seed, over, measures);
-        }
+        let asked = known.iter().position(is_asked).map(|at| known.remove(at));
+        let asked = asked.filter(|chain| chain.messages <= measures.len());
+        let mut chain = asked.unwrap_or_else(|| Chain::new(*seed, over));
         chain.follow(measures, self.messages.min(measures.len()));
-        let chain = chain.clone();
+        if known.len() >= REMEMBERED {
+            known.remove(0);
+        }
+        known.push(chain.clone());
         drop(known);
         chain.finish(measures)
     }
