@@ -24,8 +24,8 @@ use crate::core::wire::chat::{Opening, Outline};
 const LEAST_STEP: usize = 1_024;
 /// What is read again of a body, at most, as a part of it.
 const PART: usize = 32;
-/// Messages that take as much memory as the bookkeeping of an entry.
-const BOOKKEEPING: u64 = 3;
+/// Messages that take as much memory as the bookkeeping of an entry, its chains included.
+const BOOKKEEPING: u64 = 16;
 
 /// A cache of openings, bounded by the number of their messages.
 #[derive(Debug)]

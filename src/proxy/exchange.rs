@@ -254,10 +254,12 @@ impl Exchange {
 
     /// The time that the request waited for Baler, as the configuration wants it told.
     fn server_timing(&self) -> Option<HeaderValue> {
-        let micros = self.overhead.as_micros();
+        let micros = (self.overhead.as_nanos() + 500) / 1_000;
         let value = match self.snapshot.config.server_timing {
             ServerTiming::Exact => format!("baler;dur={}.{:03}", micros / 1_000, micros % 1_000),
-            ServerTiming::Rounded => format!("baler;dur={}", micros.div_ceil(1_000)),
+            ServerTiming::Rounded => {
+                format!("baler;dur={}", self.overhead.as_nanos().div_ceil(1_000_000))
+            }
             ServerTiming::Off => return None,
         };
         HeaderValue::try_from(value).ok()
