@@ -254,15 +254,8 @@ impl Exchange {
 
     /// The time that the request waited for Baler, as the configuration wants it told.
     fn server_timing(&self) -> Option<HeaderValue> {
-        let micros = (self.overhead.as_nanos() + 500) / 1_000;
-        let value = match self.snapshot.config.server_timing {
-            ServerTiming::Exact => format!("baler;dur={}.{:03}", micros / 1_000, micros % 1_000),
-            ServerTiming::Rounded => {
-                format!("baler;dur={}", self.overhead.as_nanos().div_ceil(1_000_000))
-            }
-            ServerTiming::Off => return None,
-        };
-        HeaderValue::try_from(value).ok()
+        let told = timing(self.overhead, self.snapshot.config.server_timing)?;
+        HeaderValue::try_from(told).ok()
     }
 
     /// The usage of the prompt as known before the body of the answer: the usage that its head
@@ -419,9 +412,45 @@ fn tokens_and_window(decision: &Decision) -> String {
     }
 }
 
+/// The value of `server-timing`, in milliseconds.
+fn timing(overhead: Duration, how: ServerTiming) -> Option<String> {
+    let nanos = overhead.as_nanos();
+    let micros = (nanos + 500) / 1_000;
+    match how {
+        ServerTiming::Exact => Some(format!(
+            "baler;dur={}.{:03}",
+            micros / 1_000,
+            micros % 1_000
+        )),
+        ServerTiming::Rounded => Some(format!("baler;dur={}", nanos.div_ceil(1_000_000))),
+        ServerTiming::Off => None,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn overhead_is_told_to_the_microsecond_or_rounded_up_to_the_millisecond() {
+        for (nanos, exact, rounded) in [
+            (0, "0.000", "0"),
+            (400, "0.000", "1"),
+            (1_000_600, "1.001", "2"),
+            (12_034_400, "12.034", "13"),
+        ] {
+            let told = |how| timing(Duration::from_nanos(nanos), how);
+            assert_eq!(
+                told(ServerTiming::Exact),
+                Some(format!("baler;dur={exact}"))
+            );
+            assert_eq!(
+                told(ServerTiming::Rounded),
+                Some(format!("baler;dur={rounded}"))
+            );
+            assert_eq!(told(ServerTiming::Off), None);
+        }
+    }
 
     #[test]
     fn a_panic_is_recorded_as_the_error_that_the_client_gets() {
