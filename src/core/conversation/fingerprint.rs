@@ -76,8 +76,8 @@ impl Fingerprint {
 
 /// A chain over the messages of a list, with the fingerprint of every prefix on the way.
 ///
-/// HighwayHash with the seed as its key: it is twice as fast here as BLAKE3, and every message of
-/// every request is in two chains. Its strength is that of a keyed hash, so the seed must be a
+/// HighwayHash with the seed as its key: it is twice as fast here as BLAKE3, and every new
+/// message is in three chains. Its strength is that of a keyed hash, so the seed must be a
 /// secret.
 #[derive(Debug, Clone)]
 pub struct PrefixHash(HighwayHasher);

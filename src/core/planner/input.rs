@@ -81,12 +81,12 @@ pub struct PriorUsage {
     pub counted: Option<u64>,
 }
 
-/// A key under which a checkpoint of this conversation may be kept.
+/// A key under which a checkpoint of this conversation, or what was reported for it, may be kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CheckpointKey {
     /// Messages of the prefix.
     pub messages: usize,
-    /// Its prefix hash, instructions left out.
+    /// Its prefix hash: of checkpoints with instructions left out, of usage with them.
     pub prefix: Fingerprint,
 }
 
