@@ -359,8 +359,7 @@ impl Speech {
 
 /// Whether a sentence in small letters demands, refuses or limits something.
 fn demands(lower: &str) -> bool {
-    words(lower).any(|word| DEMANDS.contains(word))
-        || DEMANDS_WITHIN.iter().any(|sign| lower.contains(sign))
+    words(lower).any(|word| DEMANDS.contains(word)) || has_any(lower, &DEMANDS_WITHIN)
 }
 
 /// Whether a line of a text is a sentence, as in pages and mails: neither code nor of a log or a
@@ -414,8 +413,7 @@ pub fn greets_by_name(sentence: &str) -> bool {
 #[must_use]
 pub fn proposes(sentence: &str) -> bool {
     let lower = sentence.to_lowercase();
-    words(&lower).any(|word| PROPOSES.contains(word))
-        || PROPOSES_WITHIN.iter().any(|sign| lower.contains(sign))
+    words(&lower).any(|word| PROPOSES.contains(word)) || has_any(&lower, &PROPOSES_WITHIN)
 }
 
 /// Whether a text begins with a sentence that limits the one before it: said without it, that would
@@ -432,6 +430,11 @@ pub fn limits_what_is_before(text: &str) -> bool {
     )
     .next();
     first.is_some_and(|first| LIMITS.contains(first.to_lowercase().as_str()))
+}
+
+/// Whether a text has one of these signs, none of which is of ASCII.
+fn has_any(text: &str, signs: &[&str]) -> bool {
+    !text.is_ascii() && signs.iter().any(|sign| text.contains(sign))
 }
 
 fn words(text: &str) -> impl Iterator<Item = &str> {
