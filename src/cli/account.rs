@@ -60,7 +60,11 @@ pub(super) fn of_messages(dialect: Dialect, measures: &[Measure], edits: &[Edit]
     let mut lines = String::from("   message  role       tokens            what became of it");
     let mut stands = None;
     for (at, (measure, edit)) in measures.iter().zip(edits).enumerate() {
-        let new: u64 = edit.new_messages().iter().map(|new| new.tokens).sum();
+        let new: u64 = edit
+            .new_messages()
+            .iter()
+            .map(Replacement::own_tokens)
+            .sum();
         let (after, fate) = match edit {
             Edit::Keep => (measure.tokens, "kept".to_owned()),
             Edit::Drop => (0, dropped(stands)),

@@ -15,7 +15,7 @@ use super::{CompactFlags, EXIT_CONFIG, Room, account, complain, configuration_fi
 use crate::config::{self, Config, Sources};
 use crate::core::Cancel;
 use crate::core::conversation::{Fingerprint, Size, scale};
-use crate::core::edit::{Edit, assemble, size_of_edited};
+use crate::core::edit::{Edit, assemble, sent_size_of_edited, size_of_edited};
 use crate::core::models::ModelFacts;
 use crate::core::planner::{KnownUsage, LiveFacts, Planner, Seeds, Session};
 use crate::core::policy::{Policy, Reason, RequestFacts};
@@ -213,7 +213,8 @@ impl Filter<'_> {
         else {
             return Err("stopped".to_owned());
         };
-        let size = |edits| size_of_edited(session.measures(), session.fixed_tokens(), edits);
+        let size =
+            |edits: &[Edit]| sent_size_of_edited(session.measures(), session.fixed_tokens(), edits);
         let sizes = [size(&vec![Edit::Keep; session.len()]), size(&edits)];
         let mut report = report(&policy.name, &what, sizes, &reports);
         if self.flags.explain {

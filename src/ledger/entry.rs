@@ -106,7 +106,10 @@ impl Entry {
         match self {
             Entry::Checkpoint(checkpoint) => {
                 let edits: Vec<_> = checkpoint.edits().iter().map(WrittenEdit::of).collect();
-                postcard::to_stdvec(&edits)
+                match unused_in(checkpoint.edits()) {
+                    unused if unused.is_empty() => postcard::to_stdvec(&edits),
+                    unused => postcard::to_stdvec(&(edits, unused)),
+                }
             }
             Entry::Summary(summary) => postcard::to_stdvec(&WrittenSummary::of(summary)),
             Entry::Usage(list, tokens) => postcard::to_stdvec(&(list.0, tokens)),
@@ -124,9 +127,12 @@ impl Entry {
     pub(super) fn decode(kind: Kind, bytes: &[u8]) -> Option<Self> {
         Some(match kind {
             Kind::Checkpoint => {
-                let edits: Vec<WrittenEdit> = whole(bytes)?;
-                let edits = edits.into_iter().map(WrittenEdit::edit);
-                Entry::Checkpoint(Arc::new(Checkpoint::from_edits(edits.collect())))
+                let (edits, rest) = postcard::take_from_bytes::<Vec<WrittenEdit>>(bytes).ok()?;
+                let mut edits: Vec<Edit> = edits.into_iter().map(WrittenEdit::edit).collect();
+                if !rest.is_empty() {
+                    give_unused(&mut edits, whole(rest)?)?;
+                }
+                Entry::Checkpoint(Arc::new(Checkpoint::from_edits(edits.into())))
             }
             Kind::Summary => {
                 let summary: WrittenSummary = whole(bytes)?;
@@ -206,13 +212,41 @@ impl WrittenMessage {
         WrittenMessage {
             json: new.json.to_string(),
             fingerprint: new.fingerprint().0,
-            tokens: new.tokens,
+            tokens: new.own_tokens(),
         }
     }
 
     fn replacement(self) -> Replacement {
         Replacement::measured(self.json, self.tokens, Fingerprint(self.fingerprint))
     }
+}
+
+/// Tokens that digests were given and do not use, by the edit and the number of the message in it.
+/// They follow the edits where there are any: checkpoints that were written before have none.
+type Unused = Vec<(u32, u32, u64)>;
+
+fn unused_in(edits: &[Edit]) -> Unused {
+    let mut found = Vec::new();
+    for (at, edit) in (0..).zip(edits) {
+        let new = (0..).zip(edit.new_messages());
+        let unused = new.filter(|(_, new)| new.unused > 0);
+        found.extend(unused.map(|(nth, new)| (at, nth, new.unused)));
+    }
+    found
+}
+
+/// `None` where no message is in such a place, or it was given more than can be.
+fn give_unused(edits: &mut [Edit], unused: Unused) -> Option<()> {
+    for (at, nth, tokens) in unused {
+        let edit = edits.get_mut(usize::try_from(at).ok()?)?;
+        let Edit::Stand(new) = edit else { return None };
+        let mut new = new.to_vec();
+        let digest = new.get_mut(usize::try_from(nth).ok()?)?;
+        let room = digest.own_tokens().checked_add(tokens)?;
+        *digest = digest.clone().in_room(room);
+        *edit = Edit::Stand(new.into());
+    }
+    Some(())
 }
 
 /// A summary, as version 1 writes it.
@@ -276,8 +310,11 @@ mod tests {
         let json = r#"{"short":true}"#.to_owned();
         let replacement = Replacement::measured(json, 3, Fingerprint::of(b"short"));
         let stand = Edit::Stand(vec![replacement.clone()].into());
+        let digest = replacement.clone().in_room(5);
+        let in_room = Edit::Stand(vec![replacement.clone(), digest].into());
         let replace = Edit::Replace(Arc::new(replacement));
         let edits = vec![Edit::Keep, Edit::Drop, replace, stand];
+        let with_room = edits.iter().cloned().chain([in_room]).collect();
         let evidence = Evidence {
             reported: 1_200,
             counted: 1_000,
@@ -285,6 +322,7 @@ mod tests {
         };
         vec![
             Entry::Checkpoint(Arc::new(Checkpoint::from_edits(edits.into()))),
+            Entry::Checkpoint(Arc::new(Checkpoint::from_edits(with_room))),
             Entry::Usage(Fingerprint::of(b"list"), 1_234),
             Entry::Window(Some(8_192), 7),
             Entry::Window(None, 7),

@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::edits::{Edit, Replacement};
-use super::measured::{MeasuredConversation, size_of, tokens_of};
+use super::measured::{MeasuredConversation, size_of, tokens_of, unused_of};
 use super::synthetic::{FILLER, Tag, is_synthetic};
 use super::zones::{Keep, Pin, Target, Zone, assign};
 use crate::core::conversation::{Author, BlockId, Entry, Exchange, Size};
@@ -23,6 +23,8 @@ pub struct Draft<'a> {
     /// Whether the step that runs says itself what it keeps.
     keeps_its_own: bool,
     size: Size,
+    /// Whether a step put a message there that is still to be written.
+    left_unwritten: bool,
 }
 
 impl<'a> Draft<'a> {
@@ -42,6 +44,7 @@ impl<'a> Draft<'a> {
             zones: assign(&conversation, &edits, pin, keep, target),
             zones_of_own: None,
             keeps_its_own: false,
+            left_unwritten: false,
             conversation,
             edits,
         }
@@ -73,10 +76,26 @@ impl<'a> Draft<'a> {
         &self.conversation
     }
 
-    /// Its present size.
+    /// Its present size, as decisions take it.
     #[must_use]
     pub fn size(&self) -> Size {
         self.size
+    }
+
+    /// Its present size, as it would be sent.
+    #[must_use]
+    pub fn sent_size(&self) -> Size {
+        let unused: u64 = self.edits.iter().map(unused_of).sum();
+        Size {
+            tokens: self.size.tokens.saturating_sub(unused),
+            ..self.size
+        }
+    }
+
+    /// Whether a step put a message there that is still to be written.
+    #[must_use]
+    pub fn left_unwritten(&self) -> bool {
+        self.left_unwritten
     }
 
     /// The edits, one per message.
@@ -260,17 +279,22 @@ impl Draft<'_> {
     /// reports whether it did. Where roles must alternate, a filler may have to stand before and
     /// after `new`; both are counted, lest they take what was saved.
     pub fn condense(&mut self, exchanges: &[Exchange], new: Vec<Replacement>) -> bool {
-        let tokens: u64 = new.iter().map(|new| new.tokens).sum();
-        if tokens + self.tokens_of_fillers() >= self.tokens_of(exchanges) {
+        if !self.is_less(new.iter().map(|new| new.tokens).sum(), exchanges) {
             return false;
         }
         for exchange in exchanges {
             self.drop_exchange(exchange);
         }
+        self.left_unwritten |= new.iter().any(Replacement::is_unwritten);
         if let Some(first) = exchanges.first() {
             self.set(first.first, Edit::Stand(new.into()));
         }
         true
+    }
+
+    /// Whether new messages of so many tokens save any in the place of `exchanges`.
+    pub fn is_less(&self, tokens: u64, exchanges: &[Exchange]) -> bool {
+        tokens + self.tokens_of_fillers() < self.tokens_of(exchanges)
     }
 
     /// Tokens of the fillers that new messages may need around them.

@@ -37,8 +37,12 @@ impl Edit {
 pub struct Replacement {
     /// Its JSON, without cache marks: those are decided for each request.
     pub json: Box<str>,
-    /// Its prompt tokens.
+    /// Prompt tokens that decisions take it for: its own, and those that it was given and does not
+    /// use.
     pub tokens: u64,
+    /// Those of `tokens` that it does not use.
+    pub unused: u64,
+    is_unwritten: bool,
     identity: Identity,
 }
 
@@ -53,7 +57,10 @@ enum Identity {
 /// The fingerprint follows from the JSON.
 impl PartialEq for Replacement {
     fn eq(&self, other: &Self) -> bool {
-        self.json == other.json && self.tokens == other.tokens
+        self.json == other.json
+            && self.tokens == other.tokens
+            && self.unused == other.unused
+            && self.is_unwritten == other.is_unwritten
     }
 }
 
@@ -74,6 +81,8 @@ impl Replacement {
         Replacement {
             json: json.into_boxed_str(),
             tokens,
+            unused: 0,
+            is_unwritten: false,
             identity: Identity::Of(dialect, OnceLock::new()),
         }
     }
@@ -84,8 +93,50 @@ impl Replacement {
         Replacement {
             json: json.into_boxed_str(),
             tokens,
+            unused: 0,
+            is_unwritten: false,
             identity: Identity::Known(fingerprint),
         }
+    }
+
+    /// The same where decisions take it for `room` tokens, which are not less than its own.
+    #[must_use]
+    pub fn in_room(self, room: u64) -> Self {
+        let own = self.own_tokens();
+        let tokens = room.max(own);
+        Replacement {
+            tokens,
+            unused: tokens - own,
+            ..self
+        }
+    }
+
+    /// The same where only the place and the tokens are decided, and its text is still to be
+    /// written.
+    #[must_use]
+    pub fn unwritten(self) -> Self {
+        Replacement {
+            is_unwritten: true,
+            ..self
+        }
+    }
+
+    /// Whether its text is still to be written.
+    #[must_use]
+    pub fn is_unwritten(&self) -> bool {
+        self.is_unwritten
+    }
+
+    /// Whether decisions take it for more than it is, or it is still to be written.
+    #[must_use]
+    pub fn is_in_room(&self) -> bool {
+        self.unused > 0 || self.is_unwritten
+    }
+
+    /// Prompt tokens that are sent.
+    #[must_use]
+    pub fn own_tokens(&self) -> u64 {
+        self.tokens.saturating_sub(self.unused)
     }
 
     /// Fingerprint of its canonical content.

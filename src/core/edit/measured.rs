@@ -61,7 +61,7 @@ impl<'a> MeasuredConversation<'a> {
     }
 }
 
-/// Prompt tokens that are sent for an original message.
+/// Prompt tokens that decisions take for what is sent for an original message.
 #[must_use]
 pub fn tokens_of(measure: &Measure, edit: &Edit) -> u64 {
     match edit {
@@ -70,8 +70,14 @@ pub fn tokens_of(measure: &Measure, edit: &Edit) -> u64 {
     }
 }
 
-/// The size of the messages that are sent for an original one. New messages are not turns: no user
-/// wrote them.
+/// Those of [`tokens_of`] that are not sent: a digest counts as all that it was given.
+#[must_use]
+pub(super) fn unused_of(edit: &Edit) -> u64 {
+    edit.new_messages().iter().map(|new| new.unused).sum()
+}
+
+/// The size of the messages that are sent for an original one, as decisions take it. New messages
+/// are not turns: no user wrote them.
 #[must_use]
 pub fn size_of(measure: &Measure, edit: &Edit) -> Size {
     let original = matches!(edit, Edit::Keep | Edit::Replace(_));
@@ -91,8 +97,18 @@ pub fn size_of(measure: &Measure, edit: &Edit) -> Size {
     }
 }
 
-/// The size of the list that `edits` (one per measure) leave, with `fixed_tokens` besides the
-/// messages.
+/// The same, as it is sent.
+#[must_use]
+pub fn sent_size_of(measure: &Measure, edit: &Edit) -> Size {
+    let size = size_of(measure, edit);
+    Size {
+        tokens: size.tokens.saturating_sub(unused_of(edit)),
+        ..size
+    }
+}
+
+/// The size of the list that `edits` (one per measure) leave, as decisions take it, with
+/// `fixed_tokens` besides the messages.
 #[must_use]
 pub fn size_of_edited(measures: &[Measure], fixed_tokens: u64, edits: &[Edit]) -> Size {
     let mut size = Size {
@@ -103,6 +119,17 @@ pub fn size_of_edited(measures: &[Measure], fixed_tokens: u64, edits: &[Edit]) -
         size += size_of(measure, edit);
     }
     size
+}
+
+/// The same, as it is sent.
+#[must_use]
+pub fn sent_size_of_edited(measures: &[Measure], fixed_tokens: u64, edits: &[Edit]) -> Size {
+    let size = size_of_edited(measures, fixed_tokens, edits);
+    let unused: u64 = edits.iter().map(unused_of).sum();
+    Size {
+        tokens: size.tokens.saturating_sub(unused),
+        ..size
+    }
 }
 
 /// The last message that a user wrote. A message that Baler wrote in a user's name does not count,

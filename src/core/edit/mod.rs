@@ -18,7 +18,8 @@ pub use checkpoint::Checkpoint;
 pub use draft::Draft;
 pub use edits::{Edit, Replacement};
 pub use measured::{
-    MeasuredConversation, fingerprints_of, last_user, size_of, size_of_edited, tokens_of,
+    MeasuredConversation, fingerprints_of, last_user, sent_size_of, sent_size_of_edited, size_of,
+    size_of_edited, tokens_of,
 };
 pub use render::{Piece, assemble, render};
 pub(in crate::core) use synthetic::{FILLER, Tag, is_synthetic};

@@ -5,7 +5,7 @@ use super::planner::Planner;
 use super::session::Session;
 use crate::core::conversation::Speaker;
 use crate::core::edit::{Draft, Edit, Target};
-use crate::core::strategy::{Descent, ExternalInputs, KnownLines, Stopped};
+use crate::core::strategy::{Descent, ExternalInputs, Stopped};
 use crate::core::text::Failures;
 
 impl Planner<'_> {
@@ -44,7 +44,7 @@ impl Planner<'_> {
             window: self.window,
             failures: Failures::new(&policy.failures),
             external,
-            known: &KnownLines::new(conversation.encoding),
+            writes: true,
             cancel: self.cancel,
         };
         descent.arrive(&mut draft)?;

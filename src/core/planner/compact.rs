@@ -8,7 +8,7 @@ use crate::core::budget::Budget;
 use crate::core::conversation::{Size, Speaker, scale};
 use crate::core::edit::{Draft, Edit, Keep, MeasuredConversation, Target, tokens_of, validate};
 use crate::core::policy::{Policy, Reason, pays};
-use crate::core::strategy::{Descent, ExternalInputs, KnownLines, Report, Stopped};
+use crate::core::strategy::{Descent, ExternalInputs, Report, Stopped};
 use crate::core::text::Failures;
 
 /// A compaction that is worth it.
@@ -17,6 +17,8 @@ pub(super) struct Compacted {
     pub edits: Vec<Edit>,
     /// What each step did.
     pub reports: Vec<Report>,
+    /// Whether it made a digest that is only counted.
+    pub left_unwritten: bool,
 }
 
 pub(super) enum Outcome {
@@ -56,7 +58,7 @@ impl Planner<'_> {
             budget,
             reason: Reason::Forced,
             external,
-            known: &KnownLines::new(conversation.encoding),
+            writes: true,
         };
         match task.compact(&conversation, &edits)? {
             Outcome::Made(compacted) => {
@@ -76,8 +78,8 @@ pub(super) struct Task<'t> {
     pub budget: Budget,
     pub reason: Reason,
     pub external: &'t ExternalInputs<'t>,
-    /// What compactions of the conversation before this one have found out of lines.
-    pub known: &'t KnownLines,
+    /// Whether digests are written now, and not only counted.
+    pub writes: bool,
 }
 
 impl Task<'_> {
@@ -107,12 +109,13 @@ impl Task<'_> {
             window,
             failures: Failures::new(&policy.failures),
             external: self.external,
-            known: self.known,
+            writes: self.writes,
             cancel,
         };
         let reports = descent.run(&mut draft)?;
         let gain = before.tokens.saturating_sub(draft.size().tokens);
         let least = least_gain(policy, budget, reason, &draft, target);
+        let left_unwritten = draft.left_unwritten();
         let after = draft.into_edits();
         if gain == 0 {
             return Ok(Outcome::Deferred(None));
@@ -134,6 +137,7 @@ impl Task<'_> {
             }
         }
         Ok(Outcome::Made(Compacted {
+            left_unwritten,
             edits: after,
             reports,
         }))

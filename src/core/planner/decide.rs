@@ -1,20 +1,21 @@
 //! The decision about one request: what the walk derived, and what live facts force beyond it.
 
 use super::compact::{Outcome, Task};
-use super::derive::{Attempt, Derived, Watch, calls_in};
+use super::derive::{Attempt, Derived, calls_in};
 use super::estimate::Estimate;
 use super::forecast::{Listed, Near, near};
 use super::input::{KnownUsage, LiveFacts, UsageKey};
 use super::plan::{Arrived, Assessment, Compaction, Deferred, Plan};
 use super::planner::Planner;
 use super::session::Session;
+use super::watch::Watch;
 use crate::core::budget::Budget;
 use crate::core::conversation::{Fingerprint, Size, scale};
 use crate::core::edit::{
     Checkpoint, Draft, Edit, MeasuredConversation, Target, is_synthetic, size_of_edited, validate,
 };
 use crate::core::policy::{Condition, Reason};
-use crate::core::strategy::{ExternalInputs, KnownLines, Stopped};
+use crate::core::strategy::{ExternalInputs, Stopped};
 use crate::core::summary::{self, Forecast, PendingSummary};
 use crate::core::tokens::FactorStep;
 
@@ -244,7 +245,7 @@ impl Decision<'_, '_, '_> {
             budget,
             reason,
             external: self.external,
-            known: &KnownLines::new(conversation.encoding),
+            writes: true,
         };
         match task.compact(&conversation, &plan.edits)? {
             Outcome::Made(compacted) => {

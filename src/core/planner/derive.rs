@@ -7,23 +7,15 @@ use super::input::{KnownCheckpoint, UsageKey};
 use super::plan::{Arrived, Compaction, Deferred, TriggerErrors};
 use super::planner::Planner;
 use super::session::Session;
+use super::unwritten::{self, Unwritten};
 use super::usage_keys::usage_keys;
+use super::watch::Watch;
 use crate::core::budget::Budget;
-use crate::core::conversation::{Author, Measure, Shape, Size, scale};
-use crate::core::edit::{Edit, Replacement, size_of, size_of_edited};
-use crate::core::policy::{ConditionView, Reason, SeenMessage};
-use crate::core::strategy::{ExternalInputs, KnownLines, Stopped};
-use crate::core::wire::Dialect;
+use crate::core::conversation::{Measure, Size, scale};
+use crate::core::edit::{Edit, size_of, size_of_edited};
+use crate::core::policy::{Condition, Reason};
+use crate::core::strategy::{ExternalInputs, Stopped, writes_digests_only};
 
-/// The trigger of a policy whose expression fails: a share of window − reserve.
-const FALLBACK_RATIO: f64 = 0.8;
-
-/// Up to so many messages an expression over them is evaluated at every request point.
-const ALWAYS_EVALUATED: usize = 256;
-/// From there on it is evaluated each time the list has grown by one part in so many, so that a
-/// long list costs no more than a few times its length. The points follow from their place alone,
-/// so that every process comes to the same.
-const EVALUATION_STEP: usize = 16;
 /// Request points without a decision after which the walk is worth remembering.
 const WORTH_REMEMBERING: usize = 64;
 
@@ -135,114 +127,6 @@ impl Derived {
     }
 }
 
-/// One request point at which triggers are evaluated.
-pub(super) struct Watch<'w, 'p, 'b> {
-    pub session: &'w Session<'b>,
-    pub planner: &'w Planner<'p>,
-    pub budget: Budget,
-    /// The request point before it.
-    pub previous: usize,
-    /// Whether it is the request itself, and not one that was made earlier.
-    pub now: bool,
-}
-
-impl Watch<'_, '_, '_> {
-    /// The trigger that fires for the list that `edits` leave of the messages with these
-    /// `measures`.
-    pub(super) fn fires(
-        &self,
-        measures: &[Measure],
-        edits: &[Edit],
-        size: Size,
-        errors: &mut TriggerErrors,
-    ) -> Option<Reason> {
-        let Budget { window, prompt, .. } = self.budget;
-        let policy = self.planner.policy;
-        let others = policy.trigger.fires(size, &self.budget);
-        let Some(condition) = &policy.when else {
-            return others;
-        };
-        // Headers are known of this request only: a decision by them is not derived.
-        if others.is_some() || (condition.reads_headers() && !self.now) {
-            return others;
-        }
-        if condition.reads_messages() && !self.now && !is_evaluated(self.previous, measures.len()) {
-            return others;
-        }
-        let tools: &[Box<str>] = if condition.reads_tools() {
-            self.session.tools()
-        } else {
-            &[]
-        };
-        let dialect = self.session.dialect();
-        let messages = || seen(dialect, measures, edits, tools);
-        let view = ConditionView {
-            total_tokens: size.tokens,
-            budget: prompt,
-            window,
-            messages: &messages,
-            request: self.planner.request,
-        };
-        match condition.evaluate(&view) {
-            Ok(fires) => fires.then_some(Reason::Condition),
-            Err(why) => {
-                errors.add(why);
-                (size.tokens >= scale(prompt, FALLBACK_RATIO)).then_some(Reason::Ratio)
-            }
-        }
-    }
-}
-
-/// Whether an expression over messages is evaluated at the request point after `previous`.
-fn is_evaluated(previous: usize, point: usize) -> bool {
-    let mut next = ALWAYS_EVALUATED;
-    while next <= previous {
-        next += next / EVALUATION_STEP;
-    }
-    point <= ALWAYS_EVALUATED || next <= point
-}
-
-/// The messages that an expression sees of the list that `edits` leave.
-/// `tools` has the name of each message's tool, as far as names are asked for; a list that was
-/// continued by a forecast has its newest messages twice.
-fn seen<'s>(
-    dialect: Dialect,
-    measures: &[Measure],
-    edits: &[Edit],
-    tools: &'s [Box<str>],
-) -> Vec<SeenMessage<'s>> {
-    let mut seen = Vec::with_capacity(measures.len());
-    let added = measures.len().saturating_sub(tools.len());
-    for (seq, (measure, edit)) in measures.iter().zip(edits).enumerate() {
-        let shape_of = |new: &Replacement| dialect.shape(&new.json).unwrap_or(measure.shape);
-        let one = |shape: Shape| SeenMessage {
-            seq,
-            role: measure.role,
-            tokens: measure.tokens,
-            tool: tools
-                .get(seq)
-                .or_else(|| tools.get(seq.checked_sub(added)?))
-                .map_or("", |tool| tool),
-            kind: shape.kind,
-            chars: u64::from(shape.chars),
-        };
-        match edit {
-            Edit::Keep => seen.push(one(measure.shape)),
-            Edit::Replace(new) => seen.push(SeenMessage {
-                tokens: new.tokens,
-                ..one(shape_of(new))
-            }),
-            edit => seen.extend(edit.new_messages().iter().map(|new| SeenMessage {
-                role: dialect.role_of(Author::User),
-                tokens: new.tokens,
-                tool: "",
-                ..one(shape_of(new))
-            })),
-        }
-    }
-    seen
-}
-
 /// Calls of tools in a list.
 pub(super) fn calls_in(measures: &[Measure]) -> u64 {
     measures.iter().map(|m| u64::from(m.shape.calls)).sum()
@@ -270,6 +154,8 @@ impl Planner<'_> {
         };
         let before = measures.get(..base).unwrap_or(measures);
         let size = size_of_edited(before, session.fixed_tokens(), &edits);
+        let condition = self.policy.when.as_ref();
+        let reads_messages = condition.is_some_and(Condition::reads_messages);
         let mut walk = Walk {
             planner: self,
             session,
@@ -279,7 +165,8 @@ impl Planner<'_> {
             retry_at: 0,
             previous: base,
             calls: calls_in(before),
-            known: None,
+            may_count: !reads_messages && writes_digests_only(&self.policy.ladder),
+            unwritten: None,
             derived: Derived {
                 arrived: self.arrive(session, base, &mut edits, external)?,
                 edits,
@@ -297,21 +184,10 @@ impl Planner<'_> {
         };
         // The answers of others cannot be derived: with any to ask, only this request is decided.
         let walks = external.is_silent() && !self.goes_on;
-        for (at, measure) in measures.iter().enumerate().skip(base) {
-            let edit = walk.derived.edits.get(at).unwrap_or(&Edit::Keep);
-            walk.size += size_of(measure, edit);
-            walk.calls += u64::from(measure.shape.calls);
-            let point = at + 1;
-            if (point == measures.len() || walks) && is_request_point(measures, point) {
-                walk.visit(point, external)?;
-                walk.previous = point;
-            }
-        }
-        let reads_messages = self.policy.when.as_ref();
-        let costly = reads_messages.is_some_and(|condition| condition.reads_messages());
+        walk.go(base, walks, external)?;
         let far = measures.len().saturating_sub(base) >= WORTH_REMEMBERING;
         let in_vain = walk.derived.attempt.is_some_and(|attempt| attempt.in_vain);
-        walk.derived.can_resume = costly && far && walk.retry_at == 0 && !in_vain && walks;
+        walk.derived.can_resume = reads_messages && far && walk.retry_at == 0 && !in_vain && walks;
         Ok(walk.derived)
     }
 
@@ -351,12 +227,31 @@ struct Walk<'w, 'p, 'b> {
     previous: usize,
     /// Calls of tools in the client's list up to this point.
     calls: u64,
-    /// What the compactions so far have found out of lines.
-    known: Option<KnownLines>,
+    /// Whether a digest may be counted and written later.
+    may_count: bool,
+    /// The digest that stands in the list, where it is only counted.
+    unwritten: Option<Unwritten>,
     derived: Derived,
 }
 
 impl Walk<'_, '_, '_> {
+    /// Visits the request points behind the first `base` messages: all of them, or the request
+    /// itself alone.
+    fn go(&mut self, base: usize, all: bool, external: &ExternalInputs<'_>) -> Result<(), Stopped> {
+        let measures = self.session.measures();
+        for (at, measure) in measures.iter().enumerate().skip(base) {
+            let edit = self.derived.edits.get(at).unwrap_or(&Edit::Keep);
+            self.size += size_of(measure, edit);
+            self.calls += u64::from(measure.shape.calls);
+            let point = at + 1;
+            if (point == measures.len() || all) && is_request_point(measures, point) {
+                self.visit(point, external)?;
+                self.previous = point;
+            }
+        }
+        self.write(external)
+    }
+
     /// Why a list that fits is not tried at this point, where the last attempt says so.
     fn waits(&self, reason: Reason, point: usize) -> Option<Deferred> {
         if self.size.tokens > self.counted.prompt {
@@ -398,9 +293,39 @@ impl Walk<'_, '_, '_> {
             self.derived.deferred = Some(why);
             return Ok(());
         }
-        let Ok(conversation) = self.planner.view(self.session)? else {
+        let writes = point == self.session.len() || !self.may_count;
+        let edits = edits.to_vec();
+        let Some(outcome) = self.compact(point, reason, &edits, (writes, external))? else {
             self.derived.deferred = Some(Deferred::BrokenPairing);
             return Ok(());
+        };
+        if let Outcome::Made(compacted) = &outcome {
+            let measures = self.session.measures().get(..point).unwrap_or_default();
+            self.size = size_of_edited(measures, self.session.fixed_tokens(), &compacted.edits);
+            let start = &self.derived.edits;
+            let last = self.unwritten.take();
+            self.unwritten = Unwritten::after(last, compacted, || Unwritten {
+                point,
+                reason,
+                before: edits,
+                start: start.clone(),
+            });
+        }
+        self.take(outcome, reason, point);
+        Ok(())
+    }
+
+    /// Compacts the first `point` messages under `edits`; `None` where calls and results do not
+    /// match. With what is asked outside, says whether digests are written.
+    fn compact(
+        &mut self,
+        point: usize,
+        reason: Reason,
+        edits: &[Edit],
+        (writes, external): (bool, &ExternalInputs<'_>),
+    ) -> Result<Option<Outcome>, Stopped> {
+        let Ok(conversation) = self.planner.view(self.session)? else {
+            return Ok(None);
         };
         let then = conversation.prefix(point);
         let task = Task {
@@ -408,16 +333,37 @@ impl Walk<'_, '_, '_> {
             budget: self.counted,
             reason,
             external,
-            known: self
-                .known
-                .get_or_insert_with(|| KnownLines::new(then.encoding)),
+            writes,
         };
-        let outcome = task.compact(&then, edits)?;
-        if let Outcome::Made(compacted) = &outcome {
-            self.size = then.size_after(&compacted.edits);
+        task.compact(&then, edits).map(Some)
+    }
+
+    /// Writes the digest that stands in the list, if it is only counted so far. Where there is no
+    /// time left for it, this request is decided alone, by what is quick.
+    fn write(&mut self, external: &ExternalInputs<'_>) -> Result<(), Stopped> {
+        let Some(digest) = self.unwritten.take() else {
+            return Ok(());
+        };
+        let (point, reason) = (digest.point, digest.reason);
+        let again = self.compact(point, reason, &digest.before, (true, external))?;
+        if let Some(Outcome::Made(made)) = again
+            && unwritten::write(&mut self.derived.edits, &made.edits)
+        {
+            if let Some(compaction) = &mut self.derived.compaction
+                && self.derived.made_at == Some(point)
+            {
+                compaction.reports = made.reports;
+            }
+            return Ok(());
         }
-        self.take(outcome, reason, point);
-        Ok(())
+        let session = self.session;
+        self.size = size_of_edited(session.measures(), session.fixed_tokens(), &digest.start);
+        self.retry_at = 0;
+        self.derived.edits = digest.start;
+        self.derived.compaction = None;
+        self.derived.made_at = None;
+        self.derived.attempt = None;
+        self.visit(session.len(), external)
     }
 
     /// Goes on from an attempt at this point.
@@ -451,30 +397,5 @@ impl Walk<'_, '_, '_> {
             }
         }
         self.derived.attempt = Some(attempt);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::is_evaluated;
-
-    /// Messages that evaluations over a list of this length look at, in all.
-    fn looked_at(length: usize) -> usize {
-        let points = (1..=length).filter(|point| is_evaluated(point - 1, *point));
-        points.sum()
-    }
-
-    #[test]
-    fn a_list_four_times_as_long_costs_four_times_as_much() {
-        assert!((1..=256).all(|point| is_evaluated(point - 1, point)));
-        let (short, long) = (looked_at(10_000), looked_at(40_000));
-        assert!(long < 5 * short, "{short}, {long}");
-    }
-
-    #[test]
-    fn points_follow_from_their_place_alone() {
-        // A walk that begins in the middle evaluates where one from the start does.
-        assert_eq!(is_evaluated(300, 310), is_evaluated(301, 310));
-        assert!(is_evaluated(256, 272) && !is_evaluated(272, 280));
     }
 }

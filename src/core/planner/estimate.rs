@@ -3,7 +3,9 @@
 use super::input::{KnownUsage, LiveFacts, PriorUsage, UsageKey};
 use super::session::Session;
 use crate::core::conversation::{Fingerprint, Measure, PrefixHash, Size, ratio, scale};
-use crate::core::edit::{Edit, MeasuredConversation, fingerprints_of, size_of, tokens_of};
+use crate::core::edit::{
+    Edit, MeasuredConversation, fingerprints_of, sent_size_of, sent_size_of_edited,
+};
 
 /// The digest of a whole list.
 fn chain<'d>(seed: &Fingerprint, messages: impl Iterator<Item = &'d Fingerprint>) -> Fingerprint {
@@ -61,7 +63,7 @@ impl UsageEstimate {
 fn plain_tokens_of(measure: &Measure, edit: &Edit) -> u64 {
     // What stands for a message that is none may still hold some of what it held.
     if measure.is_plain || matches!(edit, Edit::Stand(_)) {
-        tokens_of(measure, edit)
+        sent_size_of(measure, edit).tokens
     } else {
         0
     }
@@ -96,7 +98,7 @@ impl Estimate {
         let mut plain = 0;
         for (at, measure) in measures.iter().enumerate() {
             let edit = edits.and_then(|edits| edits.get(at)).unwrap_or(&Edit::Keep);
-            counted += size_of(measure, edit);
+            counted += sent_size_of(measure, edit);
             plain += plain_tokens_of(measure, edit);
         }
         // The whole list is a request, so that its key is the last one.
@@ -149,7 +151,7 @@ impl Estimate {
         seed: Fingerprint,
     ) -> Self {
         let edited = || conversation.measures.iter().zip(edits);
-        let counted = conversation.size_after(edits);
+        let counted = sent_size_of_edited(conversation.measures, conversation.fixed_tokens, edits);
         let fingerprints = edited().flat_map(|(measure, edit)| fingerprints_of(measure, edit));
         let trusted = scale(counted.tokens, ratio(self.trusted, self.known.counted));
         Estimate {

@@ -1,10 +1,10 @@
 //! Whether a trigger will probably fire within the next turns, and at which size: the time to
 //! prepare a summary.
 
-use super::derive::Watch;
 use super::plan::TriggerErrors;
 use super::planner::Planner;
 use super::session::Session;
+use super::watch::Watch;
 use crate::core::budget::Budget;
 use crate::core::conversation::{Size, ratio, scale};
 use crate::core::edit::Edit;

@@ -55,7 +55,9 @@ mod plan;
 mod planner;
 mod prior_usage;
 mod session;
+mod unwritten;
 mod usage_keys;
+mod watch;
 
 pub use chains::Chains;
 pub use derive::Derived;

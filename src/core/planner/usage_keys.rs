@@ -5,7 +5,7 @@ use super::input::{CheckpointKey, UsageKey};
 use super::planner::Planner;
 use super::session::Session;
 use crate::core::conversation::PrefixHash;
-use crate::core::edit::{Edit, fingerprints_of, tokens_of};
+use crate::core::edit::{Edit, fingerprints_of, sent_size_of};
 
 /// The keys of usage for prefixes of the list that `edits` leave; of the client's own list without
 /// edits.
@@ -25,7 +25,7 @@ pub(super) fn usage_keys(
     for (at, measure) in measures.iter().enumerate() {
         let edit = edits.get(at).unwrap_or(&Edit::Keep);
         fingerprints_of(measure, edit).for_each(|fingerprint| hash.push(fingerprint));
-        counted += tokens_of(measure, edit);
+        counted += sent_size_of(measure, edit).tokens;
         if is_request_point(measures, at + 1) {
             keys.push(UsageKey {
                 messages: at + 1,

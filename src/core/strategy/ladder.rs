@@ -1,7 +1,6 @@
 //! The run down a ladder: each step makes the span smaller until the target is met.
 
 use super::clear_results::ClearResults;
-use super::digest::KnownLines;
 use super::need::{ExternalInputs, Stopped};
 use super::options::{Options, Run};
 use super::oversize;
@@ -30,8 +29,8 @@ pub struct Descent<'d> {
     pub failures: Failures<'d>,
     /// Answers that were fetched for the ladder.
     pub external: &'d ExternalInputs<'d>,
-    /// What is known of lines, from compactions of the conversation before this one.
-    pub known: &'d KnownLines,
+    /// Whether digests are written now. Otherwise one whose size is certain is only counted.
+    pub writes: bool,
     /// Bounds the time of the run.
     pub cancel: &'d Cancel,
 }
@@ -108,7 +107,7 @@ impl Descent<'_> {
             webhook,
             failures: self.failures,
             external: self.external,
-            known: self.known,
+            writes: self.writes,
             cancel: self.cancel,
         }
     }
@@ -200,6 +199,17 @@ fn acts_on_arrival(step: &Step) -> bool {
     newest && step.scope.older_than == 0
 }
 
+/// Whether nothing but digests stands for messages after the steps of a ladder. Then each of them
+/// can be written from the originals, and none needs the text of the one before it.
+pub fn writes_digests_only(ladder: &[Step]) -> bool {
+    ladder.iter().all(|step| {
+        !matches!(
+            step.strategy,
+            Strategy::Coalesce(_) | Strategy::Summarize(_) | Strategy::Webhook(_)
+        )
+    })
+}
+
 /// The options of the `webhook` steps of a ladder, in order.
 pub fn webhooks(ladder: &[Step]) -> impl Iterator<Item = &Webhook> {
     ladder.iter().filter_map(|step| match &step.strategy {
@@ -215,9 +225,9 @@ fn reported<'a>(
     draft: &mut Draft<'a>,
     apply: impl FnOnce(&mut Draft<'a>) -> Result<Done, Stopped>,
 ) -> Result<Report, Stopped> {
-    let before = draft.size();
+    let before = draft.sent_size();
     let done = apply(draft)?;
-    let after = draft.size();
+    let after = draft.sent_size();
     let count = |name: &str| {
         done.details
             .iter()

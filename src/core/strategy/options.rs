@@ -5,7 +5,6 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::digest::KnownLines;
 use super::need::{ExternalInputs, Stopped};
 use super::report::Done;
 use super::scope::Scope;
@@ -57,8 +56,8 @@ pub(super) struct Run<'r> {
     pub(super) external: &'r ExternalInputs<'r>,
     /// The signs of failure in results.
     pub(super) failures: Failures<'r>,
-    /// What is known of lines, from this compaction and those before it.
-    pub(super) known: &'r KnownLines,
+    /// Whether a digest of a certain size is written now, and not only counted.
+    pub(super) writes: bool,
     /// Bounds its time: [`Cancel::check_budget`] in every loop that may be long.
     pub(super) cancel: &'r Cancel,
 }

@@ -4,9 +4,9 @@
 //!
 //! A policy does not name this step: it keeps an agent alive that has just read a huge file.
 
-use super::digest::{Context, KnownLines, TextLines, context_besides};
+use super::digest::{Context, TextLines, TextTokens, context_besides};
 use super::minify::{Minify, shorter};
-use crate::core::conversation::{BlockId, Kind, level};
+use crate::core::conversation::{BlockId, Exchange, Kind, level};
 use crate::core::edit::{Draft, Replacement, Target, Zone};
 use crate::core::json::Json;
 use crate::core::{Cancel, Cancelled};
@@ -148,9 +148,12 @@ fn cut_results(draft: &mut Draft<'_>, over: u64, cancel: &Cancel) -> Result<u64,
     if results.iter().all(|(tokens, _)| *tokens <= limit) {
         return Ok(0);
     }
-    // A choice of lines reads all other texts. Once the time for that is spent, a beginning and an
-    // end have to do.
-    let context = context_besides(draft, &draft.in_zone(Zone::Tail), cancel).ok();
+    // A choice of lines reads all other texts, but for digests, which may be still to be written.
+    // Once the time for that is spent, a beginning and an end have to do.
+    let apart = |zone: Zone| matches!(zone, Zone::Tail | Zone::Condensed);
+    let apart = draft.remaining().filter(|(_, zone)| apart(*zone));
+    let apart: Vec<Exchange> = apart.map(|(exchange, _)| exchange).collect();
+    let context = context_besides(draft, &apart, cancel).ok();
     let mut replaced = 0;
     for (tokens, id) in results {
         if tokens > limit {
@@ -226,7 +229,7 @@ impl LargeResult<'_, '_> {
         let Some(lines) = TextLines::of(self.text, cancel)? else {
             return Ok(None);
         };
-        let known = KnownLines::new(self.draft.conversation().encoding);
+        let known = TextTokens::new(self.draft.conversation().encoding);
         let mut shortening = lines.weighed(context, &known, cancel)?;
         let mut room = self.limit.saturating_sub(LEAST_TOKENS / 2);
         for _ in 0..TRIES {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use baler::core::Cancel;
 use baler::core::conversation::{Fingerprint, Measure, Size};
-use baler::core::edit::{Checkpoint, Edit, assemble, size_of_edited, validate};
+use baler::core::edit::{Checkpoint, Edit, assemble, sent_size_of_edited, validate};
 use baler::core::models::{ModelFacts, Prices};
 use baler::core::planner::{
     Counting, KnownCheckpoint, KnownUsage, LiveFacts, Plan, Planner, Seeds, Session,
@@ -143,7 +143,7 @@ impl Core {
         }
         let sent = assemble(body, &session.render(&plan.edits));
         let size =
-            |edits: &[Edit]| size_of_edited(session.measures(), session.fixed_tokens(), edits);
+            |edits: &[Edit]| sent_size_of_edited(session.measures(), session.fixed_tokens(), edits);
         let counted = [size(&vec![Edit::Keep; session.len()]), size(&plan.edits)];
         if let Some((key, checkpoint)) = plan.checkpoint.take() {
             self.checkpoints

@@ -151,7 +151,7 @@ fn a_digest_is_the_same_every_time() {
 }
 
 #[test]
-fn the_next_compaction_extends_the_digest_and_rewrites_no_line_of_it() {
+fn the_next_digest_rewrites_no_line_of_the_one_before() {
     let orders = orders(0, 120);
     let steps: Vec<_> = orders
         .iter()

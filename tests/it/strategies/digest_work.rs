@@ -6,8 +6,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use baler::core::Cancel;
 use baler::core::conversation::Fingerprint;
+use baler::core::edit::Edit;
 use baler::core::models::ModelFacts;
-use baler::core::planner::{KnownUsage, LiveFacts, Planner, Seeds, Session};
+use baler::core::planner::{KnownUsage, LiveFacts, Plan, Planner, Seeds, Session};
 use baler::core::policy::RequestFacts;
 use baler::core::strategy::{ExternalInputs, Stopped};
 use baler::core::tokens::Encoding;
@@ -153,6 +154,74 @@ fn four_times_as_many_turns_over_the_window_are_about_four_times_the_work() {
     assert!(more <= 6 * once, "{once} looks became {more}");
 }
 
+/// The plan for a request with these messages that nothing is known of.
+fn planned(all: &[String], toml: &str, cancel: &Cancel) -> Plan {
+    let policy = policy_of(toml);
+    let body = request(all);
+    let outline = DIALECT.outline(body.as_bytes()).unwrap();
+    let session = Session::open_afresh(DIALECT, outline, Encoding::O200K).unwrap();
+    let (request, seed) = (RequestFacts::default(), Fingerprint::of(b"seed"));
+    let seeds = Seeds {
+        checkpoint: seed,
+        usage: seed,
+    };
+    let model = ModelFacts::default();
+    let window = policy.window_for(&model);
+    let planner = Planner::new(&policy, (&model, window), &request, seeds, cancel);
+    let external = ExternalInputs::default();
+    let derived = planner.derive(&session, None, &external).unwrap();
+    let keys = derived.usage_keys(&planner, &session);
+    let known = KnownUsage::default();
+    let facts = LiveFacts::default();
+    let plan = planner.decide(&session, derived, (&keys, &known), &external, facts);
+    plan.unwrap()
+}
+
+/// Of the digests that a conversation would have had, only the last one is written.
+#[test]
+fn a_walk_over_many_compactions_writes_one_digest() {
+    let lit = |at: usize| format!("lamp {at} was lit by keeper {} at {}\n", at * 7, at * 13);
+    let result = |at: usize| (0..8).map(|line| lit(at * 8 + line)).collect::<String>();
+    let results: Vec<String> = (0..240).map(result).collect();
+    let steps: Vec<_> = results
+        .iter()
+        .map(|result| ("look", "{}", result.as_str()))
+        .collect();
+    let all = job(&steps);
+    let toml = "[[policy]]\nwindow = 4000\nreserve = 0\n";
+    let looks = |most: usize| {
+        let looked = Arc::new(AtomicUsize::new(0));
+        let counter = Arc::clone(&looked);
+        let spent = move || counter.fetch_add(1, Ordering::Relaxed) >= most;
+        let plan = planned(&all, toml, &Cancel::default().with_budget(spent));
+        (plan, looked.load(Ordering::Relaxed))
+    };
+    let digests = |plan: &Plan| -> Vec<String> {
+        let new = plan.edits.iter().flat_map(Edit::new_messages);
+        let digests = new.filter(|new| new.json.contains("<conversation_digest>"));
+        digests.map(|new| new.json.to_string()).collect()
+    };
+    let (undisturbed, whole) = looks(usize::MAX);
+    assert!(undisturbed.fits);
+    let [digest] = &digests(&undisturbed)[..] else {
+        panic!("one digest");
+    };
+    assert!(digest.contains("look"), "{digest}");
+
+    // Whenever the time is spent, the list fits, and no place of a digest is left empty.
+    let mut shortcuts = 0;
+    for most in (0..whole).step_by(whole / 40) {
+        let (plan, _) = looks(most);
+        assert!(plan.fits, "after {most} of {whole}");
+        let compaction = plan.compaction.as_ref().unwrap();
+        shortcuts += usize::from(compaction.reports.iter().any(|report| report.shortcut));
+        for digest in digests(&plan) {
+            assert!(digest.contains("look"), "after {most} of {whole}: {digest}");
+        }
+    }
+    assert!(shortcuts > 20, "{shortcuts} of 40 came too late");
+}
+
 /// Once its time is spent, the walk decides for the request alone.
 #[test]
 fn a_late_walk_compacts_once() {
@@ -163,27 +232,7 @@ fn a_late_walk_compacts_once() {
     }
     all.push(message("user", "and now?"));
     let toml = "[[policy]]\nwindow = 8300\nreserve = 0\nladder = [\"token_budget\"]\n";
-    let made = |cancel: &Cancel| {
-        let policy = policy_of(toml);
-        let body = request(&all);
-        let outline = DIALECT.outline(body.as_bytes()).unwrap();
-        let session = Session::open_afresh(DIALECT, outline, Encoding::O200K).unwrap();
-        let (request, seed) = (RequestFacts::default(), Fingerprint::of(b"seed"));
-        let seeds = Seeds {
-            checkpoint: seed,
-            usage: seed,
-        };
-        let model = ModelFacts::default();
-        let window = policy.window_for(&model);
-        let planner = Planner::new(&policy, (&model, window), &request, seeds, cancel);
-        let external = ExternalInputs::default();
-        let derived = planner.derive(&session, None, &external).unwrap();
-        let keys = derived.usage_keys(&planner, &session);
-        let known = KnownUsage::default();
-        let facts = LiveFacts::default();
-        let plan = planner.decide(&session, derived, (&keys, &known), &external, facts);
-        plan.unwrap()
-    };
+    let made = |cancel: &Cancel| planned(&all, toml, cancel);
     let looked = Arc::new(AtomicUsize::new(0));
     let counter = Arc::clone(&looked);
     let late = Cancel::at_deadline(move || {

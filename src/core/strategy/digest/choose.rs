@@ -8,13 +8,13 @@ mod short;
 use std::collections::BinaryHeap;
 
 use super::candidate::Candidate;
-use super::known::KnownLines;
 use super::line::{DigestLine, Part, Standing};
 use super::lists::is_label;
 use super::named::find_named;
 use super::printed::names_columns;
 use super::regions::{Region, named_regions};
 use super::tables::Tables;
+use super::text_tokens::TextTokens;
 use super::weigh::{Context, STRIDE, Weighed, Weight, Word, weigh};
 use super::weights::{cost, line as lines_by, share, word as words_by};
 use super::worth::{Worth, asks, worths};
@@ -41,7 +41,7 @@ pub(super) struct Choice<'t> {
     tables: Tables,
     /// Of the files that were read, what the newest messages name: the most wanted first.
     regions: Vec<Region>,
-    known: &'t KnownLines,
+    of_texts: &'t TextTokens,
     cancel: &'t Cancel,
     pub taken: Vec<bool>,
 }
@@ -193,7 +193,7 @@ impl<'t> Choice<'t> {
     pub(super) fn new(
         lines: &'t [DigestLine],
         context: &Context,
-        known: &'t KnownLines,
+        of_texts: &'t TextTokens,
         cancel: &'t Cancel,
     ) -> Result<Self, Cancelled> {
         let mut of = weigh(lines, context, cancel)?;
@@ -203,9 +203,9 @@ impl<'t> Choice<'t> {
             regions: named_regions(lines, &of.lines, &context.recent, cancel)?,
             fresh: of.words.clone(),
             of,
-            worth: worths(lines, known, cancel)?,
+            worth: worths(lines, cancel)?,
             tokens: vec![None; lines.len()],
-            known,
+            of_texts,
             cancel,
             taken: vec![false; lines.len()],
             lines,
@@ -217,7 +217,7 @@ impl<'t> Choice<'t> {
         let (Some(line), Some(known)) = (self.lines.get(at), self.tokens.get_mut(at)) else {
             return 0;
         };
-        let tokens = |text| self.known.tokens(text);
+        let tokens = |text| self.of_texts.of(text);
         *known.get_or_insert_with(|| {
             let marks = match line.part {
                 _ if line.joins => 0,

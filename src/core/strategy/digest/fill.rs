@@ -2,8 +2,8 @@
 //! again until little of the budget is left.
 
 use super::choose::Choice;
-use super::known::KnownLines;
 use super::line::DigestLine;
+use super::text_tokens::TextTokens;
 use super::write::body;
 use crate::core::Cancelled;
 use crate::core::conversation::Author;
@@ -21,10 +21,10 @@ pub(super) fn filled(
     lines: &[DigestLine],
     budget: u64,
     draft: &Draft<'_>,
-    known: &KnownLines,
+    tokens: &TextTokens,
 ) -> Result<Option<(Replacement, usize)>, Cancelled> {
     let written = |body: &str| draft.written(Author::User, &Tag::Digest.text(body));
-    let Some(sizes) = LineTokens::in_frame(known, written) else {
+    let Some(sizes) = LineTokens::in_frame(tokens, written) else {
         return Ok(None);
     };
     let Some((body, tokens)) = chosen(&mut choice, lines, budget, &sizes)? else {
@@ -78,7 +78,7 @@ fn chosen(
 /// vocabularies split a text after the end of a line, so that the sum is what the whole takes, or,
 /// where some join line breaks with what the next line begins with, a little more.
 struct LineTokens<'k> {
-    known: &'k KnownLines,
+    of_texts: &'k TextTokens,
     /// Tokens of a message without any.
     empty: u64,
     /// Tokens besides the lines of one that has some.
@@ -88,11 +88,11 @@ struct LineTokens<'k> {
 impl<'k> LineTokens<'k> {
     /// `written` gives the message of a body.
     fn in_frame(
-        known: &'k KnownLines,
+        of_texts: &'k TextTokens,
         written: impl Fn(&str) -> Option<Replacement>,
     ) -> Option<Self> {
         let mut sizes = LineTokens {
-            known,
+            of_texts,
             empty: written("")?.tokens,
             frame: 0,
         };
@@ -115,7 +115,7 @@ impl<'k> LineTokens<'k> {
                 text.push_str(line);
                 text.push('\n');
             }
-            tokens += self.known.tokens(&Tag::inside(&text));
+            tokens += self.of_texts.of(&Tag::inside(&text));
             at = end;
         }
         tokens

@@ -1,8 +1,8 @@
 //! `digest`: older exchanges become an extract of what a model needs to go on.
 //!
-//! The next compaction extends a digest: its lines are read back, followed by those of the newly
-//! aged exchanges. Where there is more room than the earlier one had, it is made anew from the
-//! originals, which clients send with every request.
+//! The next compaction makes it anew from the originals, which clients send with every request.
+//! Where some of them are not there, or the digest has room for everything, it is extended: its
+//! lines are read back, followed by those of the newly aged exchanges.
 
 mod answers;
 mod arguments;
@@ -14,7 +14,6 @@ mod entries;
 mod failures;
 mod fill;
 mod json_form;
-mod known;
 mod line;
 mod lists;
 mod made;
@@ -29,7 +28,9 @@ mod regions;
 mod rows;
 mod seen;
 mod series;
+mod shorten;
 mod tables;
+mod text_tokens;
 mod untold;
 mod weigh;
 mod weights;
@@ -42,14 +43,11 @@ use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 
 use self::choose::Choice;
-use self::encoded::ResultText;
 use self::entries::{Reader, turns_of};
 use self::fill::filled;
-pub use self::known::KnownLines;
 use self::line::{DigestLine, Part};
-use self::made::Made;
-use self::record::Results;
-use self::seen::Seen;
+pub(super) use self::shorten::TextLines;
+pub(super) use self::text_tokens::TextTokens;
 pub(super) use self::weigh::Context;
 use self::write::body;
 use super::maps::Map;
@@ -57,8 +55,8 @@ use super::need::Stopped;
 use super::options::{Options, Run};
 use super::report::Done;
 use super::scope::is_among;
-use crate::core::conversation::{Exchange, Kind, Speaker};
-use crate::core::edit::{Draft, Edit, Tag, Target, Zone, is_synthetic};
+use crate::core::conversation::{Author, Exchange, Kind, Speaker};
+use crate::core::edit::{Draft, Edit, Replacement, Tag, Target, Zone, is_synthetic};
 use crate::core::{Cancel, Cancelled};
 
 /// Older exchanges become an extract of the values that later calls are likely to need.
@@ -75,25 +73,24 @@ impl Options for Digest {
     }
 }
 
-/// A digest of fewer tokens than this has no room for content.
+/// A digest of fewer tokens than this has no room for content. One without any takes less.
 const LEAST_TOKENS: u64 = 48;
 /// The share of the target that a digest may take where the rest of the list leaves nothing of it:
 /// one in so many.
 const LEAST_SHARE: u64 = 8;
 /// The newest exchanges, whose texts show the present subject of the conversation.
 const RECENT: usize = 3;
-/// A result with fewer lines than this leaves nothing to choose.
-const LEAST_LINES: usize = 8;
-/// The same for JSON, where each line is a value with its key: a value that is not a line of its
-/// own is cut in the middle.
-const LEAST_MEMBERS: usize = 3;
-/// From so many times the tokens of an earlier digest on, there is more room than it had.
-const MORE_ROOM: u64 = 2;
-/// Tokens of originals that are read for each token of the budget.
+/// Tokens of originals that are read for each token of the budget; and where those are more than
+/// [`MOST_READ`] together.
 const TOKENS_READ: u64 = 16;
+const TOKENS_READ_OF_MANY: u64 = 6;
+/// Tokens of originals: about a million bytes of English.
+const MOST_READ: u64 = 1 << 18;
 
 /// Bodies of earlier digests, by the message that each stands for.
 type Bodies = Map<usize, String>;
+/// Counts of a report, by their names.
+type Counts = Vec<(&'static str, u64)>;
 
 fn apply(run: &Run<'_>, draft: &mut Draft<'_>) -> Result<Done, Stopped> {
     let mut old = draft.in_zone(Zone::Condensed);
@@ -101,32 +98,37 @@ fn apply(run: &Run<'_>, draft: &mut Draft<'_>) -> Result<Done, Stopped> {
     old.retain(|exchange| bodies.contains_key(&exchange.first));
     let span = run.scope.span(draft);
     let before = draft.tokens_of(&span) + draft.tokens_of(&old);
-    let budget = budget_of(draft.size().tokens - before, run.target).min(before);
+    let rest = draft.size().tokens - before;
+    let budget = budget_of(rest, run.target).min(before);
     if budget < LEAST_TOKENS || (span.is_empty() && budget == before) {
         return Ok(Done::default());
     }
 
     let mut condensed = [old.as_slice(), &span].concat();
     condensed.sort_by_key(|exchange| exchange.first);
-    // An earlier digest that is about as large as there is room for now is extended; with more
-    // room, what it left out for lack of it comes back from the originals.
-    let extended =
-        !originals_are_there(draft, &bodies) || budget < MORE_ROOM * draft.tokens_of(&old);
-    let (sources, unread) = if extended {
-        (condensed.clone(), Vec::new())
-    } else {
-        originals(draft, &condensed, budget)
+    // Whatever such a digest comes to hold, it saves tokens. It counts as all that it was given,
+    // so that what is decided later does not depend on its text.
+    let is_certain = draft.is_less(budget, &condensed);
+    // It is written from the originals, which clients send with every request: what earlier digests
+    // left out may matter now. One that had room for everything is extended, for as long as the
+    // next has, too.
+    let had_room = !old.iter().any(|exchange| is_in_room(draft, exchange));
+    let is_extended = !originals_are_there(draft, &bodies) || (!is_certain && had_room);
+    let whole = Whole {
+        condensed: &condensed,
+        earlier: is_extended.then_some(bodies),
+        budget,
     };
-    let earlier = if extended { bodies } else { Bodies::default() };
-    let mut lines = lines_of(run, draft, &sources, &earlier)?;
-    let messages = draft.conversation().messages;
-    if let Some(calls) = untold::of_unread(messages, &unread, run.cancel)? {
-        lines.insert(0, calls);
-    }
-    find_users_below(draft, &condensed, &mut lines);
-    let context = context_besides(draft, &condensed, run.cancel)?;
-    let choice = Choice::new(&lines, &context, run.known, run.cancel)?;
-    let Some((new, shown)) = filled(choice, &lines, budget, draft, run.known)? else {
+    let (new, details) = if !is_certain {
+        whole.written(run, draft)?
+    } else if run.writes {
+        let (new, details) = whole.less_one().written(run, draft)?;
+        let new = new.or_else(|| draft.written(Author::User, &Tag::Digest.text("")));
+        (new.map(|new| new.in_room(budget)), details)
+    } else {
+        (Some(unwritten(draft, budget)), Vec::new())
+    };
+    let Some(new) = new else {
         return Ok(Done::default());
     };
     if !draft.condense(&condensed, vec![new]) {
@@ -134,19 +136,83 @@ fn apply(run: &Run<'_>, draft: &mut Draft<'_>) -> Result<Done, Stopped> {
     }
     Ok(Done {
         replaced: 0,
-        details: vec![("lines", lines.len() as u64), ("lines_shown", shown as u64)],
+        details,
     })
 }
 
-/// The exchanges to read: those that went into digests, and `condensed`. Once [`TOKENS_READ`] times
-/// `budget` tokens are read, of older ones only the user's messages. Also those that are not.
+/// The place of a digest that takes so many tokens.
+fn unwritten(draft: &Draft<'_>, tokens: u64) -> Replacement {
+    let empty = Tag::Digest.text("");
+    draft.written_in(tokens, Author::User, &empty).unwritten()
+}
+
+/// Whether the digest that stands for an exchange counts as more than it takes.
+fn is_in_room(draft: &Draft<'_>, exchange: &Exchange) -> bool {
+    let mut new = draft.edit(exchange.first).new_messages().iter();
+    new.any(Replacement::is_in_room)
+}
+
+/// What one digest is to stand for.
+struct Whole<'w> {
+    /// The exchanges that go.
+    condensed: &'w [Exchange],
+    /// The digests among them, where they are extended.
+    earlier: Option<Bodies>,
+    /// Tokens that it may take.
+    budget: u64,
+}
+
+impl Whole<'_> {
+    /// The same with less to take: so that a digest which counts as all that it was given can be
+    /// told from one that had room for everything.
+    fn less_one(self) -> Self {
+        Whole {
+            budget: self.budget - 1,
+            ..self
+        }
+    }
+
+    /// The digest, and the counts of its lines.
+    fn written(
+        self,
+        run: &Run<'_>,
+        draft: &Draft<'_>,
+    ) -> Result<(Option<Replacement>, Counts), Cancelled> {
+        let Whole {
+            condensed, budget, ..
+        } = self;
+        let (sources, unread) = match self.earlier {
+            Some(_) => (condensed.to_vec(), Vec::new()),
+            None => originals(draft, condensed, budget),
+        };
+        let earlier = self.earlier.unwrap_or_default();
+        let mut lines = lines_of(run, draft, &sources, &earlier)?;
+        let messages = draft.conversation().messages;
+        if let Some(calls) = untold::of_unread(messages, &unread, run.cancel)? {
+            lines.insert(0, calls);
+        }
+        find_users_below(draft, condensed, &mut lines);
+        let context = context_besides(draft, condensed, run.cancel)?;
+        let tokens = TextTokens::new(draft.conversation().encoding);
+        let choice = Choice::new(&lines, &context, &tokens, run.cancel)?;
+        let Some((new, shown)) = filled(choice, &lines, budget, draft, &tokens)? else {
+            return Ok((None, Vec::new()));
+        };
+        let counts = vec![("lines", lines.len() as u64), ("lines_shown", shown as u64)];
+        Ok((Some(new), counts))
+    }
+}
+
+/// The exchanges to read: those that went into digests, and `condensed`. Once so many times the
+/// tokens of `budget` are read, of older ones only the user's messages. Also those that are not.
 fn originals(
     draft: &Draft<'_>,
     condensed: &[Exchange],
     budget: u64,
 ) -> (Vec<Exchange>, Vec<Exchange>) {
     let conversation = draft.conversation();
-    let most = budget.saturating_mul(TOKENS_READ);
+    let most = budget.saturating_mul(TOKENS_READ).min(MOST_READ);
+    let most = most.max(budget.saturating_mul(TOKENS_READ_OF_MANY));
     let mut tokens: u64 = 0;
     let mut sources: Vec<Exchange> = Vec::new();
     let mut unread = Vec::new();
@@ -268,7 +334,8 @@ pub(super) fn extract_besides(
     context
         .texts
         .extend(texts.iter().map(|text| (*text).to_owned()));
-    let mut choice = Choice::new(&lines, &context, run.known, run.cancel)?;
+    let tokens = TextTokens::new(draft.conversation().encoding);
+    let mut choice = Choice::new(&lines, &context, &tokens, run.cancel)?;
     choice.spend(budget)?;
     Ok(body(&lines, &choice.taken).join("\n"))
 }
@@ -314,198 +381,19 @@ pub(super) fn context_besides(
     Ok(context)
 }
 
-/// The lines of one text that is to become shorter.
-pub(super) struct TextLines(Vec<DigestLine>);
-
-impl TextLines {
-    /// `None` where there are too few lines to choose from.
-    ///
-    /// # Errors
-    /// [`Cancelled`], also once there is no time left for a choice.
-    pub(super) fn of(text: &str, cancel: &Cancel) -> Result<Option<Self>, Cancelled> {
-        let mut lines = Vec::new();
-        let mut results = Results {
-            seen: &mut Seen::default(),
-            records: &mut Vec::new(),
-            cancel,
-        };
-        results.read(ResultText::of(text), &Made::default(), &mut lines)?;
-        lines.retain(DigestLine::is_whole);
-        let least = if lines.iter().all(|line| line.part == Part::Text) {
-            LEAST_LINES
-        } else {
-            LEAST_MEMBERS
-        };
-        Ok((lines.len() >= least).then_some(TextLines(lines)))
-    }
-
-    /// Weighs them by the texts of `context`.
-    ///
-    /// # Errors
-    /// [`Cancelled`], also once there is no time left for a choice.
-    pub(super) fn weighed<'t>(
-        &'t self,
-        context: &Context,
-        known: &'t KnownLines,
-        cancel: &'t Cancel,
-    ) -> Result<Shortening<'t>, Cancelled> {
-        Ok(Shortening {
-            lines: &self.0,
-            choice: Choice::new(&self.0, context, known, cancel)?,
-        })
-    }
-}
-
-/// A text that is cut to one size after another; its lines are weighed once.
-pub(super) struct Shortening<'t> {
-    lines: &'t [DigestLine],
-    choice: Choice<'t>,
-}
-
-impl Shortening<'_> {
-    /// The text cut to about `budget` tokens: its beginning, its end, and the lines in between that
-    /// a digest would keep. `mark`, given the number of lines left out and of all, fills the first
-    /// gap. `None` where no line has room.
-    ///
-    /// # Errors
-    /// [`Cancelled`], also once there is no time left for a choice.
-    pub(super) fn within(
-        &mut self,
-        budget: u64,
-        mark: impl FnOnce(usize, usize) -> String,
-    ) -> Result<Option<String>, Cancelled> {
-        self.choice.restart_within(budget)?;
-        let taken = &self.choice.taken;
-        let left_out = taken.iter().filter(|taken| !**taken).count();
-        if left_out == self.lines.len() {
-            return Ok(None);
-        }
-        let mut out = Shortened {
-            lines: Vec::new(),
-            mark: Some(mark(left_out, self.lines.len())),
-            gap: false,
-            rows: None,
-        };
-        for (line, taken) in self.lines.iter().zip(taken) {
-            out.read(line, *taken);
-        }
-        Ok(Some(out.finish()))
-    }
-}
-
-/// A text with the lines that stay, and marks of what was left out.
-struct Shortened {
-    lines: Vec<String>,
-    /// The mark for the first gap.
-    mark: Option<String>,
-    /// Lines were left out before the next one.
-    gap: bool,
-    /// Depth and number of the rows that were left out of the present table.
-    rows: Option<(u8, usize)>,
-}
-
-impl Shortened {
-    fn read(&mut self, line: &DigestLine, taken: bool) {
-        match (line.part, taken, &mut self.rows) {
-            (Part::Row, false, Some((_, missing))) => {
-                *missing += 1;
-                return;
-            }
-            (Part::Row, ..) => {}
-            _ => self.end_table(),
-        }
-        if !taken {
-            self.gap = true;
-            return;
-        }
-        self.close_gap();
-        if line.part == Part::Head {
-            self.rows = Some((line.depth, 0));
-        }
-        let blanks = " ".repeat(usize::from(line.depth) - 1);
-        self.lines.push([&blanks, line.text.as_str()].concat());
-    }
-
-    /// Says how many rows are missing, among the others, so that the table does not look complete.
-    fn end_table(&mut self) {
-        if let Some((depth, missing @ 1..)) = self.rows.take() {
-            let blanks = " ".repeat(usize::from(depth));
-            self.lines.push(format!("{blanks}… {missing} more"));
-        }
-    }
-
-    fn close_gap(&mut self) {
-        if std::mem::take(&mut self.gap) {
-            let mark = self.mark.take().unwrap_or_else(|| "…".to_owned());
-            self.lines.push(mark);
-        }
-    }
-
-    fn finish(mut self) -> String {
-        self.end_table();
-        // The mark says that something was left out, even where only rows were.
-        self.gap |= self.mark.is_some();
-        self.close_gap();
-        self.lines.join("\n")
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-    use std::sync::atomic::{AtomicUsize, Ordering};
-
     use super::*;
     use crate::core::tokens::Encoding;
-
-    /// A text of lines that differ.
-    fn numbered(lines: usize) -> String {
-        let lines = (0..lines).map(|n| format!("line {n} has {}", n * 7919));
-        lines.collect::<Vec<_>>().join("\n")
-    }
+    use crate::core::wire::Dialect;
 
     #[test]
-    fn the_texts_of_the_context_are_read_once_for_all_sizes_of_a_text() {
-        let lines = TextLines::of(&numbered(60), &Cancel::default());
-        let lines = lines.unwrap().unwrap();
-        let context = Context {
-            texts: vec!["It was line 7.".to_owned(); 500],
-            ..Context::default()
-        };
-        let looked = Arc::new(AtomicUsize::new(0));
-        let counter = Arc::clone(&looked);
-        let cancel = Cancel::at_deadline(move || {
-            counter.fetch_add(1, Ordering::Relaxed);
-            false
-        });
-        let known = KnownLines::new(Encoding::O200K);
-        let mut shortening = lines.weighed(&context, &known, &cancel).unwrap();
-        let weighed = looked.load(Ordering::Relaxed);
-        assert!(weighed >= 500, "{weighed} looks for 500 texts");
-        let mut cut = |budget| {
-            let short = shortening.within(budget, |left_out, all| format!("{left_out} of {all}"));
-            short.unwrap().unwrap()
-        };
-        let (long, short, again) = (cut(300), cut(100), cut(300));
-        assert!(short.len() < long.len(), "{short}");
-        assert_eq!(long, again, "a size does not depend on those before it");
-        let tried = looked.load(Ordering::Relaxed) - weighed;
-        assert!(tried < 50, "{tried} looks for three sizes");
-    }
-
-    #[test]
-    fn a_context_is_not_read_on_when_nobody_waits_any_more() {
-        let lines = TextLines::of(&numbered(20), &Cancel::default());
-        let lines = lines.unwrap().unwrap();
-        let context = Context {
-            texts: vec!["It was line 7.".to_owned(); 500],
-            ..Context::default()
-        };
-        let looked = Arc::new(AtomicUsize::new(0));
-        let counter = Arc::clone(&looked);
-        let cancel = Cancel::at_deadline(move || counter.fetch_add(1, Ordering::Relaxed) >= 100);
-        let known = KnownLines::new(Encoding::O200K);
-        assert!(lines.weighed(&context, &known, &cancel).is_err());
-        assert!(looked.load(Ordering::Relaxed) <= 101);
+    fn a_digest_without_content_has_room_in_the_smallest() {
+        let dialect = Dialect::ChatCompletions;
+        let empty = dialect.synthetic(Author::User, &Tag::Digest.text(""));
+        for encoding in [Encoding::O200K, Encoding::CL100K] {
+            let tokens = dialect.count(&empty, encoding).unwrap();
+            assert!(tokens < LEAST_TOKENS, "{tokens}");
+        }
     }
 }

@@ -49,7 +49,8 @@ impl<'t> Untold<'t> {
         match line.part {
             Part::Call => {
                 let tool = line.text.split('(').next().unwrap_or_default();
-                let (_, calls) = counted(&line.text);
+                let without_mark = line.text.trim_end_matches([' ', '…']);
+                let (_, calls) = counted(without_mark);
                 self.calls = self.calls.saturating_add(calls);
                 self.add_calls(tool, calls);
                 if let Some(file) = edited(&line.text).filter(|_| !line.failed) {
@@ -216,13 +217,14 @@ mod tests {
             (Part::Untold, "4 calls not shown: think, search ×3"),
             (Part::Call, "search(q=a ×9) …"),
             (Part::Call, "add(n=1) ×3"),
+            (Part::Call, "add(n=2) ×2 …"),
             (Part::User, "pay(1)"),
         ];
-        let expected = "… 8 calls not shown: add ×3, search ×4, think";
+        let expected = "… 10 calls not shown: add ×5, search ×4, think";
         assert_eq!(written(&hidden).as_deref(), Some(expected));
         let one = written(&hidden[1..2]);
         assert_eq!(one.as_deref(), Some("… 1 call not shown: search"));
-        assert_eq!(written(&hidden[3..]), None);
+        assert_eq!(written(&hidden[4..]), None);
     }
 
     #[test]

@@ -1,9 +1,6 @@
 //! What the lines of a full digest are worth besides their words: by what they are, how new they
 //! are, and who said them.
 
-use std::hash::Hash;
-
-use super::known::{Form, KnownLines};
 use super::line::{DigestLine, Part, Standing};
 use super::lists::is_label;
 use super::printed::is_rule;
@@ -28,11 +25,9 @@ pub(super) struct Worth {
 impl Worth {
     /// `age` is the number of later entries.
     /// `demanded` says that the head of the list that it is an item of demands or refuses.
-    fn of(line: &DigestLine, age: usize, demanded: bool, known: &KnownLines) -> Self {
+    fn of(line: &DigestLine, age: usize, demanded: bool) -> Self {
         let part = line.weighed_as();
-        let Form { own, said, factor } = known.form(&line.text, kind_of(line, demanded), || {
-            form_of(line, demanded)
-        });
+        let Form { own, said, factor } = form_of(line, demanded);
         let fresh = match part {
             Part::Argument => lines_by::FRESH_ARGUMENT,
             Part::Text => lines_by::FRESH_TEXT,
@@ -55,10 +50,13 @@ impl Worth {
     }
 }
 
-/// All of a line that its form goes by, besides its text.
-fn kind_of(line: &DigestLine, demanded: bool) -> impl Hash {
-    let parts = (line.part, line.weighed_as());
-    (parts, line.standing, line.depth.min(2), demanded)
+/// What the form of a text makes of a line.
+struct Form {
+    /// Added to the score of its words.
+    own: f32,
+    /// The worth of a token as a part of a sentence.
+    said: f32,
+    factor: f32,
 }
 
 fn form_of(line: &DigestLine, demanded: bool) -> Form {
@@ -137,11 +135,7 @@ fn of_sentence(line: &DigestLine, demanded: bool) -> f32 {
 ///
 /// # Errors
 /// [`Cancelled`].
-pub(super) fn worths(
-    lines: &[DigestLine],
-    known: &KnownLines,
-    cancel: &Cancel,
-) -> Result<Vec<Worth>, Cancelled> {
+pub(super) fn worths(lines: &[DigestLine], cancel: &Cancel) -> Result<Vec<Worth>, Cancelled> {
     let mut age = lines.iter().filter(|line| line.depth == 0).count();
     let mut worths = Vec::with_capacity(lines.len());
     for (at, (line, demanded)) in lines.iter().zip(demanded(lines)).enumerate() {
@@ -149,7 +143,7 @@ pub(super) fn worths(
             cancel.check_budget()?;
         }
         age -= usize::from(line.depth == 0);
-        worths.push(Worth::of(line, age, demanded, known));
+        worths.push(Worth::of(line, age, demanded));
     }
     Ok(worths)
 }
