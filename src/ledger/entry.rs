@@ -1,8 +1,8 @@
 //! What a store keeps, and how it is written down.
 //!
-//! The written form has types of its own: those of the core may change, version 1 may not. A later
-//! version gets types and a number of its own; files of each earlier one are in
-//! `tests/corpus/ledger`.
+//! The written form has types of its own: those of the core may change, version 1 may not, but for
+//! what it ends with where it has more to say. A later version gets types and a number of its own;
+//! files of each earlier one are in `tests/corpus/ledger`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -240,11 +240,9 @@ fn give_unused(edits: &mut [Edit], unused: Unused) -> Option<()> {
     for (at, nth, tokens) in unused {
         let edit = edits.get_mut(usize::try_from(at).ok()?)?;
         let Edit::Stand(new) = edit else { return None };
-        let mut new = new.to_vec();
-        let digest = new.get_mut(usize::try_from(nth).ok()?)?;
+        let digest = Arc::make_mut(new).get_mut(usize::try_from(nth).ok()?)?;
         let room = digest.own_tokens().checked_add(tokens)?;
         *digest = digest.clone().in_room(room);
-        *edit = Edit::Stand(new.into());
     }
     Some(())
 }

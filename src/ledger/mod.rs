@@ -502,6 +502,16 @@ mod tests {
         ]
     }
 
+    /// A checkpoint with a digest that was given more than it takes.
+    fn with_room() -> (Fingerprint, Entry) {
+        let json = r#"{"role":"user","content":"a digest"}"#.to_owned();
+        let new = Replacement::new(Dialect::ChatCompletions, json, Encoding::O200K).unwrap();
+        let edits = [Edit::Keep, Edit::Stand([new.in_room(300)].into())];
+        let checkpoint = Checkpoint::from_edits(edits.into());
+        let id = Fingerprint::of(b"checkpoint with room");
+        (id, Entry::Checkpoint(Arc::new(checkpoint)))
+    }
+
     /// Written forms of version 1, a line each: key and bytes in hexadecimal.
     #[test]
     fn entries_of_version_1_are_read_for_ever() {
@@ -511,7 +521,8 @@ mod tests {
             |bytes: &[u8]| -> String { bytes.iter().map(|byte| format!("{byte:02x}")).collect() };
         if std::env::var_os("BALER_WRITE_LEDGER").is_some() {
             let for_ever = Duration::from_hours(24 * 365 * 1_000);
-            let lines = entries().into_iter().map(|(id, entry)| {
+            let entries = entries().into_iter().chain([with_room()]);
+            let lines = entries.map(|(id, entry)| {
                 let at = (&scope(), &id);
                 let sealed = secrets.seal(at, &entry, 1, for_ever).unwrap();
                 format!("{} {}\n", hex(&sealed.key.0), hex(&sealed.blob))
@@ -527,7 +538,8 @@ mod tests {
             };
             pairs.iter().map(byte).collect()
         };
-        let known = entries();
+        let mut known = entries();
+        known.push(with_room());
         assert_eq!(text.lines().count(), known.len());
         for (line, (id, entry)) in text.lines().zip(known) {
             let (key, blob) = line.split_once(' ').unwrap();

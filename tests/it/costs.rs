@@ -8,10 +8,11 @@ use baler::core::conversation::scale;
 use baler::core::models::Prices;
 use baler::core::policy::price;
 use baler::core::tokens::Encoding;
+use serde_json::json;
 
 use crate::invariants::{Core, DIALECT, check_turn, policy_of};
 use crate::realistic;
-use crate::support::messages_of;
+use crate::support::{message, messages_of};
 
 /// Prices of a provider that discounts cached tokens, as most do.
 const PRICES: Prices = Prices {
@@ -184,6 +185,33 @@ fn compacting_pays_on_conversations_made_from_seeds() {
         }
         assert!(sum.rewrites > 3, "something was compacted in {window}");
         sum.must_pay("all of them", window);
+    }
+}
+
+/// A long message of the user's that stays in its place leaves each digest the same small room. One
+/// of which only the room is known is still another one than that before it.
+#[test]
+fn a_replica_that_saw_nothing_weighs_a_rewrite_as_the_others_do() {
+    let step = |at: usize| {
+        let call = json!({"role": "assistant", "content": null, "tool_calls": [{
+            "id": format!("c{at}"), "type": "function",
+            "function": {"name": "look", "arguments": format!("{{\"page\":{at}}}")},
+        }]});
+        let text: String = (0..12)
+            .map(|n| format!("row {n} of page {at} is {}\n", at * n))
+            .collect();
+        let result = json!({"role": "tool", "tool_call_id": format!("c{at}"), "content": text});
+        [call.to_string(), result.to_string()]
+    };
+    let mut counts = Counts::default();
+    for words in [1_000, 1_600, 2_200, 2_800] {
+        let mut messages = vec![message("system", "You look at pages.")];
+        messages.push(message("user", "Look at the first pages."));
+        messages.extend((0..12).flat_map(step));
+        messages.push(message("user", &"and go on ".repeat(words / 3)));
+        messages.extend((12..60).flat_map(step));
+        let played = play(&messages, 8_192, 1, &mut counts);
+        assert!(played.rewrites > 1, "{words}: {}", played.rewrites);
     }
 }
 

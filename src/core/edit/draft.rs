@@ -25,6 +25,8 @@ pub struct Draft<'a> {
     size: Size,
     /// Whether a step put a message there that is still to be written.
     left_unwritten: bool,
+    /// The first message of all that steps condensed.
+    condensed_from: Option<usize>,
 }
 
 impl<'a> Draft<'a> {
@@ -45,6 +47,7 @@ impl<'a> Draft<'a> {
             zones_of_own: None,
             keeps_its_own: false,
             left_unwritten: false,
+            condensed_from: None,
             conversation,
             edits,
         }
@@ -96,6 +99,12 @@ impl<'a> Draft<'a> {
     #[must_use]
     pub fn left_unwritten(&self) -> bool {
         self.left_unwritten
+    }
+
+    /// The first message of all that steps condensed.
+    #[must_use]
+    pub fn condensed_from(&self) -> Option<usize> {
+        self.condensed_from
     }
 
     /// The edits, one per message.
@@ -287,6 +296,8 @@ impl Draft<'_> {
         }
         self.left_unwritten |= new.iter().any(Replacement::is_unwritten);
         if let Some(first) = exchanges.first() {
+            let from = self.condensed_from.unwrap_or(first.first);
+            self.condensed_from = Some(from.min(first.first));
             self.set(first.first, Edit::Stand(new.into()));
         }
         true

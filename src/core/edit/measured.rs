@@ -72,7 +72,7 @@ pub fn tokens_of(measure: &Measure, edit: &Edit) -> u64 {
 
 /// Those of [`tokens_of`] that are not sent: a digest counts as all that it was given.
 #[must_use]
-pub(super) fn unused_of(edit: &Edit) -> u64 {
+pub fn unused_of(edit: &Edit) -> u64 {
     edit.new_messages().iter().map(|new| new.unused).sum()
 }
 

@@ -19,7 +19,7 @@ pub use draft::Draft;
 pub use edits::{Edit, Replacement};
 pub use measured::{
     MeasuredConversation, fingerprints_of, last_user, sent_size_of, sent_size_of_edited, size_of,
-    size_of_edited, tokens_of,
+    size_of_edited, tokens_of, unused_of,
 };
 pub use render::{Piece, assemble, render};
 pub(in crate::core) use synthetic::{FILLER, Tag, is_synthetic};

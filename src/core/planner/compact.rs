@@ -116,6 +116,7 @@ impl Task<'_> {
         let gain = before.tokens.saturating_sub(draft.size().tokens);
         let least = least_gain(policy, budget, reason, &draft, target);
         let left_unwritten = draft.left_unwritten();
+        let condensed_from = draft.condensed_from();
         let after = draft.into_edits();
         if gain == 0 {
             return Ok(Outcome::Deferred(None));
@@ -131,7 +132,7 @@ impl Task<'_> {
         if must_pay {
             let requests = conversation.measures.iter();
             let requests = requests.filter(|m| m.speaker == Speaker::Assistant).count();
-            let behind = tokens_behind(conversation, edits, &after);
+            let behind = tokens_behind(conversation, (edits, &after), condensed_from);
             if !pays(1 + requests as u64, gain, behind, prices) {
                 return Ok(Outcome::Deferred(Some(Deferred::BreakEven)));
             }
@@ -195,13 +196,16 @@ fn least_gain(
     budget.min_gain.max(high.saturating_sub(target.target))
 }
 
-/// Tokens of the new list from its first change on: what the upstream must read again.
-fn tokens_behind(conversation: &MeasuredConversation<'_>, before: &[Edit], after: &[Edit]) -> u64 {
-    let changed = before
-        .iter()
-        .zip(after)
-        .position(|(before, after)| before != after);
-    let first = changed.unwrap_or(after.len());
+/// Tokens of the new list from its first change on: what the upstream must read again. A digest
+/// that was made anew, where `condensed_from` says, is a change whether its text is known or not.
+fn tokens_behind(
+    conversation: &MeasuredConversation<'_>,
+    (before, after): (&[Edit], &[Edit]),
+    condensed_from: Option<usize>,
+) -> u64 {
+    let changed = before.iter().zip(after).position(|(was, is)| was != is);
+    let first = changed.into_iter().chain(condensed_from).min();
+    let first = first.unwrap_or(after.len());
     let behind = conversation.measures.iter().zip(after).skip(first);
     behind.map(|(measure, edit)| tokens_of(measure, edit)).sum()
 }

@@ -1,7 +1,8 @@
 //! The decision about one request: what the walk derived, and what live facts force beyond it.
 
+use super::attempt::{Attempt, calls_in};
 use super::compact::{Outcome, Task};
-use super::derive::{Attempt, Derived, calls_in};
+use super::derive::Derived;
 use super::estimate::Estimate;
 use super::forecast::{Listed, Near, near};
 use super::input::{KnownUsage, LiveFacts, UsageKey};
@@ -12,7 +13,8 @@ use super::watch::Watch;
 use crate::core::budget::Budget;
 use crate::core::conversation::{Fingerprint, Size, scale};
 use crate::core::edit::{
-    Checkpoint, Draft, Edit, MeasuredConversation, Target, is_synthetic, size_of_edited, validate,
+    Checkpoint, Draft, Edit, MeasuredConversation, Target, is_synthetic, size_of_edited, unused_of,
+    validate,
 };
 use crate::core::policy::{Condition, Reason};
 use crate::core::strategy::{ExternalInputs, Stopped};
@@ -274,8 +276,13 @@ impl Decision<'_, '_, '_> {
             return Ok(None);
         };
         let Budget { prompt, target, .. } = plan.budget;
+        // As the trigger will see it.
+        let unused: u64 = plan.edits.iter().map(unused_of).sum();
         let list = Listed {
-            size: plan.after,
+            size: Size {
+                tokens: plan.after.tokens.saturating_add(unused),
+                ..plan.after
+            },
             edits: &plan.edits,
             budget: plan.budget,
         };

@@ -1,99 +1,24 @@
 //! Decisions that any replica can make again: the walk over the points at which the conversation
 //! was once a request.
 
+use super::attempt::{Attempt, calls_in};
 use super::chains::is_request_point;
 use super::compact::{Outcome, Task};
 use super::input::{KnownCheckpoint, UsageKey};
 use super::plan::{Arrived, Compaction, Deferred, TriggerErrors};
 use super::planner::Planner;
 use super::session::Session;
-use super::unwritten::{self, Unwritten};
+use super::unwritten::{self, Start, Unwritten};
 use super::usage_keys::usage_keys;
 use super::watch::Watch;
 use crate::core::budget::Budget;
-use crate::core::conversation::{Measure, Size, scale};
+use crate::core::conversation::{Size, scale};
 use crate::core::edit::{Edit, size_of, size_of_edited};
 use crate::core::policy::{Condition, Reason};
 use crate::core::strategy::{ExternalInputs, Stopped, writes_digests_only};
 
 /// Request points without a decision after which the walk is worth remembering.
 const WORTH_REMEMBERING: usize = 64;
-
-/// Between two compactions lie at least so many messages, where the list fits meanwhile and the
-/// first of them did not come to the target; for another reason than the list's size in any case.
-const LEAST_APART: usize = 6;
-/// After an attempt that changed nothing the list grows by one part in so many before the next, so
-/// that attempts cost no more than a few times the list's length.
-const RETRY_STEP: usize = 16;
-
-/// The last attempt at a compaction.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Attempt {
-    /// Length of the list.
-    at: usize,
-    /// Calls of tools in the client's list.
-    calls: u64,
-    /// Whether it changed nothing.
-    in_vain: bool,
-    /// Whether it left more tokens than the target.
-    fell_short: bool,
-}
-
-impl Attempt {
-    /// A compaction that was made when the list with these measures had `at` messages.
-    fn made(measures: &[Measure], at: usize, fell_short: bool) -> Self {
-        Attempt {
-            at,
-            calls: calls_in(measures.get(..at).unwrap_or_default()),
-            in_vain: false,
-            fell_short,
-        }
-    }
-
-    /// Length of the list.
-    pub(super) fn length(self) -> usize {
-        self.at
-    }
-
-    /// Whether another attempt, for this reason at a list of `length`, is too soon. A compaction
-    /// that came to its target leaves room for several turns. One that did not, and numbers of
-    /// messages and expressions, which may be as true behind a compaction as before it, would have
-    /// the list rewritten on every request.
-    /// `calls` are those of the client's list, which has this `length`.
-    pub(super) fn is_too_near(
-        self,
-        reason: Reason,
-        (length, calls): (usize, u64),
-        planner: &Planner<'_>,
-    ) -> bool {
-        let policy = planner.policy;
-        let between = |limit: Option<u64>| {
-            let limit = limit.unwrap_or(0);
-            limit.saturating_sub(policy.low_count(limit, &planner.budget()))
-        };
-        let gap = |limit| usize::try_from(between(limit)).unwrap_or(usize::MAX);
-        // Calls may stay in the list, such as those of results that were cleared.
-        let calls_since = calls.saturating_sub(self.calls);
-        if reason == Reason::ToolUses && calls_since < between(policy.trigger.tool_uses) {
-            return true;
-        }
-        let apart = match reason {
-            Reason::Messages => gap(policy.trigger.messages),
-            // A turn has two messages at least.
-            Reason::Turns => gap(policy.trigger.turns).saturating_mul(2),
-            Reason::ToolUses | Reason::Condition => 0,
-            Reason::Ratio | Reason::Tokens | Reason::Idle if self.fell_short => 0,
-            Reason::Ratio | Reason::Tokens | Reason::Idle => return false,
-            Reason::Overflow | Reason::Forced => return false,
-        };
-        let vain = if self.in_vain {
-            self.at / RETRY_STEP
-        } else {
-            0
-        };
-        length < self.at.saturating_add(apart.max(LEAST_APART).max(vain))
-    }
-}
 
 /// The outcome of the walk.
 #[derive(Debug)]
@@ -125,11 +50,6 @@ impl Derived {
     pub fn usage_keys(&self, planner: &Planner<'_>, session: &Session<'_>) -> Vec<UsageKey> {
         usage_keys(planner, session, Some(&self.edits))
     }
-}
-
-/// Calls of tools in a list.
-pub(super) fn calls_in(measures: &[Measure]) -> u64 {
-    measures.iter().map(|m| u64::from(m.shape.calls)).sum()
 }
 
 impl Planner<'_> {
@@ -302,14 +222,20 @@ impl Walk<'_, '_, '_> {
         if let Outcome::Made(compacted) = &outcome {
             let measures = self.session.measures().get(..point).unwrap_or_default();
             self.size = size_of_edited(measures, self.session.fixed_tokens(), &compacted.edits);
-            let start = &self.derived.edits;
-            let last = self.unwritten.take();
-            self.unwritten = Unwritten::after(last, compacted, || Unwritten {
-                point,
-                reason,
-                before: edits,
-                start: start.clone(),
-            });
+            let (is_left, is_new) = (
+                unwritten::place_in(&compacted.edits).is_some(),
+                compacted.left_unwritten,
+            );
+            let last = self.unwritten.take().filter(|_| is_left);
+            self.unwritten = match last {
+                last if !is_new => last,
+                last => Some(Unwritten {
+                    point,
+                    reason,
+                    before: edits,
+                    start: last.map_or_else(|| self.start(), |last| last.start),
+                }),
+            };
         }
         self.take(outcome, reason, point);
         Ok(())
@@ -318,7 +244,7 @@ impl Walk<'_, '_, '_> {
     /// Compacts the first `point` messages under `edits`; `None` where calls and results do not
     /// match. With what is asked outside, says whether digests are written.
     fn compact(
-        &mut self,
+        &self,
         point: usize,
         reason: Reason,
         edits: &[Edit],
@@ -356,14 +282,33 @@ impl Walk<'_, '_, '_> {
             }
             return Ok(());
         }
+        let Start {
+            edits,
+            compaction,
+            made_at,
+            attempt,
+            deferred,
+            retry_at,
+        } = digest.start;
         let session = self.session;
-        self.size = size_of_edited(session.measures(), session.fixed_tokens(), &digest.start);
-        self.retry_at = 0;
-        self.derived.edits = digest.start;
-        self.derived.compaction = None;
-        self.derived.made_at = None;
-        self.derived.attempt = None;
+        self.size = size_of_edited(session.measures(), session.fixed_tokens(), &edits);
+        self.retry_at = retry_at;
+        let derived = &mut self.derived;
+        (derived.edits, derived.compaction, derived.made_at) = (edits, compaction, made_at);
+        (derived.attempt, derived.deferred) = (attempt, deferred);
         self.visit(session.len(), external)
+    }
+
+    /// What the walk has come to.
+    fn start(&self) -> Start {
+        Start {
+            edits: self.derived.edits.clone(),
+            compaction: self.derived.compaction.clone(),
+            made_at: self.derived.made_at,
+            attempt: self.derived.attempt,
+            deferred: self.derived.deferred,
+            retry_at: self.retry_at,
+        }
     }
 
     /// Goes on from an attempt at this point.

@@ -38,6 +38,7 @@
 //! ledger.
 
 mod arrive;
+mod attempt;
 mod chains;
 mod compact;
 mod decide;

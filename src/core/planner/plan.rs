@@ -91,7 +91,7 @@ impl TriggerErrors {
 }
 
 /// A compaction that was just made.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Compaction {
     /// What triggered it.
     pub reason: Reason,

@@ -1,7 +1,8 @@
 //! Digests that a walk counts and does not write: most often, a later compaction puts another one
 //! in their place. Their size is all that decisions need of them.
 
-use super::compact::Compacted;
+use super::attempt::Attempt;
+use super::plan::{Compaction, Deferred};
 use crate::core::edit::{Edit, Replacement};
 use crate::core::policy::Reason;
 
@@ -13,31 +14,19 @@ pub(super) struct Unwritten {
     pub reason: Reason,
     /// The edits of these messages before that compaction.
     pub before: Vec<Edit>,
-    /// The edits of all messages before the first such digest of the walk.
-    pub start: Vec<Edit>,
+    /// Where the walk was before its first such digest.
+    pub start: Start,
 }
 
-impl Unwritten {
-    /// The one after a compaction. `last` is the one before it, and `new` one that this compaction
-    /// made.
-    pub(super) fn after(
-        last: Option<Self>,
-        made: &Compacted,
-        new: impl FnOnce() -> Self,
-    ) -> Option<Self> {
-        place_in(&made.edits)?;
-        if !made.left_unwritten {
-            return last;
-        }
-        let new = new();
-        Some(match last {
-            Some(last) => Unwritten {
-                start: last.start,
-                ..new
-            },
-            None => new,
-        })
-    }
+/// What a walk had come to.
+pub(super) struct Start {
+    /// The edits of all messages.
+    pub edits: Vec<Edit>,
+    pub compaction: Option<Compaction>,
+    pub made_at: Option<usize>,
+    pub attempt: Option<Attempt>,
+    pub deferred: Option<Deferred>,
+    pub retry_at: u64,
 }
 
 /// Puts the digest of `written`, the outcome of the same compaction, in the place of the one that
@@ -67,7 +56,7 @@ pub(super) fn write(edits: &mut [Edit], written: &[Edit]) -> bool {
 
 /// The place of a digest that is only counted: the message, and its number among those that stand
 /// there.
-fn place_in(edits: &[Edit]) -> Option<(usize, usize)> {
+pub(super) fn place_in(edits: &[Edit]) -> Option<(usize, usize)> {
     edits.iter().enumerate().find_map(|(at, edit)| {
         let mut new = edit.new_messages().iter();
         Some((at, new.position(Replacement::is_unwritten)?))

@@ -18,6 +18,7 @@ const ALWAYS_EVALUATED: usize = 256;
 /// long list costs no more than a few times its length. The points follow from their place alone,
 /// so that every process comes to the same.
 const EVALUATION_STEP: usize = 16;
+
 /// One request point at which triggers are evaluated.
 pub(super) struct Watch<'w, 'p, 'b> {
     pub session: &'w Session<'b>,

@@ -229,8 +229,8 @@ impl LargeResult<'_, '_> {
         let Some(lines) = TextLines::of(self.text, cancel)? else {
             return Ok(None);
         };
-        let known = TextTokens::new(self.draft.conversation().encoding);
-        let mut shortening = lines.weighed(context, &known, cancel)?;
+        let tokens = TextTokens::new(self.draft.conversation().encoding);
+        let mut shortening = lines.weighed(context, &tokens, cancel)?;
         let mut room = self.limit.saturating_sub(LEAST_TOKENS / 2);
         for _ in 0..TRIES {
             cancel.check_budget()?;

@@ -22,23 +22,26 @@ pub struct Scope {
 impl Scope {
     /// The exchanges of the span that the step may touch as a whole, oldest first.
     pub(super) fn span(&self, draft: &Draft<'_>) -> Vec<Exchange> {
-        let messages = draft.conversation().messages;
         let mut span = draft.in_zone(Zone::Span);
-        span.retain(|exchange| {
-            let mut names = exchange.of(messages).iter().flat_map(names_called);
-            self.is_old(draft, exchange.end)
-                && match (self.tools(), self.excluded()) {
-                    (None, None) => true,
-                    (Some(tools), None) => names.any(|name| tools.is_match(name)),
-                    (None, Some(excluded)) => !names.any(|name| excluded.is_match(name)),
-                    (Some(tools), Some(excluded)) => {
-                        let names: Vec<&str> = names.collect();
-                        names.iter().any(|name| tools.is_match(name))
-                            && !names.iter().any(|name| excluded.is_match(name))
-                    }
-                }
-        });
+        span.retain(|exchange| self.covers_all_of(draft, exchange));
         span
+    }
+
+    /// Whether the limits leave an exchange as a whole to the step, wherever it stands.
+    pub(super) fn covers_all_of(&self, draft: &Draft<'_>, exchange: &Exchange) -> bool {
+        let messages = draft.conversation().messages;
+        let mut names = exchange.of(messages).iter().flat_map(names_called);
+        self.is_old(draft, exchange.end)
+            && match (self.tools(), self.excluded()) {
+                (None, None) => true,
+                (Some(tools), None) => names.any(|name| tools.is_match(name)),
+                (None, Some(excluded)) => !names.any(|name| excluded.is_match(name)),
+                (Some(tools), Some(excluded)) => {
+                    let names: Vec<&str> = names.collect();
+                    names.iter().any(|name| tools.is_match(name))
+                        && !names.iter().any(|name| excluded.is_match(name))
+                }
+            }
     }
 
     /// The tool results of the span that the step may touch, oldest first, each with its exchange.

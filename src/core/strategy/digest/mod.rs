@@ -123,7 +123,10 @@ fn apply(run: &Run<'_>, draft: &mut Draft<'_>) -> Result<Done, Stopped> {
         whole.written(run, draft)?
     } else if run.writes {
         let (new, details) = whole.less_one().written(run, draft)?;
-        let new = new.or_else(|| draft.written(Author::User, &Tag::Digest.text("")));
+        let new = match new {
+            None => without_lines(run, draft, &condensed, budget)?,
+            new => new,
+        };
         (new.map(|new| new.in_room(budget)), details)
     } else {
         (Some(unwritten(draft, budget)), Vec::new())
@@ -144,6 +147,21 @@ fn apply(run: &Run<'_>, draft: &mut Draft<'_>) -> Result<Done, Stopped> {
 fn unwritten(draft: &Draft<'_>, tokens: u64) -> Replacement {
     let empty = Tag::Digest.text("");
     draft.written_in(tokens, Author::User, &empty).unwritten()
+}
+
+/// A digest for which there is nothing to tell but the calls, or no room for more.
+fn without_lines(
+    run: &Run<'_>,
+    draft: &Draft<'_>,
+    condensed: &[Exchange],
+    budget: u64,
+) -> Result<Option<Replacement>, Cancelled> {
+    let messages = draft.conversation().messages;
+    let calls = untold::of_unread(messages, condensed, run.cancel)?;
+    let calls = calls.and_then(|calls| untold::line_of([&calls].into_iter(), 0));
+    let of = |body: &str| draft.written(Author::User, &Tag::Digest.text(body));
+    let told = calls.and_then(|calls| of(&calls));
+    Ok(told.filter(|new| new.tokens < budget).or_else(|| of("")))
 }
 
 /// Whether the digest that stands for an exchange counts as more than it takes.
@@ -183,7 +201,7 @@ impl Whole<'_> {
         } = self;
         let (sources, unread) = match self.earlier {
             Some(_) => (condensed.to_vec(), Vec::new()),
-            None => originals(draft, condensed, budget),
+            None => originals(run, draft, condensed, budget),
         };
         let earlier = self.earlier.unwrap_or_default();
         let mut lines = lines_of(run, draft, &sources, &earlier)?;
@@ -203,9 +221,11 @@ impl Whole<'_> {
     }
 }
 
-/// The exchanges to read: those that went into digests, and `condensed`. Once so many times the
-/// tokens of `budget` are read, of older ones only the user's messages. Also those that are not.
+/// The exchanges to read: those that are gone, as far as the step may touch them, and `condensed`.
+/// Once so many times the tokens of `budget` are read, of older ones only the user's messages. Also
+/// those that are not.
 fn originals(
+    run: &Run<'_>,
     draft: &Draft<'_>,
     condensed: &[Exchange],
     budget: u64,
@@ -217,7 +237,8 @@ fn originals(
     let mut sources: Vec<Exchange> = Vec::new();
     let mut unread = Vec::new();
     for exchange in conversation.exchanges.iter().rev() {
-        if !draft.is_gone(exchange) && !is_among(condensed, exchange) {
+        let is_gone = draft.is_gone(exchange) && run.scope.covers_all_of(draft, exchange);
+        if !is_gone && !is_among(condensed, exchange) {
             continue;
         }
         let measures = conversation.measures.get(exchange.first..exchange.end);
