@@ -10,7 +10,7 @@
 --blind writes decisions that someone is to make from one form of the messages alone, and --answers compares what they decided.
 EVAL_DIR holds quality.py (facets: values, fields, words, lines, honesty) and probes.py (made-up conversations).
 """
-import argparse, json, os, re, subprocess, sys, time  # noqa: E401
+import argparse, json, os, re, subprocess, sys, tempfile, time  # noqa: E401
 
 import blind
 
@@ -18,6 +18,9 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 RATIOS = (0.4, 0.25)
 # Every so many cases of a file are taken for a sample; the long session has few cases, and each is large.
 SAMPLE = {"airline-agent": 40, "coding-agent": 240, "coding-session": 60, "retail-agent": 60, "travel-zh": 150}
+# Windows in which the longer conversations of a set are compacted several times: what is left when the policy decides by itself.
+WINDOWS = {"coding-agent": 12_000, "coding-session": 32_000, "retail-agent": 7_000, "travel-zh": 7_000}
+WALK = "walk"
 # What a floor lies below the figure that it was recorded from.
 SLACK = {"share": 0.03, "per_100": 1.0, "passed": 0}
 SHARES = ("values", "values_in_context", "fields_own", "fields_all", "replies", "lines", "user_words", "assistant_words")
@@ -33,6 +36,20 @@ def adapted(quality):
                 setattr(quality, name, re.compile(pattern))
 
 
+def run_of(args, name, ratio, every):
+    """The options of the judge, and the command that it judges: down to a ratio, or as a window of the set's own has it."""
+    options = argparse.Namespace(ratio=0.4, min_tokens=1500, every=every if args.sample else 1, baseline=None, model="gpt-4o")
+    if ratio != WALK:
+        options.ratio = ratio
+        return options, [args.baler, "compact", "--target-ratio", str(ratio)]
+    options.min_tokens = WINDOWS[name]
+    options.every = max(1, options.every // 4)
+    config = os.path.join(args.work, f"{name}.toml")
+    with open(config, "w", encoding="utf-8") as file:
+        file.write(f'[[policy]]\nname = "walk"\nwindow = {WINDOWS[name]}\n')
+    return options, [args.baler, "compact", "--config", config]
+
+
 def figures(quality, args):
     """(set, ratio, facet, figure) of everything."""
     for name, every in SAMPLE.items():
@@ -40,9 +57,8 @@ def figures(quality, args):
         if not os.path.exists(path):
             print(f"SKIPPED: {path} is not there", flush=True)
             continue
-        for ratio in RATIOS:
-            options = argparse.Namespace(ratio=ratio, min_tokens=1500, every=every if args.sample else 1, baseline=None, model="gpt-4o")
-            report = quality.evaluate(path, options, [args.baler, "compact", "--target-ratio", str(ratio)])
+        for ratio in (*RATIOS, *([WALK] if name in WINDOWS else [])):
+            report = quality.evaluate(path, *run_of(args, name, ratio, every))
             print(f"{name} {ratio}: {report['cases']} cases, kept {report['kept']}, broken {report['broken']}", flush=True)
             yield name, ratio, "broken", report["broken"]
             for facet in SHARES:
@@ -130,7 +146,8 @@ def main():
         return
     started = time.time()
     found = {("probes", "-", "passed"): probes(args)}
-    found.update({(name, str(ratio), facet): figure for name, ratio, facet, figure in figures(quality, args)})
+    with tempfile.TemporaryDirectory() as args.work:
+        found.update({(name, str(ratio), facet): figure for name, ratio, facet, figure in figures(quality, args)})
     kind = "sample" if args.sample else "all"
     if args.record:
         for (name, ratio, facet), figure in found.items():
