@@ -188,10 +188,10 @@ fn compacting_pays_on_conversations_made_from_seeds() {
     }
 }
 
-/// A long message of the user's that stays in its place leaves each digest the same small room. One
-/// of which only the room is known is still another one than that before it.
+/// A long message of the user's that stays in its place leaves each digest a small room: at every
+/// turn, a replica that saw nothing decides as one that saw all.
 #[test]
-fn a_replica_that_saw_nothing_weighs_a_rewrite_as_the_others_do() {
+fn replicas_agree_where_a_long_message_leaves_digests_little_room() {
     let step = |at: usize| {
         let call = json!({"role": "assistant", "content": null, "tool_calls": [{
             "id": format!("c{at}"), "type": "function",

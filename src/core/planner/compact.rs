@@ -5,7 +5,7 @@ use super::plan::Deferred;
 use super::planner::Planner;
 use super::session::Session;
 use crate::core::budget::Budget;
-use crate::core::conversation::{Size, Speaker, scale};
+use crate::core::conversation::{Measure, Size, Speaker, scale};
 use crate::core::edit::{Draft, Edit, Keep, MeasuredConversation, Target, tokens_of, validate};
 use crate::core::policy::{Policy, Reason, pays};
 use crate::core::strategy::{Descent, ExternalInputs, Report, Stopped};
@@ -132,7 +132,7 @@ impl Task<'_> {
         if must_pay {
             let requests = conversation.measures.iter();
             let requests = requests.filter(|m| m.speaker == Speaker::Assistant).count();
-            let behind = tokens_behind(conversation, (edits, &after), condensed_from);
+            let behind = tokens_behind(conversation.measures, (edits, &after), condensed_from);
             if !pays(1 + requests as u64, gain, behind, prices) {
                 return Ok(Outcome::Deferred(Some(Deferred::BreakEven)));
             }
@@ -199,13 +199,37 @@ fn least_gain(
 /// Tokens of the new list from its first change on: what the upstream must read again. A digest
 /// that was made anew, where `condensed_from` says, is a change whether its text is known or not.
 fn tokens_behind(
-    conversation: &MeasuredConversation<'_>,
+    measures: &[Measure],
     (before, after): (&[Edit], &[Edit]),
     condensed_from: Option<usize>,
 ) -> u64 {
     let changed = before.iter().zip(after).position(|(was, is)| was != is);
     let first = changed.into_iter().chain(condensed_from).min();
     let first = first.unwrap_or(after.len());
-    let behind = conversation.measures.iter().zip(after).skip(first);
+    let behind = measures.iter().zip(after).skip(first);
     behind.map(|(measure, edit)| tokens_of(measure, edit)).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::edit::Replacement;
+    use crate::core::tokens::Encoding;
+    use crate::core::wire::Dialect;
+
+    #[test]
+    fn a_digest_made_anew_is_a_change_also_where_only_its_room_is_known() {
+        let dialect = Dialect::ChatCompletions;
+        let json = r#"{"role":"user","content":"one two three"}"#;
+        let measure = dialect.measure(json, Encoding::O200K).unwrap();
+        let measures = [measure; 4];
+        let digest = Replacement::counted(dialect, json.to_owned(), 300).unwritten();
+        let list = |last: Edit| [Edit::Stand([digest.clone()].into()), Edit::Keep, last];
+        let (before, after) = (list(Edit::Keep), list(Edit::Drop));
+        let behind = |from| tokens_behind(&measures, (&before, &after), from);
+        assert_eq!(behind(None), 0, "the last message is gone");
+        assert_eq!(behind(Some(0)), 300 + measure.tokens);
+        assert_eq!(behind(Some(1)), measure.tokens);
+        assert_eq!(tokens_behind(&measures, (&after, &after), None), 0);
+    }
 }
