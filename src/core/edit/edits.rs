@@ -42,6 +42,7 @@ pub struct Replacement {
     pub tokens: u64,
     /// Those of `tokens` that it does not use.
     pub unused: u64,
+    /// Its place and its tokens are decided, and its text is still to be written.
     is_unwritten: bool,
     identity: Identity,
 }

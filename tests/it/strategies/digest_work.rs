@@ -19,6 +19,28 @@ use crate::support::{message, request};
 
 use super::{job, text, tokens};
 
+/// Does `work` on a request with these messages that nothing is known of.
+fn with_planner<T>(
+    all: &[String],
+    toml: &str,
+    cancel: &Cancel,
+    work: impl FnOnce(&Planner<'_>, &Session<'_>) -> T,
+) -> T {
+    let policy = policy_of(toml);
+    let body = request(all);
+    let outline = DIALECT.outline(body.as_bytes()).unwrap();
+    let session = Session::open_afresh(DIALECT, outline, Encoding::O200K).unwrap();
+    let (request, seed) = (RequestFacts::default(), Fingerprint::of(b"seed"));
+    let seeds = Seeds {
+        checkpoint: seed,
+        usage: seed,
+    };
+    let model = ModelFacts::default();
+    let window = policy.window_for(&model);
+    let planner = Planner::new(&policy, (&model, window), &request, seeds, cancel);
+    work(&planner, &session)
+}
+
 /// How often `work` on a request with these messages looked at its flag, and whether it came to its
 /// end; the flag is set at look number `most`.
 fn looks_of<T>(
@@ -27,22 +49,10 @@ fn looks_of<T>(
     most: usize,
     work: impl FnOnce(&Planner<'_>, &Session<'_>) -> Result<T, Stopped>,
 ) -> (usize, bool) {
-    let policy = policy_of(toml);
-    let body = request(all);
-    let outline = DIALECT.outline(body.as_bytes()).unwrap();
-    let session = Session::open_afresh(DIALECT, outline, Encoding::O200K).unwrap();
     let looked = Arc::new(AtomicUsize::new(0));
     let counter = Arc::clone(&looked);
     let cancel = Cancel::at_deadline(move || counter.fetch_add(1, Ordering::Relaxed) >= most);
-    let (request, seed) = (RequestFacts::default(), Fingerprint::of(b"seed"));
-    let seeds = Seeds {
-        checkpoint: seed,
-        usage: seed,
-    };
-    let model = ModelFacts::default();
-    let window = policy.window_for(&model);
-    let planner = Planner::new(&policy, (&model, window), &request, seeds, &cancel);
-    let ended = work(&planner, &session).is_ok();
+    let ended = with_planner(all, toml, &cancel, work).is_ok();
     (looked.load(Ordering::Relaxed), ended)
 }
 
@@ -156,25 +166,15 @@ fn four_times_as_many_turns_over_the_window_are_about_four_times_the_work() {
 
 /// The plan for a request with these messages that nothing is known of.
 fn planned(all: &[String], toml: &str, cancel: &Cancel) -> Plan {
-    let policy = policy_of(toml);
-    let body = request(all);
-    let outline = DIALECT.outline(body.as_bytes()).unwrap();
-    let session = Session::open_afresh(DIALECT, outline, Encoding::O200K).unwrap();
-    let (request, seed) = (RequestFacts::default(), Fingerprint::of(b"seed"));
-    let seeds = Seeds {
-        checkpoint: seed,
-        usage: seed,
-    };
-    let model = ModelFacts::default();
-    let window = policy.window_for(&model);
-    let planner = Planner::new(&policy, (&model, window), &request, seeds, cancel);
-    let external = ExternalInputs::default();
-    let derived = planner.derive(&session, None, &external).unwrap();
-    let keys = derived.usage_keys(&planner, &session);
-    let known = KnownUsage::default();
-    let facts = LiveFacts::default();
-    let plan = planner.decide(&session, derived, (&keys, &known), &external, facts);
-    plan.unwrap()
+    with_planner(all, toml, cancel, |planner, session| {
+        let external = ExternalInputs::default();
+        let derived = planner.derive(session, None, &external).unwrap();
+        let keys = derived.usage_keys(planner, session);
+        let known = KnownUsage::default();
+        let facts = LiveFacts::default();
+        let plan = planner.decide(session, derived, (&keys, &known), &external, facts);
+        plan.unwrap()
+    })
 }
 
 /// Of the digests that a conversation would have had, only the last one is written.
