@@ -107,15 +107,24 @@ impl Openings {
     #[must_use]
     pub fn of(&self, tenant: &Fingerprint, dialect: Dialect, body: &[u8]) -> Beginning {
         let mut hasher = HighwayHasher::new(self.key.of(tenant));
-        let (mut keys, mut at): (Vec<Key>, usize) = (Vec::new(), 0);
+        let expected = (body.len() / LEAST_STEP).min(2 * PART);
+        let (mut hashes, mut at) = (Vec::with_capacity(expected), 0);
         while let Some(step) = body.get(at..at + step_at(at)) {
             hasher.append(step);
-            keys.push((hasher.clone().finalize256(), dialect));
+            hashes.push(hasher.clone());
             at += step.len();
         }
+        // Most requests go on from one that ended a step or two before: the keys of the steps
+        // before it are not made.
+        let key = |hash: HighwayHasher| (hash.finalize256(), dialect);
+        let mut keys = hashes.into_iter().rev().map(key);
+        let Some(last) = keys.next() else {
+            return Beginning::default();
+        };
+        let known = || keys.find_map(|key| self.known.get(&key));
         Beginning {
-            known: keys.iter().rev().find_map(|key| self.known.get(key)),
-            last: keys.last().map(|last| (*last, at)),
+            known: self.known.get(&last).or_else(known),
+            last: Some((last, at)),
         }
     }
 

@@ -23,7 +23,7 @@ impl Exchange {
     /// # Errors
     /// [`ProxyError::Unfit`] and [`ProxyError::PlanningFailed`], where the policy rejects such
     /// requests.
-    pub(super) async fn plan(&mut self, request: ChatRequest) -> Result<Outgoing, ProxyError> {
+    pub(super) async fn plan(&mut self, request: Box<ChatRequest>) -> Result<Outgoing, ProxyError> {
         self.proxy.refresh_window(&request);
         let ChatRequest {
             mut head,
@@ -31,9 +31,9 @@ impl Exchange {
             mut facts,
             read_at,
             ..
-        } = request;
+        } = *request;
         facts.origin = summary_origin(&facts, &head, &self.proxy.shared.identities);
-        let facts = Arc::new(facts);
+        let facts: Arc<PlanRequest> = facts.into();
         let mut pieces = vec![body.bytes.clone()];
         let mut alongside = Alongside::Nothing;
         let mut waited = Duration::ZERO;

@@ -54,7 +54,7 @@ impl Exchange {
     }
 
     /// Forwards the client's bytes without inspection.
-    pub(super) fn forward(&mut self, request: ChatRequest, reason: PassReason) -> Outgoing {
+    pub(super) fn forward(&mut self, request: Box<ChatRequest>, reason: PassReason) -> Outgoing {
         let window = request.facts.window.tokens;
         self.decision = Some(Decision::bypassed(reason, window));
         RequestPassed { reason }.emit(&self.proxy.shared.metrics);
@@ -69,7 +69,7 @@ impl Exchange {
     }
 
     /// Forwards the client's bytes; its size is found out while the upstream is working.
-    pub(super) fn forward_and_assess(&mut self, request: ChatRequest) -> Outgoing {
+    pub(super) fn forward_and_assess(&mut self, request: Box<ChatRequest>) -> Outgoing {
         self.proxy.refresh_window(&request);
         let ChatRequest {
             mut head,
@@ -77,7 +77,7 @@ impl Exchange {
             facts,
             read_at,
             ..
-        } = request;
+        } = *request;
         let mut pieces = vec![body.bytes.clone()];
         self.usage_included = facts.include_usage(&mut head, &mut pieces);
         self.overhead_ends(read_at);
@@ -85,7 +85,7 @@ impl Exchange {
             head,
             pieces,
             body,
-            plan_request: Some(Arc::new(facts)),
+            plan_request: Some(facts.into()),
             alongside: Alongside::Assessment,
         }
     }

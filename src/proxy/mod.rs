@@ -305,7 +305,7 @@ async fn serve(
     };
     // 3. Read.
     let request = match x.read(request, dialect).await? {
-        Read::Chat(request) => *request,
+        Read::Chat(request) => request,
         Read::Unread(request) => return x.stream_unread(*request).await,
     };
     // 4. Gate.

@@ -68,10 +68,7 @@ impl Keys {
         Keys {
             scope: scope_of(request, session),
             usage_seed,
-            points: session
-                .own_key(&request.checkpoint_seed)
-                .into_iter()
-                .collect(),
+            points: vec![session.own_key(&request.checkpoint_seed)],
             reports: Vec::new(),
             summaries: Vec::new(),
             knows_all: false,

@@ -107,18 +107,14 @@ impl PlanRequest {
         if window == self.window.tokens && step == FactorStep::default() {
             return self.checkpoint_seed;
         }
-        Fingerprint::of_parts(&[
-            b"learned",
-            &self.checkpoint_seed.0,
-            &window.to_le_bytes(),
-            &[step.number()],
-        ])
+        let parts: [&[u8]; 3] = [b"learned", &window.to_le_bytes(), &[step.number()]];
+        Fingerprint::of_parts_under(&self.checkpoint_seed, &parts)
     }
 
     /// The first link of the chain of what was reported for conversations: like everything that the
     /// upstream teaches about the model.
     pub(super) fn conversation_seed(&self) -> Fingerprint {
-        Fingerprint::of_parts(&[b"conversation", &self.model_key.0])
+        Fingerprint::of_parts_under(&self.model_key, &[b"conversation"])
     }
 
     /// Whose entries of the ledger about the model are its own.

@@ -37,7 +37,7 @@ pub(super) struct ChatRequest {
     /// of `facts`, which is decoded.
     pub body: BufferedBody,
     /// What is known of it.
-    pub facts: PlanRequest,
+    pub facts: Box<PlanRequest>,
     /// The reason for which it is not inspected.
     pub opted_out: Option<PassReason>,
     /// When its body was complete: from here on the client waits for Baler.
@@ -159,7 +159,7 @@ impl Exchange {
         parts: &Parts,
         body: Bytes,
         may_look: bool,
-    ) -> Result<PlanRequest, ProxyError> {
+    ) -> Result<Box<PlanRequest>, ProxyError> {
         let shared = Arc::clone(&self.proxy.shared);
         let identities = &shared.identities;
         let tenant = identities.tenant(&parts.headers, parts.uri.query());
@@ -188,7 +188,7 @@ impl Exchange {
             self.proxy.refresh_model(scope).await;
         }
         let window = self.window_of(&policy, asker, scope);
-        Ok(PlanRequest {
+        Ok(Box::new(PlanRequest {
             dialect,
             body,
             beginning,
@@ -207,7 +207,7 @@ impl Exchange {
             model,
             tenant,
             model_key,
-        })
+        }))
     }
 
     /// The context length that a request is planned by, as it is known now.

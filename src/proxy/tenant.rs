@@ -150,14 +150,14 @@ impl Identities {
     /// name. Azure's stands in the path. Tenants learn separately: an error may quote text of one
     /// of them, which must not narrow another's window.
     pub(super) fn model_key(&self, asker: Asker<'_>, path: &str) -> Fingerprint {
-        Fingerprint::of_parts(&[
+        let parts: [&[u8]; 5] = [
             b"model",
             asker.dialect.as_str().as_bytes(),
-            &asker.tenant.0,
             self.upstream.as_bytes(),
             path.as_bytes(),
             asker.model.unwrap_or_default().as_bytes(),
-        ])
+        ];
+        Fingerprint::of_parts_under(asker.tenant, &parts)
     }
 
     /// The first link of the chain of checkpoints: tenant, upstream, policy, window, and the
@@ -189,11 +189,10 @@ impl Identities {
             .map(|prices| [prices.cache_read, prices.cache_write].map(f64::to_le_bytes));
         let name = policy.when.as_ref().and(asker.model).unwrap_or_default();
         let input = Policy::input_limit(asker.known, window).map(u64::to_le_bytes);
-        Fingerprint::of_parts(&[
+        let parts: [&[u8]; 10] = [
             b"checkpoint",
             &text_version.to_le_bytes(),
             asker.dialect.as_str().as_bytes(),
-            &asker.tenant.0,
             self.upstream.as_bytes(),
             &policy.identity.0,
             &window.to_le_bytes(),
@@ -201,21 +200,14 @@ impl Identities {
             prices.as_ref().map_or(&[], |prices| prices.as_flattened()),
             name.as_bytes(),
             input.as_ref().map_or(&[], |limit| limit),
-        ])
+        ];
+        Fingerprint::of_parts_under(asker.tenant, &parts)
     }
 
     /// The first link of the chain of reported usage: tenant, upstream, model, and the fixed parts
     /// of the prompt.
     pub(super) fn usage_seed(&self, request: &PlanRequest, outline: &Outline<'_>) -> Fingerprint {
         let model = request.model.as_deref().unwrap_or_default();
-        let mut parts: Vec<&[u8]> = vec![
-            b"usage",
-            request.dialect.as_str().as_bytes(),
-            &request.tenant.0,
-            self.upstream.as_bytes(),
-            request.path.as_bytes(),
-            model.as_bytes(),
-        ];
         // The choice among tools is left out: clients change it from turn to turn, and it costs
         // next to nothing.
         let fixed = [
@@ -223,8 +215,18 @@ impl Identities {
             outline.fixed.functions,
             outline.fixed.response_format,
         ];
-        parts.extend(fixed.map(|part| part.unwrap_or_default().as_bytes()));
-        Fingerprint::of_parts(&parts)
+        let [tools, functions, format] = fixed.map(|part| part.unwrap_or_default().as_bytes());
+        let parts: [&[u8]; 8] = [
+            b"usage",
+            request.dialect.as_str().as_bytes(),
+            self.upstream.as_bytes(),
+            request.path.as_bytes(),
+            model.as_bytes(),
+            tools,
+            functions,
+            format,
+        ];
+        Fingerprint::of_parts_under(&request.tenant, &parts)
     }
 }
 

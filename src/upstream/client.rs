@@ -125,13 +125,12 @@ impl Upstream {
         let rest = target
             .strip_prefix("/v1")
             .filter(|rest| rest.is_empty() || rest.starts_with(['/', '?']));
-        let builder = Uri::builder()
-            .scheme(self.origin.scheme_str().unwrap_or("http"))
-            .authority(self.origin.authority().map_or("", |a| a.as_str()));
-        match (&self.base_path, rest) {
-            (Some(base), Some(rest)) => builder.path_and_query(format!("{base}{rest}")).build(),
-            _ => builder.path_and_query(target).build(),
-        }
+        let mut parts = self.origin.clone().into_parts();
+        parts.path_and_query = Some(match (&self.base_path, rest) {
+            (Some(base), Some(rest)) => format!("{base}{rest}").try_into()?,
+            _ => target.try_into()?,
+        });
+        Ok(Uri::from_parts(parts)?)
     }
 
     /// Posts JSON to a service of the operator; its address comes from the configuration as well.

@@ -14,7 +14,7 @@ const SHORT: usize = 512;
 /// Bytes of a part's length.
 const LENGTH: usize = 8;
 
-/// 256 bits of BLAKE3.
+/// 256 bits of a hash: BLAKE3, or HighwayHash under a secret key.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Fingerprint(pub [u8; 32]);
 
@@ -55,23 +55,40 @@ impl Fingerprint {
     #[must_use]
     pub fn of_parts(parts: &[&[u8]]) -> Self {
         let mut hasher = blake3::Hasher::new();
-        // Short parts in one piece: taking each up costs as much as hashing it.
-        let mut short: Vec<u8> = Vec::with_capacity(SHORT);
-        for part in parts {
-            if short.len() + LENGTH + part.len() > SHORT {
-                hasher.update(&short);
-                short.clear();
-            }
-            short.extend_from_slice(&(part.len() as u64).to_le_bytes());
-            if part.len() > SHORT {
-                hasher.update(&short).update(part);
-                short.clear();
-            } else {
-                short.extend_from_slice(part);
-            }
-        }
-        Fingerprint(*hasher.update(&short).finalize().as_bytes())
+        each_piece(parts, |piece| {
+            hasher.update(piece);
+        });
+        Fingerprint(*hasher.finalize().as_bytes())
     }
+
+    /// The same by HighwayHash, as for [`PrefixHash`], under a key that must be a secret.
+    #[must_use]
+    pub fn of_parts_under(key: &Fingerprint, parts: &[&[u8]]) -> Self {
+        let mut hash = PrefixHash::new(key);
+        each_piece(parts, |piece| hash.0.append(piece));
+        hash.digest()
+    }
+}
+
+/// Calls `hash` with several parts in turn, each with its length. Short ones come in one piece:
+/// taking each up costs as much as hashing it.
+fn each_piece(parts: &[&[u8]], mut hash: impl FnMut(&[u8])) {
+    let mut short: Vec<u8> = Vec::with_capacity(SHORT);
+    for part in parts {
+        if short.len() + LENGTH + part.len() > SHORT {
+            hash(&short);
+            short.clear();
+        }
+        short.extend_from_slice(&(part.len() as u64).to_le_bytes());
+        if part.len() > SHORT {
+            hash(&short);
+            hash(part);
+            short.clear();
+        } else {
+            short.extend_from_slice(part);
+        }
+    }
+    hash(&short);
 }
 
 /// A chain over the messages of a list, with the fingerprint of every prefix on the way.
@@ -127,10 +144,16 @@ mod tests {
             for second in lengths {
                 let parts = [first, second, 3].map(|length| bytes.get(..length).unwrap());
                 let framed = parts.map(|part| [&(part.len() as u64).to_le_bytes(), part].concat());
-                assert_eq!(
-                    Fingerprint::of_parts(&parts),
-                    Fingerprint::of(&framed.concat())
-                );
+                let framed = framed.concat();
+                assert_eq!(Fingerprint::of_parts(&parts), Fingerprint::of(&framed));
+                let mut keys = [b"one", b"two"].map(|key| Fingerprint::of(key));
+                for key in &mut keys {
+                    let mut hash = PrefixHash::new(key);
+                    hash.0.append(&framed);
+                    *key = Fingerprint::of_parts_under(key, &parts);
+                    assert_eq!(*key, hash.digest());
+                }
+                assert_ne!(keys[0], keys[1]);
             }
         }
     }

@@ -87,11 +87,14 @@ impl std::ops::SubAssign for Size {
 }
 
 impl Size {
-    /// One more message.
-    pub fn add(&mut self, measure: &Measure) {
-        self.tokens += measure.tokens;
-        self.messages += 1;
-        self.turns += u64::from(measure.speaker == Speaker::User);
-        self.tool_uses += u64::from(measure.shape.calls);
+    /// That of one message.
+    #[must_use]
+    pub fn of(measure: &Measure) -> Self {
+        Size {
+            tokens: measure.tokens,
+            messages: 1,
+            turns: u64::from(measure.speaker == Speaker::User),
+            tool_uses: u64::from(measure.shape.calls),
+        }
     }
 }

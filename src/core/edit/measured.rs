@@ -80,20 +80,18 @@ pub fn unused_of(edit: &Edit) -> u64 {
 /// are not turns: no user wrote them.
 #[must_use]
 pub fn size_of(measure: &Measure, edit: &Edit) -> Size {
-    let original = matches!(edit, Edit::Keep | Edit::Replace(_));
-    Size {
-        tokens: tokens_of(measure, edit),
-        messages: if *edit == Edit::Keep {
-            1
-        } else {
-            edit.new_messages().len() as u64
-        },
-        turns: u64::from(original && measure.speaker == Speaker::User),
-        tool_uses: if original {
-            u64::from(measure.shape.calls)
-        } else {
-            0
-        },
+    let original = Size::of(measure);
+    match edit {
+        Edit::Keep => original,
+        edit => {
+            let stays = u64::from(matches!(edit, Edit::Replace(_)));
+            Size {
+                tokens: tokens_of(measure, edit),
+                messages: edit.new_messages().len() as u64,
+                turns: original.turns * stays,
+                tool_uses: original.tool_uses * stays,
+            }
+        }
     }
 }
 
@@ -152,7 +150,7 @@ pub fn fingerprints_of<'e>(
     measure: &'e Measure,
     edit: &'e Edit,
 ) -> impl Iterator<Item = &'e Fingerprint> {
-    let kept = (*edit == Edit::Keep).then_some(&measure.fingerprint);
+    let kept = matches!(edit, Edit::Keep).then_some(&measure.fingerprint);
     kept.into_iter()
         .chain(edit.new_messages().iter().map(Replacement::fingerprint))
 }

@@ -63,6 +63,15 @@ impl Chain {
         }
     }
 
+    /// The same chain without the points on its way.
+    fn tip(&self) -> Self {
+        Chain {
+            hash: self.hash.clone(),
+            points: Vec::new(),
+            ..*self
+        }
+    }
+
     /// All points of the whole list.
     fn finish(mut self, measures: &[Measure]) -> Vec<CheckpointKey> {
         self.points
@@ -70,6 +79,12 @@ impl Chain {
         self.follow(measures, measures.len());
         self.points.push(self.here());
         self.points
+    }
+
+    /// The last of these points.
+    fn end(mut self, measures: &[Measure]) -> CheckpointKey {
+        self.follow(measures, measures.len());
+        self.here()
     }
 }
 
@@ -103,6 +118,29 @@ impl Chains {
         over: Over,
         measures: &[Measure],
     ) -> Vec<CheckpointKey> {
+        self.known_chain(seed, over, measures, Chain::clone)
+            .finish(measures)
+    }
+
+    /// The last of these points.
+    pub(super) fn end(
+        &self,
+        seed: &Fingerprint,
+        over: Over,
+        measures: &[Measure],
+    ) -> CheckpointKey {
+        self.known_chain(seed, over, measures, Chain::tip)
+            .end(measures)
+    }
+
+    /// What is wanted of the chain over these messages, which is remembered.
+    fn known_chain(
+        &self,
+        seed: &Fingerprint,
+        over: Over,
+        measures: &[Measure],
+        wanted: fn(&Chain) -> Chain,
+    ) -> Chain {
         // A chain is put back whole.
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let is_asked = |chain: &Chain| chain.seed == *seed && chain.over == over;
@@ -113,15 +151,20 @@ impl Chains {
         if known.len() >= REMEMBERED {
             known.remove(0);
         }
-        known.push(chain.clone());
-        drop(known);
-        chain.finish(measures)
+        let taken = wanted(&chain);
+        known.push(chain);
+        taken
     }
 }
 
 /// The points of a list of which nothing is known.
 pub(super) fn points(seed: &Fingerprint, over: Over, measures: &[Measure]) -> Vec<CheckpointKey> {
     Chain::new(*seed, over).finish(measures)
+}
+
+/// The last of these points.
+pub(super) fn end(seed: &Fingerprint, over: Over, measures: &[Measure]) -> CheckpointKey {
+    Chain::new(*seed, over).end(measures)
 }
 
 /// Whether the first `length` messages were once, or are now, a request of their own.
@@ -180,7 +223,10 @@ mod tests {
                     let afresh = points(seed, over, measures);
                     assert_eq!(chains.points(seed, over, measures), afresh);
                     assert_eq!(longer.points(seed, over, measures), afresh);
-                    assert_eq!(afresh.last().unwrap().messages, length);
+                    let last = *afresh.last().unwrap();
+                    assert_eq!(chains.end(seed, over, measures), last);
+                    assert_eq!(end(seed, over, measures), last);
+                    assert_eq!(last.messages, length);
                 }
                 assert!(chains.known.lock().unwrap().len() <= REMEMBERED);
             }

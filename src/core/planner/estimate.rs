@@ -35,15 +35,12 @@ impl UsageEstimate {
     /// A client's own list as it came, when nothing was reported for it.
     #[must_use]
     pub fn of_all(seed: &Fingerprint, measures: &[Measure], fixed_tokens: u64) -> Self {
-        let plain = measures
-            .iter()
-            .map(|measure| plain_tokens_of(measure, &Edit::Keep))
-            .sum();
-        let counted = fixed_tokens + measures.iter().map(|measure| measure.tokens).sum::<u64>();
+        let tokens = |measure: &Measure| measure.tokens;
+        let plain = measures.iter().filter(|measure| measure.is_plain);
         UsageEstimate {
             key: chain(seed, measures.iter().map(|measure| &measure.fingerprint)),
-            counted,
-            plain,
+            counted: fixed_tokens + measures.iter().map(tokens).sum::<u64>(),
+            plain: plain.map(tokens).sum(),
             reported: None,
         }
     }
@@ -59,14 +56,28 @@ impl UsageEstimate {
     }
 }
 
-/// Tokens of what is sent for an original message, if it is plain text.
-fn plain_tokens_of(measure: &Measure, edit: &Edit) -> u64 {
-    // What stands for a message that is none may still hold some of what it held.
-    if measure.is_plain || matches!(edit, Edit::Stand(_)) {
-        sent_size_of(measure, edit).tokens
-    } else {
-        0
+/// Whether what is sent for an original message is plain text. What replaces a message that is none
+/// may still hold some of what it held.
+fn is_plain(measure: &Measure, edit: &Edit) -> bool {
+    measure.is_plain || matches!(edit, Edit::Stand(_))
+}
+
+/// The counted size of the list that `edits` leave, and its tokens that are plain text.
+fn counted(session: &Session<'_>, edits: Option<&[Edit]>) -> (Size, u64) {
+    let mut counted = Size {
+        tokens: session.fixed_tokens(),
+        ..Size::default()
+    };
+    let mut plain = 0;
+    for (at, measure) in session.measures().iter().enumerate() {
+        let edit = edits.and_then(|edits| edits.get(at)).unwrap_or(&Edit::Keep);
+        let sent = sent_size_of(measure, edit);
+        counted += sent;
+        if is_plain(measure, edit) {
+            plain += sent.tokens;
+        }
     }
+    (counted, plain)
 }
 
 /// How large the list to be sent is: the upstream's usage for its longest known prefix, and counts
@@ -90,17 +101,7 @@ impl Estimate {
         known: &KnownUsage,
         live: &LiveFacts,
     ) -> Self {
-        let measures = session.measures();
-        let mut counted = Size {
-            tokens: session.fixed_tokens(),
-            ..Size::default()
-        };
-        let mut plain = 0;
-        for (at, measure) in measures.iter().enumerate() {
-            let edit = edits.and_then(|edits| edits.get(at)).unwrap_or(&Edit::Keep);
-            counted += sent_size_of(measure, edit);
-            plain += plain_tokens_of(measure, edit);
-        }
+        let (counted, plain) = counted(session, edits);
         // The whole list is a request, so that its key is the last one.
         let key = keys.last().map_or(Fingerprint([0; 32]), |key| key.list);
         let refused = live.refused.filter(|refused| refused.counted > 0);
@@ -151,6 +152,7 @@ impl Estimate {
         seed: Fingerprint,
     ) -> Self {
         let edited = || conversation.measures.iter().zip(edits);
+        let plain = edited().filter(|(measure, edit)| is_plain(measure, edit));
         let counted = sent_size_of_edited(conversation.measures, conversation.fixed_tokens, edits);
         let fingerprints = edited().flat_map(|(measure, edit)| fingerprints_of(measure, edit));
         let trusted = scale(counted.tokens, ratio(self.trusted, self.known.counted));
@@ -163,8 +165,8 @@ impl Estimate {
             known: UsageEstimate {
                 key: chain(&seed, fingerprints),
                 counted: counted.tokens,
-                plain: edited()
-                    .map(|(measure, edit)| plain_tokens_of(measure, edit))
+                plain: plain
+                    .map(|(measure, edit)| sent_size_of(measure, edit).tokens)
                     .sum(),
                 reported: None,
             },

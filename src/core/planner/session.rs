@@ -174,8 +174,12 @@ impl<'b> Session<'b> {
 
     /// The last of these keys: that of the request itself.
     #[must_use]
-    pub fn own_key(&self, seed: &Fingerprint) -> Option<CheckpointKey> {
-        self.checkpoint_keys(seed).pop()
+    pub fn own_key(&self, seed: &Fingerprint) -> CheckpointKey {
+        let over = Over::Said;
+        match &self.chains {
+            Some(chains) => chains.end(seed, over, &self.measures),
+            None => chains::end(seed, over, &self.measures),
+        }
     }
 
     /// The points of a chain over the messages as the client sent them, shortest first.
