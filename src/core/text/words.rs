@@ -149,6 +149,12 @@ pub(in crate::core) fn parts_of(word: &str) -> impl Iterator<Item = &str> {
     behind.chain(before).filter(|part| part.len() >= 2)
 }
 
+/// From so many digits on, a fraction has the error of its computation: `0.30000000000000004`.
+const COMPUTED_DIGITS: usize = 15;
+
+/// The score of a path or an address.
+pub(in crate::core) const PATH: f32 = 3.5;
+
 /// The score of a word by its form.
 pub(in crate::core) fn shape(word: &str) -> f32 {
     let (mut digits, mut lower, mut upper, mut joins, mut hump) = (0, 0, 0, 0, false);
@@ -168,10 +174,12 @@ pub(in crate::core) fn shape(word: &str) -> f32 {
         before = c;
     }
     let letters = lower + upper;
-    if digits > 0 && letters <= 2 && is_time(word) {
+    if digits >= COMPUTED_DIGITS && letters == 0 && joins == 1 && word.contains('.') {
+        0.1
+    } else if digits > 0 && letters <= 2 && is_time(word) {
         0.5
     } else if joins > 0 && letters >= 3 && is_path(word) {
-        3.5
+        PATH
     } else if digits > 0 && (letters > 0 || joins > 0) {
         3.0
     } else if digits >= 3 {
@@ -226,6 +234,17 @@ mod tests {
                 "O-17"
             ]
         );
+    }
+
+    #[test]
+    fn a_computed_fraction_tells_nothing() {
+        for (told, computed) in [
+            ("0.66", "0.6799999999999999"),
+            ("46.85", "0.30000000000000004"),
+        ] {
+            assert!(shape(told) > 2.0 && shape(computed) < 0.25);
+        }
+        assert!(shape("1234567890123456789") > 1.0, "an id");
     }
 
     #[test]

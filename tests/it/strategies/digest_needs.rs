@@ -397,3 +397,41 @@ fn what_a_policy_calls_a_failure_stays() {
     let other = digest("failures = [{ tool = \"day_*\", pattern = \"^%%SEV\" }]\n");
     assert_eq!(other, digest(""));
 }
+
+#[test]
+fn the_page_that_was_opened_stays_before_other_hits() {
+    let hits = |topic: &str| {
+        let hit = |year: u32| {
+            json!({"title": format!("{topic} in {year}, tables"),
+                "url": format!("https://figures.example/{topic}/{year}"),
+                "score": f64::from(year % 7) * 0.1 + 0.2})
+        };
+        json!((2015..2023).map(hit).collect::<Vec<Value>>()).to_string()
+    };
+    let page = |topic: &str, first: u32| {
+        let row = |year: u32| format!("| {year} | {} |\n", first + year * 7_919 % 9_973);
+        let rows: String = (2012..2023).map(row).collect();
+        format!("# {topic}\n\n| year | tonnes |\n|---|---|\n{rows}\nPort traffic is left out.\n")
+    };
+    let (wood, steel) = (hits("wood"), hits("steel"));
+    let (of_wood, of_steel) = (page("wood", 30_000), page("steel", 60_000));
+    let steps = [
+        ("search", r#"{"query":"wood"}"#, wood.as_str()),
+        (
+            "open",
+            r#"{"url":"https://figures.example/wood/2022"}"#,
+            &of_wood,
+        ),
+        ("search", r#"{"query":"steel"}"#, &steel),
+        (
+            "open",
+            r#"{"url":"https://figures.example/steel/2022"}"#,
+            &of_steel,
+        ),
+        ("list", "{}", "done"),
+    ];
+    let digest = digest_in(550, &job(&steps));
+    let told = |line: &&str| line.trim_start().starts_with("|| 20");
+    assert!(digest.lines().filter(told).count() > 8, "{digest}");
+    assert!(digest.contains("| year | tonnes |"), "{digest}");
+}

@@ -327,11 +327,15 @@ impl<'t> Choice<'t> {
 
     fn density(&self, at: usize) -> f32 {
         let (mut gain, mut tokens) = (0.0, self.mark_cost(at));
-        for at in self.chain(at) {
-            gain += self.gain(at);
-            tokens += self.lines.get(at).map_or(0.0, |line| {
+        // The rows of a printed table are short beside what they need: several share that.
+        let is_printed = self.lines.get(at).is_some_and(DigestLine::is_printed_row);
+        let shared_by = if is_printed { cost::ROWS } else { 1.0 };
+        for needed in self.chain(at) {
+            gain += self.gain(needed);
+            let own = self.lines.get(needed).map_or(0.0, |line| {
                 line.text.len() as f32 / cost::BYTES_PER_TOKEN + cost::LINE
             });
+            tokens += if needed == at { own } else { own / shared_by };
         }
         gain / tokens.max(1.0)
     }

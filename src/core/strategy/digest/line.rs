@@ -152,6 +152,11 @@ impl DigestLine {
         }
     }
 
+    /// Whether it is the row of a table that a program printed.
+    pub(super) fn is_printed_row(&self) -> bool {
+        self.part == Part::Text && self.within.is_some()
+    }
+
     /// Whether it is told as a whole.
     pub(super) fn is_whole(&self) -> bool {
         self.whole.is_none()

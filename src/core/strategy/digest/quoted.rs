@@ -22,8 +22,10 @@ const SENTENCE_BYTES: usize = 600;
 const CLAUSE_BYTES: usize = 120;
 /// A statement up to this length goes with the sentence that limits it (bytes).
 const LIMITED_BYTES: usize = 240;
-/// So many lines that differ in their numbers only are repetitive.
+/// So many lines that differ in their numbers only are repetitive; and so many rows of a printed
+/// table, where numbers are what there is to tell.
 const LEAST_ALIKE: usize = 8;
+const LEAST_ALIKE_ROWS: usize = 40;
 /// The part of a text that repetitive lines make it a log.
 const LOG: f32 = 0.4;
 /// The part of a text that sentences make it prose.
@@ -242,8 +244,16 @@ fn mark_repetitive(lines: &mut [DigestLine]) {
         (*count, *last) = (*count + 1, at);
     }
     let group_of = |at: usize| forms.get(at).and_then(|form| groups.get(form));
-    let is_repetitive = |at: usize| group_of(at).is_some_and(|(count, ..)| *count >= LEAST_ALIKE);
-    let repetitive: Vec<bool> = (0..lines.len()).map(is_repetitive).collect();
+    let is_repetitive = |(at, line): (usize, &DigestLine)| {
+        let is_row = line.within.is_some();
+        let least = if is_row {
+            LEAST_ALIKE_ROWS
+        } else {
+            LEAST_ALIKE
+        };
+        group_of(at).is_some_and(|(count, ..)| *count >= least)
+    };
+    let repetitive: Vec<bool> = lines.iter().enumerate().map(is_repetitive).collect();
     let many = repetitive.iter().filter(|alike| **alike).count();
     let is_log = many as f32 >= LOG * lines.len() as f32;
     // The first and the last of each kind show what they are about.
@@ -369,6 +379,18 @@ mod tests {
                 .count()
         };
         assert_eq!((prose(page), prose(code)), (2, 0));
+    }
+
+    #[test]
+    fn rows_of_a_short_table_are_not_repetitive() {
+        let table = |rows: u32| {
+            let row = |n| format!("| {} | {} |\n", 1_900 + n, n * 37_111 % 9_973);
+            let rows: String = (0..rows).map(row).collect();
+            quoted(&format!("| year | units |\n|---|---|\n{rows}")).into_iter()
+        };
+        let alike = |line: &DigestLine| line.standing == Standing::Alike;
+        assert_eq!(table(30).filter(alike).count(), 0);
+        assert_eq!(table(60).filter(alike).count(), 58);
     }
 
     #[test]

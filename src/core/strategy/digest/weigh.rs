@@ -12,7 +12,7 @@ use super::line::{DigestLine, Heading, Part, Standing};
 use super::place::Current;
 use super::weights::{line as lines_by, word as words_by};
 use crate::core::strategy::maps::{Map, hash_of};
-use crate::core::text::{INFORMATIVE, parts_of, shape, words_of};
+use crate::core::text::{INFORMATIVE, PATH, parts_of, shape, words_of};
 use crate::core::{Cancel, Cancelled};
 
 /// Words of one line that are weighed: more is data. It bounds the time that a line takes each time
@@ -29,7 +29,8 @@ pub(super) struct Weight {
     pub words: Range<usize>,
     /// The line that opens its entry.
     pub entry: usize,
-    /// Factor of its score: above 1 in the entry of a short result, below in that of a long one.
+    /// Factor of its score: above 1 in a short result and in that of a call that took a value of an
+    /// earlier one, below in a long one.
     pub length_prior: f32,
     /// The mentions that name the record or the item that it tells of.
     pub name: Range<usize>,
@@ -71,6 +72,8 @@ pub(super) struct Word {
     pub shape: f32,
     /// In a text that stays anyway, or in a line that was taken.
     pub covered: bool,
+    /// A result has it.
+    in_result: bool,
     /// A party said it.
     pub said: bool,
     /// The user said it.
@@ -155,6 +158,8 @@ struct Reader<'t> {
     values: Vec<(u32, u32)>,
     /// Keys whose values calls take.
     asked: Vec<u32>,
+    /// The lines of calls that took a value of an earlier result, in their order.
+    followed: Vec<usize>,
 }
 
 impl<'t> Reader<'t> {
@@ -254,6 +259,10 @@ impl<'t> Reader<'t> {
         let Some(known) = self.words.get_mut(id as usize) else {
             return;
         };
+        if line.part == Part::Call && known.in_result && known.shape >= words_by::TELLING {
+            self.followed.extend(self.entry);
+        }
+        known.in_result |= !line.of_call && !line.part.is_said();
         known.said |= line.part.is_said();
         known.said_by_user |= line.part == Part::User;
         if known.value < known.shape {
@@ -324,11 +333,16 @@ impl<'t> Reader<'t> {
             let recency = words_by::OLDEST + (1.0 - words_by::OLDEST) * age;
             let mentions = word.calls.min(3) + word.entries.saturating_sub(1).min(3);
             let used = 1.0 + words_by::USED * mentions as f32;
-            let asked = if wanted { words_by::ASKED } else { 1.0 };
+            let asked = match wanted {
+                true if word.shape >= PATH => words_by::ASKED_PATH,
+                true => words_by::ASKED,
+                false => 1.0,
+            };
             word.value *= recency * used * asked;
         }
         cancel.check_budget()?;
         self.weigh_lengths(lines);
+        self.weigh_followed(lines);
         cancel.check_budget()?;
         self.weigh_topics(lines);
         cancel.check_budget()?;
@@ -457,6 +471,18 @@ impl<'t> Reader<'t> {
                     );
                 }
                 weight.length_prior = last.1;
+            }
+        }
+    }
+
+    /// The result of a call that took its value from an earlier result was chosen there.
+    fn weigh_followed(&mut self, lines: &[DigestLine]) {
+        let mut followed = self.followed.iter().peekable();
+        for (weight, line) in self.lines.iter_mut().zip(lines) {
+            while followed.next_if(|call| **call < weight.entry).is_some() {}
+            let is_followed = followed.peek() == Some(&&weight.entry);
+            if is_followed && !line.is_of_call() && !line.part.is_said() {
+                weight.length_prior *= lines_by::FOLLOWED;
             }
         }
     }

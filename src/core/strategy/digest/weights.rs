@@ -60,6 +60,9 @@ pub(super) mod word {
     pub(in super::super) const USED: f32 = 0.3;
     /// A value under a key whose values calls take.
     pub(in super::super) const ASKED: f32 = 4.0;
+    /// The same of a path or an address: the form of one says as much already, and what it led to
+    /// says more.
+    pub(in super::super) const ASKED_PATH: f32 = 1.5;
     /// A word of what the model said last in the topic, compared to one of the newest messages.
     pub(in super::super) const ANSWERED: f32 = 0.5;
     /// The score of a key: its value counts.
@@ -143,6 +146,9 @@ pub(super) mod line {
     pub(in super::super) const USUAL_BYTES: f32 = 400.0;
     pub(in super::super) const SHORT_AND_LONG_BYTES: (f32, f32) = (40.0, 20_000.0);
     pub(in super::super) const ONE_OF_MANY: f32 = 0.3;
+    /// Factor of the result of a call that took a value of an earlier result: it was chosen among
+    /// others.
+    pub(in super::super) const FOLLOWED: f32 = 1.5;
 }
 
 /// Costs of lines, tokens.
@@ -156,6 +162,8 @@ pub(super) mod cost {
     /// The same of a line of a result between two gaps, with what makes it worth less: alone it is
     /// of little use.
     pub(in super::super) const ALONE: f32 = 6.0;
+    /// Rows of a printed table that share what each of them needs: its names and its call.
+    pub(in super::super) const ROWS: f32 = 4.0;
     /// The count of the rows that a table misses, which its last row takes the place of.
     pub(in super::super) const COUNT: f32 = 5.0;
 }

@@ -30,9 +30,9 @@ impl Worth {
         let Form { own, said, factor } = form_of(line, demanded);
         let fresh = match part {
             Part::Argument => lines_by::FRESH_ARGUMENT,
-            Part::Text => lines_by::FRESH_TEXT,
+            Part::Text if !line.is_printed_row() => lines_by::FRESH_TEXT,
             Part::Call => lines_by::FRESH_CALL,
-            Part::Member | Part::Row => lines_by::FRESH_MEMBER,
+            Part::Member | Part::Row | Part::Text => lines_by::FRESH_MEMBER,
             _ => 0.0,
         } * 0.5_f32.powf(age as f32 / lines_by::HALF_LIFE);
         let tokens = line.text.len() as f32 / cost::BYTES_PER_TOKEN;
@@ -65,7 +65,9 @@ fn form_of(line: &DigestLine, demanded: bool) -> Form {
         Part::Call if is_command(&line.text) => lines_by::COMMAND,
         Part::Call => lines_by::CALL,
         Part::Record => {
-            lines_by::RECORD * line.text.matches(": ").count().min(lines_by::MOST) as f32
+            let scalars = |beginning: &str| line.text.matches(beginning).count();
+            let told = scalars(": ").saturating_sub(scalars(": null"));
+            lines_by::RECORD * told.min(lines_by::MOST) as f32
         }
         Part::Row if line.standing == Standing::Own && line.depth == 1 => {
             lines_by::RECORD * lines_by::MOST as f32
