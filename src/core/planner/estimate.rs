@@ -3,9 +3,7 @@
 use super::input::{KnownUsage, LiveFacts, PriorUsage, UsageKey};
 use super::session::Session;
 use crate::core::conversation::{Fingerprint, Measure, PrefixHash, Size, ratio, scale};
-use crate::core::edit::{
-    Edit, MeasuredConversation, fingerprints_of, sent_size_of, sent_size_of_edited,
-};
+use crate::core::edit::{Edit, MeasuredConversation, fingerprints_of, sent_size_of};
 
 /// The digest of a whole list.
 fn chain<'d>(seed: &Fingerprint, messages: impl Iterator<Item = &'d Fingerprint>) -> Fingerprint {
@@ -62,14 +60,15 @@ fn is_plain(measure: &Measure, edit: &Edit) -> bool {
     measure.is_plain || matches!(edit, Edit::Stand(_))
 }
 
-/// The counted size of the list that `edits` leave, and its tokens that are plain text.
-fn counted(session: &Session<'_>, edits: Option<&[Edit]>) -> (Size, u64) {
+/// The counted size of the list that `edits` leave, with `fixed_tokens` besides the messages, and
+/// its tokens that are plain text.
+fn counted(measures: &[Measure], fixed_tokens: u64, edits: Option<&[Edit]>) -> (Size, u64) {
     let mut counted = Size {
-        tokens: session.fixed_tokens(),
+        tokens: fixed_tokens,
         ..Size::default()
     };
     let mut plain = 0;
-    for (at, measure) in session.measures().iter().enumerate() {
+    for (at, measure) in measures.iter().enumerate() {
         let edit = edits.and_then(|edits| edits.get(at)).unwrap_or(&Edit::Keep);
         let sent = sent_size_of(measure, edit);
         counted += sent;
@@ -101,7 +100,7 @@ impl Estimate {
         known: &KnownUsage,
         live: &LiveFacts,
     ) -> Self {
-        let (counted, plain) = counted(session, edits);
+        let (counted, plain) = counted(session.measures(), session.fixed_tokens(), edits);
         // The whole list is a request, so that its key is the last one.
         let key = keys.last().map_or(Fingerprint([0; 32]), |key| key.list);
         let refused = live.refused.filter(|refused| refused.counted > 0);
@@ -151,10 +150,10 @@ impl Estimate {
         edits: &[Edit],
         seed: Fingerprint,
     ) -> Self {
-        let edited = || conversation.measures.iter().zip(edits);
-        let plain = edited().filter(|(measure, edit)| is_plain(measure, edit));
-        let counted = sent_size_of_edited(conversation.measures, conversation.fixed_tokens, edits);
-        let fingerprints = edited().flat_map(|(measure, edit)| fingerprints_of(measure, edit));
+        let (measures, fixed_tokens) = (conversation.measures, conversation.fixed_tokens);
+        let (counted, plain) = counted(measures, fixed_tokens, Some(edits));
+        let edited = measures.iter().zip(edits);
+        let fingerprints = edited.flat_map(|(measure, edit)| fingerprints_of(measure, edit));
         let trusted = scale(counted.tokens, ratio(self.trusted, self.known.counted));
         Estimate {
             size: Size {
@@ -165,9 +164,7 @@ impl Estimate {
             known: UsageEstimate {
                 key: chain(&seed, fingerprints),
                 counted: counted.tokens,
-                plain: plain
-                    .map(|(measure, edit)| sent_size_of(measure, edit).tokens)
-                    .sum(),
+                plain,
                 reported: None,
             },
         }
