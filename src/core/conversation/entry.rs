@@ -142,6 +142,24 @@ impl<'a> Text<'a> {
         self.decode().unwrap_or(Cow::Borrowed(self.0))
     }
 
+    /// The beginning of the text, of about so many bytes of its JSON; `None` when that is not a
+    /// string.
+    #[must_use]
+    pub fn opening(self, bytes: usize) -> Option<Cow<'a, str>> {
+        let head = self.0.get(..self.0.floor_char_boundary(bytes))?;
+        if head.len() == self.0.len() {
+            return self.decode();
+        }
+        // An escape may be cut: it has six bytes at most, twelve with the other half of its pair.
+        let whole = match head.rfind('\\') {
+            Some(at) if head.len() - at < 12 => {
+                head.get(..at).map(|head| head.trim_end_matches('\\'))
+            }
+            _ => Some(head),
+        };
+        decoded_lossy(&format!("{}\"", whole?)).map(|text| Cow::Owned(text.into_owned()))
+    }
+
     /// Characters of the text; of the JSON itself where that is not a string.
     #[must_use]
     pub fn chars(self) -> usize {

@@ -5,6 +5,7 @@ pub mod chat;
 pub mod decode;
 mod dialect;
 mod fault;
+pub(in crate::core) mod in_text;
 pub mod model_list;
 pub mod overflow;
 pub mod own_call;

@@ -1,6 +1,6 @@
-//! A gallery of digests: ten kinds of conversations, made up for this purpose and the same in every
-//! run, and what `baler compact --target-ratio 0.3` makes of each. To be read as the model that
-//! must go on: is everything there that the next step needs?
+//! A gallery of digests: eleven kinds of conversations, made up for this purpose and the same in
+//! every run, and what `baler compact --target-ratio 0.3` makes of each. To be read as the model
+//! that must go on: is everything there that the next step needs?
 
 mod people;
 mod work;
@@ -55,6 +55,33 @@ impl Chat {
     }
 }
 
+/// The same conversation by an agent that does not use the API's calls: the model writes them into
+/// its text, and what they gave comes as the user's next message.
+fn in_text(chat: &Chat) -> Chat {
+    let mut messages = Vec::new();
+    for raw in &chat.messages {
+        let read: Value = serde_json::from_str(raw).unwrap();
+        let text = read["content"].as_str().unwrap_or_default();
+        messages.push(match (&read["tool_calls"][0]["function"], &read["role"]) {
+            (Value::Object(call), _) => {
+                let arguments: Value =
+                    serde_json::from_str(call["arguments"].as_str().unwrap()).unwrap();
+                let call = json!({"name": call["name"], "arguments": arguments});
+                message("assistant", &format!("<tool_call>\n{call}\n</tool_call>"))
+            }
+            (_, Value::String(role)) if role == "tool" => {
+                let given = format!("<tool_response>\n{text}\n</tool_response>");
+                message("user", &given)
+            }
+            _ => raw.clone(),
+        });
+    }
+    Chat {
+        messages,
+        calls: chat.calls,
+    }
+}
+
 /// The same numbers every time, that follow no pattern: the `n`th below `limit`.
 fn number(n: usize, limit: usize) -> usize {
     let mixed = (n as u64 + 1).wrapping_mul(6_364_136_223_846_793_005) ^ 0x9e37_79b9;
@@ -84,7 +111,7 @@ fn compacted(body: &str) -> String {
 }
 
 #[test]
-fn ten_kinds_of_conversations_become_these_digests() {
+fn eleven_kinds_of_conversations_become_these_digests() {
     let gallery = [
         ("airline", people::airline()),
         ("shop", people::shop()),
@@ -92,6 +119,7 @@ fn ten_kinds_of_conversations_become_these_digests() {
         ("names-of-the-world", people::guests()),
         ("planning-in-prose", people::planning()),
         ("coding", work::coding()),
+        ("coding-in-text", in_text(&work::coding())),
         ("logs", work::logs()),
         ("sql", work::sql()),
         ("browsing", work::browsing()),

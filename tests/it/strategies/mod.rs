@@ -10,6 +10,7 @@ mod digest_apart;
 mod digest_code;
 mod digest_form;
 mod digest_honest;
+mod digest_in_text;
 mod digest_needs;
 mod digest_work;
 mod long_turn;

@@ -8,6 +8,7 @@ use super::arguments::called;
 use super::diffs::note_diffs;
 use super::encoded::ResultText;
 use super::failures::note_failures;
+use super::in_text::{TextCall, calls_before, calls_in, is_output, words_beside};
 use super::line::{DigestLine, Heading, Part, Standing};
 use super::lists::to_do_of;
 use super::made::{Made, mark_changes};
@@ -42,6 +43,8 @@ pub(super) struct Reader<'m, 'a> {
     records: Vec<RecordParts>,
     /// The number of the user's message at or before each message.
     turns: Vec<u32>,
+    /// The calls that were made in texts, by the message with their output; none once it was read.
+    in_texts: Map<usize, Vec<TextCall>>,
     /// How often each call was made with the same result.
     times: Map<u64, u32>,
     /// The calls with their results that were read.
@@ -63,8 +66,17 @@ impl<'m, 'a> Reader<'m, 'a> {
         run: &Run<'m>,
     ) -> Result<Self, Cancelled> {
         let mut times: Map<u64, u32> = Map::default();
+        let mut in_texts = Map::default();
         for exchange in exchanges {
             run.cancel.check_budget()?;
+            let calls = calls_before(messages, exchange.first);
+            for call in &calls {
+                let key = key_of(&call.call(), call.result().as_ref());
+                *times.entry(key).or_default() += 1;
+            }
+            if !calls.is_empty() {
+                in_texts.insert(exchange.first, calls);
+            }
             for (call, result) in made(messages, exchange) {
                 *times.entry(key_of(call, result)).or_default() += 1;
             }
@@ -74,6 +86,7 @@ impl<'m, 'a> Reader<'m, 'a> {
             seen: Seen::default(),
             records: Vec::new(),
             turns,
+            in_texts,
             times,
             told: Set::default(),
             tools: Set::default(),
@@ -103,16 +116,43 @@ impl<'m, 'a> Reader<'m, 'a> {
             self.read_call(call, result, &mut out)?;
             calls.push(out);
         }
+        for call in self.calls_in_texts(exchange).into_iter().rev() {
+            let mut out = Vec::new();
+            self.cancel.check_budget()?;
+            self.read_call(&call.call(), call.result().as_ref(), &mut out)?;
+            calls.push(out);
+        }
+        let is_called = is_output(self.messages, exchange.first + 1);
         let mut lines = match exchange.kind {
+            Kind::User if is_output(self.messages, exchange.first) => Vec::new(),
             Kind::User => self.said(Part::User, Standing::Usual, first)?,
-            Kind::Assistant => self.said(Part::Assistant, Standing::Edge, first)?,
-            Kind::Calls => self.said(Part::Assistant, Standing::Aside, first)?,
+            Kind::Assistant if !is_called => self.said(Part::Assistant, Standing::Edge, first)?,
+            Kind::Assistant | Kind::Calls => self.said(Part::Assistant, Standing::Aside, first)?,
             Kind::Instruction | Kind::Unanswered | Kind::Other => Vec::new(),
         };
         lines.extend(calls.into_iter().rev().flatten());
         let turn = self.turns.get(exchange.first).copied().unwrap_or_default();
         lines.iter_mut().for_each(|line| line.turn = turn);
         Ok(lines)
+    }
+
+    /// The calls that were made in texts: with their output where an exchange is that, and without
+    /// where the output is not read.
+    fn calls_in_texts(&mut self, exchange: &Exchange) -> Vec<TextCall> {
+        let output = exchange.first + 1;
+        match exchange.kind {
+            Kind::User => match self.in_texts.get_mut(&exchange.first) {
+                Some(calls) => std::mem::take(calls),
+                None => calls_before(self.messages, exchange.first),
+            },
+            Kind::Assistant
+                if is_output(self.messages, output) && !self.in_texts.contains_key(&output) =>
+            {
+                let entry = self.messages.get(exchange.first);
+                calls_in(&entry.map(Entry::texts).unwrap_or_default().join("\n"))
+            }
+            _ => Vec::new(),
+        }
     }
 
     /// The lines of an earlier digest, without the records of which newer ones are known.
@@ -163,8 +203,11 @@ impl<'m, 'a> Reader<'m, 'a> {
         entry: &Entry<'_>,
     ) -> Result<Vec<DigestLine>, Cancelled> {
         let mut out = Vec::new();
+        let has_commands = ends == Standing::Aside && !entry.is_call();
         for text in entry.texts() {
-            sentences_of(&text, part, self.cancel, &mut out)?;
+            let words = has_commands.then(|| words_beside(&text));
+            let words = words.as_deref().unwrap_or(&text);
+            sentences_of(words, part, self.cancel, &mut out)?;
         }
         for block in &entry.blocks {
             let word = match block {
@@ -210,8 +253,8 @@ impl<'m, 'a> Reader<'m, 'a> {
     /// A call and its result.
     fn read_call(
         &mut self,
-        call: &'m Call<'a>,
-        result: Option<&'m ToolResult<'a>>,
+        call: &Call<'_>,
+        result: Option<&ToolResult<'_>>,
         out: &mut Vec<DigestLine>,
     ) -> Result<(), Cancelled> {
         let arguments = match (call.legacy, call.arguments) {
@@ -295,8 +338,8 @@ fn most_telling(lines: &[DigestLine]) -> Option<usize> {
 /// client says how many it stands for.
 pub(super) fn turns_of(messages: &[Entry<'_>]) -> Vec<u32> {
     let mut turn: u32 = 0;
-    let numbered = messages.iter().map(|entry| {
-        if entry.speaker == Speaker::User {
+    let numbered = messages.iter().enumerate().map(|(at, entry)| {
+        if entry.speaker == Speaker::User && !is_output(messages, at) {
             if !is_synthetic(entry) {
                 turn = turn.saturating_add(1);
             } else if let Some(body) = Tag::Digest.body_of(entry) {

@@ -13,6 +13,7 @@ mod encoded;
 mod entries;
 mod failures;
 mod fill;
+mod in_text;
 mod json_form;
 mod line;
 mod lists;
@@ -45,6 +46,7 @@ use std::borrow::Cow;
 use self::choose::Choice;
 use self::entries::{Reader, turns_of};
 use self::fill::filled;
+use self::in_text::is_output;
 use self::line::{DigestLine, Part};
 pub(super) use self::shorten::TextLines;
 pub(super) use self::text_tokens::TextTokens;
@@ -55,7 +57,7 @@ use super::need::Stopped;
 use super::options::{Options, Run};
 use super::report::Done;
 use super::scope::is_among;
-use crate::core::conversation::{Author, Exchange, Kind, Speaker};
+use crate::core::conversation::{Author, Entry, Exchange, Kind, Speaker};
 use crate::core::edit::{Draft, Edit, Replacement, Tag, Target, Zone, is_synthetic};
 use crate::core::{Cancel, Cancelled};
 
@@ -247,7 +249,7 @@ fn originals(
             .flatten()
             .map(|m| m.tokens)
             .sum::<u64>();
-        if tokens <= most || exchange.kind == Kind::User {
+        if tokens <= most || is_of_user(conversation.messages, exchange) {
             sources.push(*exchange);
         } else {
             unread.push(*exchange);
@@ -256,6 +258,11 @@ fn originals(
     sources.reverse();
     unread.reverse();
     (sources, unread)
+}
+
+/// Whether the user speaks in an exchange: no output of a command comes in his name.
+fn is_of_user(messages: &[Entry<'_>], exchange: &Exchange) -> bool {
+    exchange.kind == Kind::User && !is_output(messages, exchange.first)
 }
 
 /// Whether all that was condensed went into digests: then their originals are among the messages.
@@ -311,11 +318,11 @@ fn lines_of(
 /// digest of `condensed`: the user's last message is pinned, whatever was done after it.
 fn find_users_below(draft: &Draft<'_>, condensed: &[Exchange], lines: &mut [DigestLine]) {
     let first = condensed.first().map_or(0, |exchange| exchange.first);
+    let messages = draft.conversation().messages;
     let mut stay = draft.remaining().map(|(exchange, _)| exchange);
     let below = stay.find(|exchange| {
-        exchange.kind == Kind::User && exchange.first > first && !is_among(condensed, exchange)
+        exchange.first > first && is_of_user(messages, exchange) && !is_among(condensed, exchange)
     });
-    let messages = draft.conversation().messages;
     let turn = below.and_then(|exchange| turns_of(messages.get(..=exchange.first)?).pop());
     for line in lines {
         line.user_below = line.part != Part::User && turn.is_some_and(|turn| line.turn >= turn);
@@ -371,6 +378,7 @@ pub(super) fn context_besides(
     cancel: &Cancel,
 ) -> Result<Context, Cancelled> {
     let mut context = Context::default();
+    let messages = draft.conversation().messages;
     let stay: Vec<Exchange> = draft
         .remaining()
         .map(|(exchange, _)| exchange)
@@ -388,7 +396,7 @@ pub(super) fn context_besides(
                 let recent = texts.iter().chain(&arguments);
                 context.recent.extend(recent.cloned());
             }
-            if entry.speaker == Speaker::Tool {
+            if entry.speaker == Speaker::Tool || is_output(messages, exchange.first) {
                 context.texts.extend(texts);
             } else {
                 let is_user = entry.speaker == Speaker::User;

@@ -1,0 +1,117 @@
+//! Calls that are made in texts, of agents that do not use the API's calls: what a command gave
+//! comes as the user's next message, but is no word of the user's. It is told as a call with its
+//! result.
+
+use std::borrow::Cow;
+
+use crate::core::conversation::{Call, Entry, Speaker, Text, ToolResult};
+use crate::core::edit::is_synthetic;
+use crate::core::json::write_string;
+use crate::core::wire::in_text::{
+    Command, begins_as_output, commands_in, responses, without_label,
+};
+
+/// Bytes of a message by which it is known as an output.
+const OPENING_BYTES: usize = 240;
+
+/// A call that a text makes.
+#[derive(Debug)]
+pub(super) struct TextCall {
+    name: String,
+    /// JSON in a text, as it is spelled in JSON.
+    arguments: String,
+    /// The text of its result, as it is spelled in JSON.
+    output: Option<String>,
+}
+
+impl TextCall {
+    fn new(command: Command) -> Self {
+        TextCall {
+            arguments: spelled(&command.arguments),
+            name: command.name,
+            output: None,
+        }
+    }
+
+    pub(super) fn call(&self) -> Call<'_> {
+        Call {
+            id: Cow::Borrowed(""),
+            name: Cow::Borrowed(&self.name),
+            arguments: Some(Text::new(&self.arguments)),
+            legacy: None,
+        }
+    }
+
+    pub(super) fn result(&self) -> Option<ToolResult<'_>> {
+        self.output.as_ref().map(|output| ToolResult {
+            answers: None,
+            name: None,
+            raw: Some(output),
+            texts: vec![Text::new(output)],
+            media: Vec::new(),
+            parts: 1,
+            legacy: false,
+        })
+    }
+}
+
+fn spelled(text: &str) -> String {
+    let mut spelled = String::new();
+    write_string(text, &mut spelled);
+    spelled
+}
+
+/// Whether message `at` is what a command in the text of the message before it gave.
+pub(super) fn is_output(messages: &[Entry<'_>], at: usize) -> bool {
+    let begins = |entry: &Entry<'_>| {
+        let opening = entry.raw_texts().next();
+        let opening = opening.and_then(|text| text.opening(OPENING_BYTES));
+        opening.is_some_and(|text| begins_as_output(&text))
+    };
+    let is_it = |entry: &&Entry<'_>| entry.speaker == Speaker::User && begins(entry);
+    let before = at.checked_sub(1).and_then(|before| messages.get(before));
+    messages.get(at).filter(is_it).is_some()
+        && before.is_some_and(|entry| {
+            entry.speaker == Speaker::Assistant
+                && !entry.is_call()
+                && !is_synthetic(entry)
+                && !commands_in(&entry.texts().join("\n")).is_empty()
+        })
+}
+
+/// The calls whose output message `at` is, each with its own; none where it is something else.
+pub(super) fn calls_before(messages: &[Entry<'_>], at: usize) -> Vec<TextCall> {
+    if !is_output(messages, at) {
+        return Vec::new();
+    }
+    let texts_of = |at: usize| messages.get(at).map(Entry::texts).unwrap_or_default();
+    let mut calls = calls_in(&texts_of(at - 1).join("\n"));
+    let output = texts_of(at).join("\n");
+    let each = responses(&output);
+    let spelled = |text: &str| Some(spelled(text.trim_matches(['\n', '\r'])));
+    if each.len() == calls.len() {
+        for (call, output) in calls.iter_mut().zip(each) {
+            call.output = spelled(output);
+        }
+    } else if let Some(last) = calls.last_mut() {
+        last.output = spelled(without_label(&output));
+    }
+    calls
+}
+
+/// The calls that a text makes, oldest first.
+pub(super) fn calls_in(text: &str) -> Vec<TextCall> {
+    commands_in(text).into_iter().map(TextCall::new).collect()
+}
+
+/// A text that makes calls, without them.
+pub(super) fn words_beside(text: &str) -> String {
+    let mut words = String::with_capacity(text.len());
+    let mut from = 0;
+    for Command { range, .. } in commands_in(text) {
+        words.push_str(text.get(from..range.start).unwrap_or_default());
+        from = range.end.max(from);
+    }
+    words.push_str(text.get(from..).unwrap_or_default());
+    words
+}

@@ -1,0 +1,415 @@
+//! Calls inside of texts: agents exist that do not use an API's calls. The model ends its text with
+//! a command, in one of these forms, and what it gave comes back as the user's next message.
+
+use std::ops::Range;
+
+use crate::core::json::Json;
+
+/// The most calls that one text makes.
+const MOST_CALLS: usize = 32;
+/// The most parameters of one of them.
+const MOST_PARAMETERS: usize = 32;
+/// The longest name of a tool (bytes).
+const NAME_BYTES: usize = 64;
+/// Begins and ends a block of code.
+const FENCE: &str = "```";
+/// The elements that outputs stand in.
+const OUTPUT_TAGS: [&str; 17] = [
+    "command_output",
+    "execution_result",
+    "execution_results",
+    "function_response",
+    "function_result",
+    "function_results",
+    "observation",
+    "output",
+    "result",
+    "results",
+    "returncode",
+    "stdout",
+    "tool_output",
+    "tool_response",
+    "tool_result",
+    "tool_results",
+    "warning",
+];
+/// The words that outputs begin with, in small letters.
+const OUTPUT_WORDS: [&str; 15] = [
+    "call id:",
+    "code output:",
+    "command output:",
+    "execution logs:",
+    "execution result",
+    "exit code:",
+    "exitcode:",
+    "last output from code snippet:",
+    "observation:",
+    "output:",
+    "result:",
+    "stdout:",
+    "tool output",
+    "tool response",
+    "tool result",
+];
+/// Ends the line that some agents put above an output: `[read_file for 'a.rs'] Result:`.
+const RESULT_OF: &str = "] result:";
+/// The element of one result among several.
+const RESPONSE: (&str, &str) = ("<tool_response>", "</tool_response>");
+/// Elements and lines that calls are written in.
+const CALL: (&str, &str) = ("<tool_call>", "</tool_call>");
+const FUNCTION: (&str, &str) = ("<function=", "</function>");
+const PARAMETER: (&str, &str) = ("<parameter=", "</parameter>");
+const ACTION: &str = "Action:";
+const ACTION_INPUT: &str = "Action Input:";
+
+/// A call that a text makes.
+#[derive(Debug, PartialEq, Eq)]
+pub(in crate::core) struct Command {
+    /// The tool.
+    pub name: String,
+    /// What it is given: JSON, as a rule an object.
+    pub arguments: String,
+    /// Where the text has it.
+    pub range: Range<usize>,
+}
+
+impl Command {
+    fn given(name: &str, members: Vec<(String, Json)>) -> Self {
+        Command::new(name, Json::Object(members).to_string())
+    }
+
+    fn new(name: &str, arguments: String) -> Self {
+        Command {
+            name: name.to_owned(),
+            arguments,
+            range: 0..0,
+        }
+    }
+
+    fn at(self, range: Range<usize>) -> Self {
+        Command { range, ..self }
+    }
+}
+
+/// Whether a text begins as what a command gave.
+pub(in crate::core) fn begins_as_output(text: &str) -> bool {
+    let text = text.trim_start();
+    if let Some(inside) = text.strip_prefix('<') {
+        let name = inside.split(['>', ' ', '\n']).next().unwrap_or_default();
+        return OUTPUT_TAGS.iter().any(|tag| tag.eq_ignore_ascii_case(name));
+    }
+    let first = text.lines().next().unwrap_or_default().to_lowercase();
+    let is_labelled = first.starts_with('[') && first.trim_end().ends_with(RESULT_OF);
+    is_labelled || OUTPUT_WORDS.iter().any(|word| first.starts_with(word))
+}
+
+/// The results in an output that has several, each in an element of its own; none in any other.
+pub(in crate::core) fn responses(output: &str) -> Vec<&str> {
+    let mut found = Vec::new();
+    let mut rest = output;
+    while let Some((_, behind)) = rest.split_once(RESPONSE.0)
+        && let Some((inside, behind)) = behind.split_once(RESPONSE.1)
+        && found.len() <= MOST_CALLS
+    {
+        found.push(inside);
+        rest = behind;
+    }
+    found
+}
+
+/// An output without the word that announces it.
+pub(in crate::core) fn without_label(output: &str) -> &str {
+    let text = output.trim_start();
+    let label = "observation:";
+    match text.get(..label.len()) {
+        Some(first) if first.eq_ignore_ascii_case(label) => {
+            text.get(label.len()..).unwrap_or_default().trim_start()
+        }
+        _ => output,
+    }
+}
+
+/// The calls that a text makes, oldest first. What it ends with decides on the form.
+pub(in crate::core) fn commands_in(text: &str) -> Vec<Command> {
+    let end = text.trim_end();
+    if end.ends_with('>') {
+        let elements = all_of(text, CALL, json_call);
+        if !elements.is_empty() {
+            return elements;
+        }
+        let functions = all_of(text, FUNCTION, function_call);
+        if !functions.is_empty() {
+            return functions;
+        }
+        if let Some(found) = last_element(end) {
+            return vec![found];
+        }
+    }
+    let is_block = end.ends_with(FENCE);
+    let action = (!is_block).then(|| action_in(text)).flatten();
+    action.or_else(|| last_block(text)).into_iter().collect()
+}
+
+/// The elements of a text between `begin` and `end` that are calls.
+fn all_of(
+    text: &str,
+    (begin, end): (&str, &str),
+    read: fn(&str) -> Option<Command>,
+) -> Vec<Command> {
+    let mut found = Vec::new();
+    let mut from = 0;
+    while found.len() < MOST_CALLS
+        && let Some(start) = position(text, begin, from)
+        && let Some(close) = position(text, end, start)
+    {
+        let behind = close + end.len();
+        let inside = text.get(start + begin.len()..close).unwrap_or_default();
+        found.extend(read(inside).map(|call| call.at(start..behind)));
+        from = behind;
+    }
+    found
+}
+
+/// Where `what` stands in a text at or behind `from`.
+fn position(text: &str, what: &str, from: usize) -> Option<usize> {
+    text.get(from..)?.find(what).map(|at| from + at)
+}
+
+/// `{"name": "look_up", "arguments": {…}}`, or a function with parameters in such an element.
+fn json_call(inside: &str) -> Option<Command> {
+    let Some(json) = Json::parse(inside.trim()) else {
+        let function = inside.trim().strip_prefix(FUNCTION.0)?;
+        return function_call(function.strip_suffix(FUNCTION.1)?);
+    };
+    let Some(Json::String(name)) = json.get("name") else {
+        return None;
+    };
+    let arguments = json.get("arguments").or_else(|| json.get("parameters"));
+    let arguments = match arguments {
+        Some(Json::String(text)) => text.clone(),
+        Some(value) => value.to_string(),
+        None => "{}".to_owned(),
+    };
+    is_name(name).then(|| Command::new(name, arguments))
+}
+
+/// `look_up><parameter=id>17</parameter>`.
+fn function_call(inside: &str) -> Option<Command> {
+    let (name, mut rest) = inside.split_once('>')?;
+    let mut members = Vec::new();
+    while members.len() < MOST_PARAMETERS
+        && let Some((_, behind)) = rest.split_once(PARAMETER.0)
+        && let Some((key, behind)) = behind.split_once('>')
+        && let Some((value, behind)) = behind.split_once(PARAMETER.1)
+    {
+        members.push(member(key, value));
+        rest = behind;
+    }
+    is_name(name).then(|| Command::given(name, members))
+}
+
+/// The element that a text ends with: `<read_file><path>a.rs</path></read_file>`.
+fn last_element(text: &str) -> Option<Command> {
+    let name = text.strip_suffix('>')?.rsplit_once("</")?.1;
+    let (open, close) = (format!("<{name}>"), name.len() + 3);
+    let start = is_name(name).then(|| text.rfind(&open)).flatten()?;
+    let begins_line = text.get(..start)?.trim_end_matches([' ', '\t']);
+    let begins_line = begins_line.is_empty() || begins_line.ends_with('\n');
+    let inside = text.get(start + open.len()..text.len() - close)?;
+    let mut members = Vec::new();
+    let mut rest = inside.trim_start();
+    while members.len() < MOST_PARAMETERS
+        && let Some((key, behind)) = rest.strip_prefix('<').and_then(|r| r.split_once('>'))
+        && is_name(key)
+        && let Some((value, behind)) = behind.split_once(&format!("</{key}>"))
+    {
+        members.push(member(key, value));
+        rest = behind.trim_start();
+    }
+    if members.is_empty() {
+        members.push(member("text", inside));
+    }
+    begins_line.then(|| Command::given(name, members).at(start..text.len()))
+}
+
+/// `Action: look_up` and `Action Input: 17`, each at the beginning of a line.
+fn action_in(text: &str) -> Option<Command> {
+    let line_of = |label: &str| {
+        let begins = |at: &usize| {
+            let before = text.get(..*at).unwrap_or_default();
+            before.trim_end_matches([' ', '*']).ends_with('\n') || before.is_empty()
+        };
+        text.rmatch_indices(label).map(|(at, _)| at).find(begins)
+    };
+    let (action, input) = (line_of(ACTION)?, line_of(ACTION_INPUT)?);
+    let name = text.get(action + ACTION.len()..)?.lines().next()?;
+    let name = name.trim_matches([' ', '*', '`']);
+    let given = text.get(input + ACTION_INPUT.len()..)?;
+    let given = given.trim_matches(|c: char| c.is_whitespace() || matches!(c, '*' | '`'));
+    let call = match Json::parse(given) {
+        Some(Json::Object(members)) => Command::given(name, members),
+        _ => Command::given(name, vec![member("input", given)]),
+    };
+    let is_call = is_name(name) && action < input;
+    is_call.then(|| call.at(action..text.len()))
+}
+
+/// The last block of code: a command, or a program. Its language tells which.
+fn last_block(text: &str) -> Option<Command> {
+    let mut open: Option<(usize, &str, usize)> = None;
+    let mut last = None;
+    let mut from = 0;
+    for line in text.split_inclusive('\n') {
+        let (start, end) = (from, from + line.len());
+        from = end;
+        let Some(behind) = line.trim_start().strip_prefix(FENCE) else {
+            continue;
+        };
+        match open.take() {
+            Some((begin, language, inside)) => last = Some((begin..end, language, inside..start)),
+            None => open = Some((start, behind.trim(), end)),
+        }
+    }
+    let unclosed =
+        open.map(|(begin, language, inside)| (begin..text.len(), language, inside..text.len()));
+    let (range, language, inside) = unclosed.or(last)?;
+    let code = text.get(inside)?.trim_matches(['\n', '\r']);
+    let (name, key) = match language.to_lowercase() {
+        language if language.is_empty() => ("run".to_owned(), "command"),
+        language if ["sh", "bash", "shell", "console", "zsh"].contains(&language.as_str()) => {
+            (language, "command")
+        }
+        language if language.contains("bash") => ("bash".to_owned(), "command"),
+        language if is_name(&language) => (language, "code"),
+        _ => ("run".to_owned(), "code"),
+    };
+    let call = Command::given(&name, vec![member(key, code)]);
+    (!code.trim().is_empty()).then(|| call.at(range))
+}
+
+fn member(key: &str, value: &str) -> (String, Json) {
+    let value = value.trim_matches(['\n', '\r']);
+    (key.trim().to_owned(), Json::String(value.to_owned()))
+}
+
+/// Whether a tool may have such a name.
+fn is_name(name: &str) -> bool {
+    let may = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.');
+    !name.is_empty() && name.len() <= NAME_BYTES && name.chars().all(may)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Names and arguments of the calls in a text, and the words beside them.
+    fn read(text: &str) -> (Vec<(String, String)>, String) {
+        let calls = calls_in(text).into_iter().map(|call| {
+            let arguments = call.call().arguments.and_then(Text::decode);
+            (
+                call.name.clone(),
+                arguments.unwrap_or_default().into_owned(),
+            )
+        });
+        (calls.collect(), words_beside(text).trim().to_owned())
+    }
+
+    #[test]
+    fn calls_are_read_in_each_form() {
+        let one = |name: &str, arguments: &str| vec![(name.to_owned(), arguments.to_owned())];
+        for (text, calls) in [
+            (
+                "Say.\n\n```bash\nls -la\n```",
+                one("bash", r#"{"command":"ls -la"}"#),
+            ),
+            (
+                "Say.\n```mswea_bash_command\nls\n```\n",
+                one("bash", r#"{"command":"ls"}"#),
+            ),
+            (
+                "Say.\n```\ncat a\nb\n```",
+                one("run", r#"{"command":"cat a\nb"}"#),
+            ),
+            (
+                "Say.\n```python\nprint(1)",
+                one("python", r#"{"code":"print(1)"}"#),
+            ),
+            (
+                "Say.\n<tool_call>\n\
+                {\"name\": \"find\", \"arguments\": {\"id\": 17}}\n</tool_call>",
+                one("find", r#"{"id":17}"#),
+            ),
+            (
+                "Say.\n<function=edit>\n<parameter=path>a.rs</parameter>\n\
+                <parameter=text>\nx\n</parameter>\n</function>",
+                one("edit", r#"{"path":"a.rs","text":"x"}"#),
+            ),
+            (
+                "Say.\n<read_file>\n<path>src/a.rs</path>\n</read_file>",
+                one("read_file", r#"{"path":"src/a.rs"}"#),
+            ),
+            (
+                "Say.\nAction: search\nAction Input: the weather",
+                one("search", r#"{"input":"the weather"}"#),
+            ),
+            (
+                "Say.\nAction: search\nAction Input: {\"q\": \"a\"}",
+                one("search", r#"{"q":"a"}"#),
+            ),
+        ] {
+            assert_eq!(read(text), (calls, "Say.".to_owned()), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_call_is_left() {
+        for text in [
+            "",
+            "Use `ls`.",
+            "I am done > here",
+            "a <b>word</b>",
+            "Action: none",
+            "```bash\n```",
+            "<tool_call>not json</tool_call>x",
+            "<function=>\n</function",
+        ] {
+            assert_eq!(read(text), (Vec::new(), text.to_owned()), "{text}");
+        }
+    }
+
+    #[test]
+    fn outputs_are_known_by_their_beginning() {
+        for text in [
+            "<returncode>0</returncode>\n<output>\nx</output>",
+            "Observation: 17",
+            "OBSERVATION:\nx",
+            "EXECUTION RESULT of [execute_bash]:\nx",
+            "[execute_command for 'npm test'] Result:\nx",
+            "<tool_response>\n{}\n</tool_response>",
+            "exitcode: 0 (execution succeeded)\nCode output: 1",
+        ] {
+            assert!(begins_as_output(text), "{text}");
+        }
+        for text in [
+            "Yes.",
+            "<b>No</b>",
+            "[x] Result is fine",
+            "My observation: no.",
+            "The result: 2",
+            "",
+        ] {
+            assert!(!begins_as_output(text), "{text}");
+        }
+    }
+
+    #[test]
+    fn each_of_several_calls_has_its_own_result() {
+        let (first, second) =
+            responses("<tool_response>1</tool_response>\n<tool_response>\n2</tool_response>")
+                .split_first()
+                .map(|(first, rest)| (*first, rest.first().copied()))
+                .unwrap();
+        assert_eq!((first, second), ("1", Some("\n2")));
+        assert_eq!(responses("<tool_response>1"), Vec::<&str>::new());
+    }
+}
