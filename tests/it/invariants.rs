@@ -75,6 +75,9 @@ fn check_edits(body: &str, policy: &Policy, outcome: &Outcome) {
     request.i7_fit();
 }
 
+/// The most that the message of a step takes which stands for next to nothing.
+const WRITTEN_TOKENS: u64 = 100;
+
 /// A request and what became of it.
 struct Checked<'a> {
     body: &'a str,
@@ -224,6 +227,12 @@ impl Checked<'_> {
         if plan.deferred == Some(Deferred::BelowMinGain) {
             return self.gives_little(&places);
         }
+        // What a step writes may take as much as the little that it stands for.
+        let left = self.left_to_give(&places);
+        let fillers = self.least_worth_dropping() * left.len() as u64;
+        if self.writes() && left.iter().sum::<u64>() <= WRITTEN_TOKENS + fillers {
+            return;
+        }
         let least = self.least_worth_dropping();
         for (exchange, place) in self.exchanges.iter().zip(places) {
             let gone = matches!(plan.edits[exchange.first], Edit::Drop | Edit::Stand(_));
@@ -253,10 +262,15 @@ impl Checked<'_> {
         }
     }
 
-    /// What does not fit and could give less than the minimum gain goes as it came: no more is left
-    /// that may go than that, the one exchange that a ladder leaves, and what a filler takes. How
-    /// much a step gives that writes text of its own is for that step to say.
-    fn gives_little(&self, places: &[Place]) {
+    /// Whether a step of the ladder writes text of its own.
+    fn writes(&self) -> bool {
+        let writes = ["coalesce", "digest", "summarize"];
+        let mut steps = self.policy.ladder.iter();
+        steps.any(|step| writes.contains(&step.strategy.name()))
+    }
+
+    /// Tokens that are left of each exchange which may go.
+    fn left_to_give(&self, places: &[Place]) -> Vec<u64> {
         let plan = &self.outcome.plan;
         let tokens_of = |(exchange, _): (&Exchange, &Place)| -> u64 {
             let messages = &self.original.messages[exchange.first..exchange.end];
@@ -269,15 +283,20 @@ impl Checked<'_> {
                 .sum()
         };
         let span = self.exchanges.iter().zip(places);
-        let left: Vec<u64> = span
-            .filter(|(_, place)| **place == Place::Span)
+        span.filter(|(_, place)| **place == Place::Span)
             .map(tokens_of)
-            .collect();
+            .collect()
+    }
+
+    /// What does not fit and could give less than the minimum gain goes as it came: no more is left
+    /// that may go than that, the one exchange that a ladder leaves, and what a filler takes. How
+    /// much a step gives that writes text of its own is for that step to say.
+    fn gives_little(&self, places: &[Place]) {
+        let plan = &self.outcome.plan;
+        let left = self.left_to_give(places);
         let largest = left.iter().max().copied().unwrap_or(0);
         let fillers = self.least_worth_dropping() * left.len() as u64;
-        let writes = ["coalesce", "digest", "summarize"];
-        let mut steps = self.policy.ladder.iter();
-        if steps.any(|step| writes.contains(&step.strategy.name())) {
+        if self.writes() {
             return;
         }
         let givable: u64 = left.iter().sum();

@@ -58,3 +58,13 @@ fn the_invariants_hold_and_compacting_pays_on_recorded_conversations() {
         }
     }
 }
+
+/// Digests that a later step of the same compaction drops are not written when a walk ends: it went
+/// back to before them, to where no process that saw all requests had been.
+#[test]
+fn a_walk_whose_digest_was_dropped_ends_where_it_is() {
+    let Some(conversations) = conversations("coding-agent.jsonl") else {
+        return;
+    };
+    play(&conversations[37][..64], 2_048, 1, &mut Counts::default());
+}

@@ -222,13 +222,11 @@ impl Walk<'_, '_, '_> {
         if let Outcome::Made(compacted) = &outcome {
             let measures = self.session.measures().get(..point).unwrap_or_default();
             self.size = size_of_edited(measures, self.session.fixed_tokens(), &compacted.edits);
-            let (is_left, is_new) = (
-                unwritten::place_in(&compacted.edits).is_some(),
-                compacted.left_unwritten,
-            );
-            let last = self.unwritten.take().filter(|_| is_left);
-            self.unwritten = match last {
-                last if !is_new => last,
+            let is_left = unwritten::place_in(&compacted.edits).is_some();
+            self.unwritten = match self.unwritten.take() {
+                // A later step may have dropped it.
+                _ if !is_left => None,
+                last if !compacted.left_unwritten => last,
                 last => Some(Unwritten {
                     point,
                     reason,
