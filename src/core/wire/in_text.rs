@@ -33,20 +33,17 @@ const OUTPUT_TAGS: [&str; 17] = [
     "tool_results",
     "warning",
 ];
-/// The words that outputs begin with, in small letters.
-const OUTPUT_WORDS: [&str; 15] = [
+/// The words that outputs begin with, in small letters: none that somebody may begin with who has
+/// run what the model wrote himself.
+const OUTPUT_WORDS: [&str; 11] = [
     "call id:",
     "code output:",
     "command output:",
     "execution logs:",
-    "execution result",
-    "exit code:",
+    "execution result of [",
     "exitcode:",
     "last output from code snippet:",
     "observation:",
-    "output:",
-    "result:",
-    "stdout:",
     "tool output",
     "tool response",
     "tool result",
@@ -304,14 +301,12 @@ mod tests {
 
     /// Names and arguments of the calls in a text, and the words beside them.
     fn read(text: &str) -> (Vec<(String, String)>, String) {
-        let calls = calls_in(text).into_iter().map(|call| {
-            let arguments = call.call().arguments.and_then(Text::decode);
-            (
-                call.name.clone(),
-                arguments.unwrap_or_default().into_owned(),
-            )
-        });
-        (calls.collect(), words_beside(text).trim().to_owned())
+        let commands = commands_in(text);
+        let begin = commands
+            .first()
+            .map_or(text.len(), |first| first.range.start);
+        let calls = commands.into_iter().map(|call| (call.name, call.arguments));
+        (calls.collect(), text[..begin].trim().to_owned())
     }
 
     #[test]
@@ -396,6 +391,8 @@ mod tests {
             "[x] Result is fine",
             "My observation: no.",
             "The result: 2",
+            "Result: it is two cents off. Use Decimal.",
+            "Output: error. Why?",
             "",
         ] {
             assert!(!begins_as_output(text), "{text}");
@@ -404,12 +401,8 @@ mod tests {
 
     #[test]
     fn each_of_several_calls_has_its_own_result() {
-        let (first, second) =
-            responses("<tool_response>1</tool_response>\n<tool_response>\n2</tool_response>")
-                .split_first()
-                .map(|(first, rest)| (*first, rest.first().copied()))
-                .unwrap();
-        assert_eq!((first, second), ("1", Some("\n2")));
+        let output = "<tool_response>1</tool_response>\n<tool_response>\n2</tool_response>";
+        assert_eq!(responses(output), ["1", "\n2"]);
         assert_eq!(responses("<tool_response>1"), Vec::<&str>::new());
     }
 }
