@@ -253,8 +253,9 @@ async fn a_webhook_that_fails_is_a_warning_with_its_address() {
         (refusing, "status", json!(503)),
         (gone, "unreachable", Value::Null),
     ] {
+        // On a busy machine, a plan that is late would leave the webhook out.
         let toml = format!(
-            "{POLICY}keep = {{ tokens = 0, exchanges = 2 }}\n\
+            "limits.plan_timeout = \"9s\"\n{POLICY}keep = {{ tokens = 0, exchanges = 2 }}\n\
              ladder = [{{ webhook = {{ url = \"http://{service}/compact?key=canary\" }} }}, \
              \"token_budget\"]\n"
         );
