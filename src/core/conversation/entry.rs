@@ -320,3 +320,24 @@ impl<'a> Entry<'a> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_opening_cuts_no_escape() {
+        let raw = r#""ab\\\\c\n\u00e9 the rest of it""#;
+        let whole = Text::new(raw).decode().unwrap();
+        for bytes in 1..=raw.len() + 9 {
+            let opening = Text::new(raw).opening(bytes).unwrap();
+            assert!(whole.starts_with(opening.as_ref()), "{bytes}: {opening}");
+            assert!(
+                opening.len() + 16 >= bytes.min(whole.len()),
+                "{bytes}: {opening}"
+            );
+        }
+        assert_eq!(Text::new(raw).opening(raw.len()), Some(whole));
+        assert_eq!(Text::new("17").opening(9), None);
+    }
+}
