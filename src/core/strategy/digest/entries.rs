@@ -8,7 +8,7 @@ use super::arguments::called;
 use super::diffs::note_diffs;
 use super::encoded::ResultText;
 use super::failures::note_failures;
-use super::in_text::{TextCall, calls_before, calls_in, is_output, words_beside};
+use super::in_text::{TextCall, calls_before, calls_without_output, is_output, words_beside};
 use super::line::{DigestLine, Heading, Part, Standing};
 use super::lists::to_do_of;
 use super::made::{Made, mark_changes};
@@ -145,11 +145,8 @@ impl<'m, 'a> Reader<'m, 'a> {
                 Some(calls) => std::mem::take(calls),
                 None => calls_before(self.messages, exchange.first),
             },
-            Kind::Assistant
-                if is_output(self.messages, output) && !self.in_texts.contains_key(&output) =>
-            {
-                let entry = self.messages.get(exchange.first);
-                calls_in(&entry.map(Entry::texts).unwrap_or_default().join("\n"))
+            Kind::Assistant if !self.in_texts.contains_key(&output) => {
+                calls_without_output(self.messages, output)
             }
             _ => Vec::new(),
         }

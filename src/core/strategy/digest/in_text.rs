@@ -81,12 +81,11 @@ pub(super) fn is_output(messages: &[Entry<'_>], at: usize) -> bool {
 
 /// The calls whose output message `at` is, each with its own; none where it is something else.
 pub(super) fn calls_before(messages: &[Entry<'_>], at: usize) -> Vec<TextCall> {
-    if !is_output(messages, at) {
-        return Vec::new();
+    let mut calls = calls_without_output(messages, at);
+    if calls.is_empty() {
+        return calls;
     }
-    let texts_of = |at: usize| messages.get(at).map(Entry::texts).unwrap_or_default();
-    let mut calls = calls_in(&texts_of(at - 1).join("\n"));
-    let output = texts_of(at).join("\n");
+    let output = text_of(messages, at);
     let each = responses(&output);
     let spelled = |text: &str| Some(spelled(text.trim_matches(['\n', '\r'])));
     if each.len() == calls.len() {
@@ -99,9 +98,18 @@ pub(super) fn calls_before(messages: &[Entry<'_>], at: usize) -> Vec<TextCall> {
     calls
 }
 
-/// The calls that a text makes, oldest first.
-pub(super) fn calls_in(text: &str) -> Vec<TextCall> {
-    commands_in(text).into_iter().map(TextCall::new).collect()
+/// The same, oldest first, without what they gave.
+pub(super) fn calls_without_output(messages: &[Entry<'_>], at: usize) -> Vec<TextCall> {
+    if !is_output(messages, at) {
+        return Vec::new();
+    }
+    let commands = commands_in(&text_of(messages, at - 1)).into_iter();
+    commands.map(TextCall::new).collect()
+}
+
+fn text_of(messages: &[Entry<'_>], at: usize) -> String {
+    let texts = messages.get(at).map(Entry::texts).unwrap_or_default();
+    texts.join("\n")
 }
 
 /// A text that makes calls, without them.

@@ -2,7 +2,7 @@
 //! `… 9 calls not shown: edit ×3, think, …; changed src/a.rs, …`. Without them, what is shown would
 //! look like all that was done.
 
-use super::in_text::calls_before;
+use super::in_text::calls_without_output;
 use super::line::{DigestLine, GAP, Part};
 use super::made::{edited, is_editor};
 use crate::core::conversation::{Entry, Exchange};
@@ -178,7 +178,7 @@ pub(super) fn of_unread(
         cancel.check_budget()?;
         let entry = messages.get(exchange.first).into_iter();
         names.extend(entry.flat_map(Entry::calls).map(|c| shown_name(&c.name)));
-        let in_text = calls_before(messages, exchange.first);
+        let in_text = calls_without_output(messages, exchange.first);
         names.extend(in_text.iter().map(|call| shown_name(&call.call().name)));
     }
     let mut untold = Untold {
