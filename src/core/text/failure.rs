@@ -7,23 +7,27 @@ use crate::core::json::Json;
 use crate::core::text::Pattern;
 
 /// Words that report a failure wherever they stand.
-const REPORTS: [&str; 11] = [
+const REPORTS: [&str; 15] = [
     "cannot",
     "denied",
+    "evicted",
     "failed",
     "failure",
     "fatal",
     "invalid",
+    "killed",
+    "oomkilled",
     "panic",
     "panicked",
     "refused",
+    "rejected",
     "traceback",
     "undefined",
 ];
 /// No report is longer (bytes).
 const LONGEST_REPORT: usize = 64;
 /// Ends of words that do.
-const REPORT_ENDS: [&str; 2] = ["error", "exception"];
+const REPORT_ENDS: [&str; 3] = ["error", "exception", "backoff"];
 /// Pairs of words that do, one blank between them.
 const REPORT_PAIRS: [(&str, &str); 4] = [
     ("not", "found"),
@@ -35,7 +39,7 @@ const REPORT_PAIRS: [(&str, &str); 4] = [
 /// The bytes of the words that are looked at.
 static OF_WORDS: ByteSet = ByteSet::of(b"_").and_alphanumeric();
 /// The last letters of words that report a failure.
-static LAST_OF_REPORTS: ByteSet = ByteSet::of(b"cdehklnrtyCDEHKLNRTY");
+static LAST_OF_REPORTS: ByteSet = ByteSet::of(b"cdefhklnrtyCDEFHKLNRTY");
 
 /// A result that is a failure as a whole, by the form of its beginning. A text that is about errors
 /// begins with the same words, but goes on otherwise. What is searched for is apart from it, so
@@ -44,6 +48,7 @@ static LAST_OF_REPORTS: ByteSet = ByteSet::of(b"cdehklnrtyCDEHKLNRTY");
 /// long.
 pub(super) static FAILED: Pattern = Pattern::new(concat!(
     r"(?im)\A\s*(#{3,6} |\*\*|[❌✗✖]\s*)?(<(tool_use_)?error>",
+    r"|the user (has )?(denied|rejected|declined|(doesn't|does not) want to proceed)(?-u:\b)",
     r"|\[?(fatal |runtime |uncaught |unhandled )*(error|exception|failure|fatal|panic)s?",
     r"(\s*[:!\]\[]|\s*$|\s+(in thread|while|when|occurred|executing|running|calling|reading)",
     r"(?-u:\b)",
@@ -61,7 +66,7 @@ pub(super) static FAILED: Pattern = Pattern::new(concat!(
 
 /// The same, by a report anywhere in it.
 pub(super) static REPORTED: Pattern =
-    Pattern::new(r"(?im)^Traceback \(most recent call last\)|^panic: ");
+    Pattern::new(r"(?im)^([a-z_.]+ +)?Traceback \(most recent call last\)|^panic: ");
 
 /// An exit code in that, or at the end of a result: that of a log longer than the part that is
 /// searched.

@@ -1,6 +1,8 @@
 //! Calls inside of texts: agents exist that do not use an API's calls. The model ends its text with
-//! a command, in one of these forms, and what it gave comes back as the user's next message.
+//! a command, in one of these forms, and what it gave comes back as the user's next message, with
+//! what the user himself said to it in an element.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use crate::core::json::Json;
@@ -59,6 +61,34 @@ const PARAMETER: (&str, &str) = ("<parameter=", "</parameter>");
 const ACTION: &str = "Action:";
 const ACTION_INPUT: &str = "Action Input:";
 
+/// The elements in which an output passes on what the user said.
+const SAID_TAGS: [&str; 5] = [
+    "answer",
+    "feedback",
+    "task",
+    "user_feedback",
+    "user_message",
+];
+/// What the sentences before such an element speak of, in small letters, and the longest of them
+/// (bytes).
+const ANNOUNCED: &str = "the user ";
+const ANNOUNCEMENT_BYTES: usize = 300;
+/// Parts of the names of tools that ask the user, and of tools that give what others wrote: in that
+/// the user says nothing.
+const ASKING: [&str; 7] = [
+    "ask", "complet", "feedback", "finish", "plan", "question", "respond",
+];
+const GIVING: [&str; 8] = [
+    "browser", "cat", "fetch", "mcp", "open", "read", "view", "web",
+];
+/// The element in which an agent tells the state of its editor, each time anew.
+const STATE: (&str, &str) = ("<environment_details>", "</environment_details>");
+/// How agents begin a message of their own, which asks for a call.
+const REMINDERS: [&str; 2] = [
+    "[ERROR] You did not use a tool",
+    "[ERROR] You must use a tool",
+];
+
 /// A call that a text makes.
 #[derive(Debug, PartialEq, Eq)]
 pub(in crate::core) struct Command {
@@ -114,16 +144,65 @@ pub(in crate::core) fn responses(output: &str) -> Vec<&str> {
     found
 }
 
-/// An output without the word that announces it.
+/// An output without the word, or the line, that announces it.
 pub(in crate::core) fn without_label(output: &str) -> &str {
     let text = output.trim_start();
     let label = "observation:";
-    match text.get(..label.len()) {
-        Some(first) if first.eq_ignore_ascii_case(label) => {
-            text.get(label.len()..).unwrap_or_default().trim_start()
-        }
-        _ => output,
+    if let Some(first) = text.get(..label.len())
+        && first.eq_ignore_ascii_case(label)
+    {
+        return text.get(label.len()..).unwrap_or_default().trim_start();
     }
+    let (first, rest) = text.split_once('\n').unwrap_or((text, ""));
+    let is_label = first.starts_with('[') && first.trim_end().to_lowercase().ends_with(RESULT_OF);
+    if is_label { rest } else { output }
+}
+
+/// What the user said in the output of a tool, and what is left of the output without it. What a
+/// file or a page has in such an element is not his.
+pub(in crate::core) fn said_in<'t>(output: &'t str, tool: &str) -> Option<(&'t str, &'t str)> {
+    let name = tool.to_lowercase();
+    let has = |parts: &[&str]| parts.iter().any(|part| name.contains(part));
+    if has(&GIVING) {
+        return None;
+    }
+    let text = without_label(output);
+    let (begin, tag) = SAID_TAGS
+        .iter()
+        .filter_map(|tag| Some((text.find(&format!("<{tag}>"))?, tag)))
+        .min()?;
+    let (before, element) = text.split_at_checked(begin)?;
+    let is_announced =
+        before.len() <= ANNOUNCEMENT_BYTES && before.to_lowercase().contains(ANNOUNCED);
+    let is_answer = before.trim().is_empty() && has(&ASKING);
+    let said = element.get(tag.len() + 2..)?.trim_end();
+    let said = said.strip_suffix(&format!("</{tag}>"))?;
+    (is_announced || is_answer).then(|| (said.trim(), before.trim()))
+}
+
+/// A text without the state of an agent's editor.
+pub(in crate::core) fn without_state(text: &str) -> Cow<'_, str> {
+    let Some(begin) = text.find(STATE.0) else {
+        return Cow::Borrowed(text);
+    };
+    let begins_line = text
+        .get(..begin)
+        .is_some_and(|before| before.is_empty() || before.ends_with('\n'));
+    let end = position(text, STATE.1, begin).map(|end| end + STATE.1.len());
+    match end {
+        Some(end) if begins_line => {
+            let before = text.get(..begin).unwrap_or_default().trim_end();
+            let behind = text.get(end..).unwrap_or_default().trim_end();
+            Cow::Owned(format!("{before}{behind}"))
+        }
+        _ => Cow::Borrowed(text),
+    }
+}
+
+/// Whether a text is an agent's own, which reminds the model of the form of calls.
+pub(in crate::core) fn is_reminder(text: &str) -> bool {
+    let text = text.trim_start();
+    REMINDERS.iter().any(|begin| text.starts_with(begin))
 }
 
 /// The calls that a text makes, oldest first. What it ends with decides on the form.

@@ -17,6 +17,54 @@ const OPTIONS: [&str; 8] = [
     "option", "variant", "variante", "choice", "plan", "opción", "opzione", "opção",
 ];
 
+/// Letters of items that are no words of their own, and words for the places of items.
+const LETTERS: [&str; 11] = ["b", "c", "d", "f", "g", "h", "B", "C", "D", "F", "G"];
+const ORDINALS: [&[&str]; 4] = [
+    &[
+        "first",
+        "erste",
+        "ersten",
+        "erstes",
+        "premier",
+        "première",
+        "primero",
+        "primera",
+        "prima",
+    ],
+    &[
+        "second",
+        "zweite",
+        "zweiten",
+        "zweites",
+        "deuxième",
+        "segundo",
+        "segunda",
+        "seconda",
+    ],
+    &[
+        "third",
+        "dritte",
+        "dritten",
+        "drittes",
+        "troisième",
+        "tercero",
+        "tercera",
+        "terza",
+    ],
+    &[
+        "fourth",
+        "vierte",
+        "vierten",
+        "viertes",
+        "quatrième",
+        "cuarto",
+        "cuarta",
+        "quarta",
+    ],
+];
+/// The longest answer that may name an item by its place (characters).
+const ORDINAL_CHARS: usize = 48;
+
 /// What the model said last, where nothing was done since, is what the user's newest message
 /// answers: "yes" says nothing without it.
 pub(super) fn note_answered(lines: &mut [DigestLine]) {
@@ -46,10 +94,13 @@ pub(super) fn note_choices(lines: &mut [DigestLine]) {
             Part::User => {
                 let asked = lines.get(offered.clone()).unwrap_or_default();
                 let is_short = end == at + 1 && line.text.chars().count() <= ANSWER_CHARS;
-                let place = choice_of(&line.text).and_then(|choice| {
+                let item = |choice: String| {
                     let is_it = |line: &DigestLine| is_item(&line.text, &choice);
                     asked.iter().rposition(is_it)
-                });
+                };
+                let place = choice_of(&line.text).and_then(item);
+                let place = place.or_else(|| letter_of(&line.text).and_then(item));
+                let place = place.or_else(|| ordinal_of(&line.text).and_then(item));
                 let question = || asked.iter().rposition(|line| asks(&line.text));
                 let place = place.or_else(|| is_short.then(question).flatten());
                 let answered = place.map(|place| at - offered.start - place);
@@ -97,9 +148,53 @@ fn choice_of(answer: &str) -> Option<String> {
     (is_number && is_first).then(|| number.to_string())
 }
 
+/// The letter that stands alone in an answer, as in `Nehmen Sie b, aber später`: none that is a word
+/// somewhere.
+fn letter_of(answer: &str) -> Option<String> {
+    let mut words = answer
+        .split_whitespace()
+        .map(|word| word.trim_end_matches(['.', ',', ':', ';', ')', '!']));
+    let is_letter = |word: &&str| LETTERS.contains(word);
+    words.find(is_letter).map(str::to_lowercase)
+}
+
+/// The number of the item that a short answer names by its place: `Take the second.`
+fn ordinal_of(answer: &str) -> Option<String> {
+    if answer.chars().count() > ORDINAL_CHARS {
+        return None;
+    }
+    let lower = answer.to_lowercase();
+    let mut words = lower.split(|c: char| !c.is_alphanumeric());
+    let place = |word: &str| {
+        ORDINALS
+            .iter()
+            .position(|of_place| of_place.contains(&word))
+    };
+    words.find_map(place).map(|place| (place + 1).to_string())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_choice_may_stand_within_an_answer() {
+        for (answer, letter) in [
+            ("Nehmen Sie b, aber später", Some("b")),
+            ("Then C.", Some("c")),
+            ("I need a car", None),
+            ("D'accord, c'est bon", None),
+        ] {
+            assert_eq!(letter_of(answer).as_deref(), letter, "{answer}");
+        }
+        for (answer, number) in [
+            ("Take the second one.", Some("2")),
+            ("Die erste bitte", Some("1")),
+            ("Yes.", None),
+        ] {
+            assert_eq!(ordinal_of(answer).as_deref(), number, "{answer}");
+        }
+    }
 
     #[test]
     fn a_choice_is_told_by_its_number() {

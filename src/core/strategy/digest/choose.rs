@@ -9,7 +9,7 @@ use std::collections::BinaryHeap;
 
 use super::candidate::Candidate;
 use super::line::{DigestLine, Part, Standing};
-use super::lists::is_label;
+use super::lists::announces;
 use super::named::find_named;
 use super::printed::names_columns;
 use super::regions::{Region, named_regions};
@@ -87,7 +87,7 @@ impl<'t> Choice<'t> {
     /// Chooses the best lines that take about `budget` tokens together.
     pub(super) fn spend(&mut self, budget: u64) -> Result<(), Cancelled> {
         let model = self.share_of_the_model(budget);
-        let long = (model * share::LONG).min(share::MOST_LONG);
+        let long = self.share_of_long(model);
         let mut left = budget;
         self.first((&mut left, budget), share::USER, |line, _| {
             line.part == Part::User
@@ -271,7 +271,7 @@ impl<'t> Choice<'t> {
         }
         let below = self.lines.get(at + 1);
         let is_within = below.is_some_and(|below| below.within == Some(1));
-        if is_within && line.is_some_and(|line| line.part.is_said() && is_label(&line.text)) {
+        if is_within && line.is_some_and(|line| line.part.is_said() && announces(&line.text)) {
             return false;
         }
         if names_columns(self.lines.get(at + 1..).unwrap_or_default()) {

@@ -6,6 +6,10 @@ use crate::core::text::{file_paths, is_same_file};
 /// Files of a call whose names in diffs are looked for.
 const MOST_FILES: usize = 8;
 
+/// What stands before the text that an edit replaces, and before the new one.
+const OLD: [&str; 3] = ["------- SEARCH", "<<<<<<< SEARCH", "<<<<<<< ORIGINAL"];
+const NEW: &str = "=======";
+
 /// Marks what says little of the diffs in a result: removed lines are no longer there, and the
 /// names of a file stand in the `call` already.
 pub(super) fn note_diffs(lines: &mut [DigestLine], call: &str) {
@@ -30,9 +34,49 @@ pub(super) fn note_diffs(lines: &mut [DigestLine], call: &str) {
     }
 }
 
+/// Marks the sides of edits in the arguments of a call that say what to replace: what is there now
+/// is the other one.
+pub(super) fn note_replaced(lines: &mut [DigestLine]) {
+    let mut is_old = false;
+    for line in lines.iter_mut() {
+        match line.part {
+            // The mark may stand on the call's own line.
+            Part::Call => is_old = OLD.iter().any(|mark| line.text.contains(mark)),
+            Part::Argument => {
+                let text = line.text.trim();
+                if OLD.iter().any(|mark| text.starts_with(mark)) {
+                    is_old = true;
+                } else if text == NEW {
+                    is_old = false;
+                } else if is_old && line.standing == Standing::Usual {
+                    line.standing = Standing::Stale;
+                }
+            }
+            _ => is_old = false,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_an_edit_replaces_counts_less() {
+        let mut lines = vec![
+            DigestLine::new(Part::Call, 0, "edit(path=a, diff=------- SEARCH…)"),
+            DigestLine::new(Part::Argument, 2, "a = 1"),
+            DigestLine::new(Part::Argument, 2, "======="),
+            DigestLine::new(Part::Argument, 2, "a = 2"),
+            DigestLine::new(Part::Argument, 2, "+++++++ REPLACE"),
+            DigestLine::new(Part::Argument, 2, "<<<<<<< SEARCH"),
+            DigestLine::new(Part::Argument, 2, "b = 1"),
+        ];
+        note_replaced(&mut lines);
+        let stale = |line: &DigestLine| line.standing == Standing::Stale;
+        let stale: Vec<bool> = lines.iter().map(stale).collect();
+        assert_eq!(stale, [false, true, false, false, false, false, true]);
+    }
 
     #[test]
     fn removed_lines_and_the_names_of_the_file_in_the_call_count_less() {

@@ -1,5 +1,6 @@
-//! Results that were written as JSON twice, as happens where a tool's answer is put into a text: a
-//! string that is JSON is told as what it is.
+//! Results that stand in something else: JSON in a string, as where a tool's answer is put into a
+//! text, the parts of a result of the Model Context Protocol, and objects that each have a line. They
+//! are told as what they are.
 
 use std::borrow::Cow;
 
@@ -11,20 +12,31 @@ const MOST_LEVELS: usize = 4;
 /// Bytes of strings in one result that are looked into: a tree takes many times those of its text.
 const MOST_BYTES: usize = 1 << 20;
 
+/// The member that has the parts of a result, and those that may stand beside it.
+const PARTS: &str = "content";
+const BESIDE_PARTS: [&str; 5] = ["_meta", "isError", "is_error", "meta", "structuredContent"];
+/// Bytes within which a result that has parts shows it.
+const PARTS_BEGIN_BYTES: usize = 256;
+
 /// The text of a result, read as JSON where it is an object or a list.
 pub(super) struct ResultText<'t> {
     text: &'t str,
     pub content: Cow<'t, str>,
     pub json: Option<Json>,
+    /// Whether each of its lines is an object.
+    is_log: bool,
 }
 
 impl<'t> ResultText<'t> {
     pub(super) fn of(text: &'t str) -> Self {
         let content = content_of(text);
-        let json = Json::parse(&content);
+        let whole = Json::parse(&content);
+        let is_log = whole.is_none();
+        let json = whole.or_else(|| objects_in_lines(&content));
         ResultText {
             text,
             content,
+            is_log: is_log && json.is_some(),
             json,
         }
     }
@@ -32,9 +44,13 @@ impl<'t> ResultText<'t> {
     /// Whether the text is a failure, by these signs.
     pub(super) fn is_failure(&self, signs: ToolFailures<'_>) -> bool {
         match &self.content {
+            Cow::Borrowed(_) if self.is_log => signs.are(self.text),
             Cow::Borrowed(_) => signs.are_as(self.text, self.json.as_ref()),
-            // The content of a string is not the text.
-            Cow::Owned(_) => signs.are(self.text),
+            // The content of a string is not the text, but that of parts is.
+            Cow::Owned(_) if self.text.starts_with('"') => signs.are(self.text),
+            Cow::Owned(content) => {
+                signs.are(self.text) || signs.are_as(content, self.json.as_ref())
+            }
         }
     }
 }
@@ -46,8 +62,58 @@ fn content_of(text: &str) -> Cow<'_, str> {
     let inner = is_string.then(|| serde_json::from_str::<String>(text).ok());
     match inner.flatten() {
         Some(inner) if inner.contains('\n') || inner.starts_with(['{', '[']) => Cow::Owned(inner),
-        _ => Cow::Borrowed(text),
+        _ => parts_in(text).map_or(Cow::Borrowed(text), Cow::Owned),
     }
+}
+
+/// The texts in the parts of a result of the Model Context Protocol; `None` where a text is
+/// something else, or has a part that is no text and no resource with one.
+fn parts_in(text: &str) -> Option<String> {
+    let beginning = text.get(..text.floor_char_boundary(PARTS_BEGIN_BYTES))?;
+    let may = beginning.starts_with(['{', '[']) && beginning.contains("\"type\"");
+    let parts = match may.then(|| Json::parse(text)).flatten()? {
+        Json::List(items) => items,
+        Json::Object(members) => {
+            let is_beside = |(key, _): &(String, Json)| BESIDE_PARTS.contains(&key.as_str());
+            let (beside, mut rest): (Vec<_>, Vec<_>) = members.into_iter().partition(is_beside);
+            match (rest.pop(), beside.len()) {
+                (Some((key, Json::List(items))), _) if rest.is_empty() && key == PARTS => items,
+                _ => return None,
+            }
+        }
+        _ => return None,
+    };
+    let texts: Option<Vec<String>> = parts.iter().map(text_of_part).collect();
+    let text = texts?.join("\n");
+    (!text.trim().is_empty()).then_some(text)
+}
+
+fn text_of_part(part: &Json) -> Option<String> {
+    let text = |of: &Json, key: &str| match of.get(key)? {
+        Json::String(text) => Some(text.clone()),
+        _ => None,
+    };
+    match text(part, "type")?.as_str() {
+        "text" => text(part, "text"),
+        "resource" => {
+            let resource = part.get("resource")?;
+            let content = text(resource, "text")?;
+            let name = text(resource, "uri").map(|uri| format!("{uri}\n"));
+            Some(name.unwrap_or_default() + &content)
+        }
+        kind @ ("image" | "audio") => Some(format!("[{kind}]")),
+        _ => None,
+    }
+}
+
+/// The objects of a text in which each line is one, as logs are written.
+fn objects_in_lines(text: &str) -> Option<Json> {
+    let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    let is_object = |line: &str| line.starts_with('{') && line.ends_with('}');
+    let may = text.len() <= MOST_BYTES && lines.clone().all(is_object);
+    let items = may.then(|| lines.by_ref().map(Json::parse).collect::<Option<Vec<_>>>());
+    let items = items.flatten().filter(|items| items.len() > 1);
+    items.map(Json::List)
 }
 
 /// Replaces strings that are objects or lists by what they are.

@@ -3,15 +3,21 @@
 //! An entry is what a party said, or a call with its result. Newer exchanges are read first, so
 //! that the newest state of a record and the newest mention of a value are shown in full.
 
+use std::borrow::Cow;
+
 use super::answers::{note_answered, note_choices};
 use super::arguments::called;
-use super::diffs::note_diffs;
+use super::diffs::{note_diffs, note_replaced};
 use super::encoded::ResultText;
 use super::failures::note_failures;
-use super::in_text::{TextCall, calls_before, calls_without_output, is_output, words_beside};
+use super::in_text::{
+    TextCall, calls_before, calls_without_output, is_of_user, is_output, words_beside,
+    words_of_user,
+};
 use super::line::{DigestLine, Heading, Part, Standing};
 use super::lists::to_do_of;
 use super::made::{Made, mark_changes};
+use super::printed::row_key;
 use super::quoted::sentences_of;
 use super::read_back::{last_turn, read_back};
 use super::record::Results;
@@ -51,6 +57,8 @@ pub(super) struct Reader<'m, 'a> {
     told: Set<u64>,
     /// The tools that were called, by the hashes of their names.
     tools: Set<u64>,
+    /// Rows of printed tables, each with the names of its columns, by their hashes.
+    printed: Set<u64>,
     /// The signs of failure in results.
     failures: Failures<'m>,
     cancel: &'m Cancel,
@@ -90,6 +98,7 @@ impl<'m, 'a> Reader<'m, 'a> {
             times,
             told: Set::default(),
             tools: Set::default(),
+            printed: Set::default(),
             failures: run.failures,
             cancel: run.cancel,
         })
@@ -124,13 +133,18 @@ impl<'m, 'a> Reader<'m, 'a> {
         }
         let is_called = is_output(self.messages, exchange.first + 1);
         let mut lines = match exchange.kind {
-            Kind::User if is_output(self.messages, exchange.first) => Vec::new(),
-            Kind::User => self.said(Part::User, Standing::Usual, first)?,
-            Kind::Assistant if !is_called => self.said(Part::Assistant, Standing::Edge, first)?,
-            Kind::Assistant | Kind::Calls => self.said(Part::Assistant, Standing::Aside, first)?,
+            Kind::User => self.said_by_user(exchange.first)?,
+            Kind::Assistant if !is_called => self.said_by_model(Standing::Edge, first)?,
+            Kind::Assistant | Kind::Calls => self.said_by_model(Standing::Aside, first)?,
             Kind::Instruction | Kind::Unanswered | Kind::Other => Vec::new(),
         };
-        lines.extend(calls.into_iter().rev().flatten());
+        let calls = calls.into_iter().rev().flatten();
+        if exchange.kind == Kind::User {
+            // What the user said to what a command gave comes behind that.
+            lines.splice(..0, calls);
+        } else {
+            lines.extend(calls);
+        }
         let turn = self.turns.get(exchange.first).copied().unwrap_or_default();
         lines.iter_mut().for_each(|line| line.turn = turn);
         Ok(lines)
@@ -192,21 +206,47 @@ impl<'m, 'a> Reader<'m, 'a> {
         Ok(lines)
     }
 
+    /// What the user said in message `at`, which may be the output of a command that passes it on.
+    fn said_by_user(&mut self, at: usize) -> Result<Vec<DigestLine>, Cancelled> {
+        let texts: Vec<_> = words_of_user(self.messages, at)
+            .into_iter()
+            .map(Cow::Owned)
+            .collect();
+        let entry = self.messages.get(at);
+        let own = entry.filter(|_| !is_output(self.messages, at));
+        let blocks = own.map_or(&[][..], |entry| entry.blocks.as_slice());
+        self.said(Part::User, Standing::Usual, &texts, blocks)
+    }
+
+    /// What the model said, without the commands that it made in its text.
+    fn said_by_model(
+        &mut self,
+        ends: Standing,
+        entry: &Entry<'_>,
+    ) -> Result<Vec<DigestLine>, Cancelled> {
+        let has_commands = ends == Standing::Aside && !entry.is_call();
+        let mut texts = entry.texts();
+        if has_commands {
+            for text in &mut texts {
+                *text = Cow::Owned(words_beside(text));
+            }
+        }
+        self.said(Part::Assistant, ends, &texts, &entry.blocks)
+    }
+
     /// What a party said, sentence by sentence; `ends` is the standing of the first and the last.
     fn said(
         &mut self,
         part: Part,
         ends: Standing,
-        entry: &Entry<'_>,
+        texts: &[Cow<'_, str>],
+        blocks: &[Block<'_>],
     ) -> Result<Vec<DigestLine>, Cancelled> {
         let mut out = Vec::new();
-        let has_commands = ends == Standing::Aside && !entry.is_call();
-        for text in entry.texts() {
-            let words = has_commands.then(|| words_beside(&text));
-            let words = words.as_deref().unwrap_or(&text);
-            sentences_of(words, part, self.cancel, &mut out)?;
+        for text in texts {
+            sentences_of(text, part, self.cancel, &mut out)?;
         }
-        for block in &entry.blocks {
+        for block in blocks {
             let word = match block {
                 Block::Media(media) => format!("[{}]", media.words()),
                 Block::Other(Some(kind)) => format!("[{kind}]"),
@@ -266,6 +306,7 @@ impl<'m, 'a> Reader<'m, 'a> {
         }
         let json = arguments.and_then(Json::parse);
         called(&call.name, arguments, json.as_ref(), self.cancel, out)?;
+        note_replaced(out);
         let head = out.first().map(|line| line.text.clone());
         let stale = head.as_ref().is_some_and(|head| !self.seen.call(head));
         let times = self.times.get(&key).copied();
@@ -315,6 +356,27 @@ impl<'m, 'a> Reader<'m, 'a> {
                 line.standing = Standing::Stale;
             }
         }
+        self.note_rows(out);
+    }
+
+    /// Marks the rows of printed tables that a newer table with the same columns has, by their first
+    /// cells.
+    fn note_rows(&mut self, out: &mut [DigestLine]) {
+        let row_of = |(at, line): (usize, &DigestLine)| {
+            let above = line.within.filter(|_| line.is_printed_row())?;
+            let head = out.get(at.checked_sub(above)?)?;
+            Some((at, row_key(&head.text, &line.text)))
+        };
+        let rows: Vec<(usize, u64)> = out.iter().enumerate().filter_map(row_of).collect();
+        for (at, key) in &rows {
+            let line = out
+                .get_mut(*at)
+                .filter(|line| line.standing == Standing::Usual);
+            if let Some(line) = line.filter(|_| self.printed.contains(key)) {
+                line.standing = Standing::Stale;
+            }
+        }
+        self.printed.extend(rows.into_iter().map(|(_, key)| key));
     }
 }
 
@@ -336,7 +398,7 @@ fn most_telling(lines: &[DigestLine]) -> Option<usize> {
 pub(super) fn turns_of(messages: &[Entry<'_>]) -> Vec<u32> {
     let mut turn: u32 = 0;
     let numbered = messages.iter().enumerate().map(|(at, entry)| {
-        if entry.speaker == Speaker::User && !is_output(messages, at) {
+        if entry.speaker == Speaker::User && is_of_user(messages, at) {
             if !is_synthetic(entry) {
                 turn = turn.saturating_add(1);
             } else if let Some(body) = Tag::Digest.body_of(entry) {

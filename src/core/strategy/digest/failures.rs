@@ -3,6 +3,9 @@
 use super::line::{DigestLine, Part, Standing};
 use crate::core::text::ToolFailures;
 
+/// Announces a trace of calls.
+const TRACE: &str = "Traceback (most recent call last)";
+
 /// Marks the lines of a result that a policy calls reports of failures and, where the call is
 /// `to_mend`, what says why it failed: a line of a text, two of JSON.
 pub(super) fn note_failures(lines: &mut [DigestLine], failures: ToolFailures<'_>, to_mend: bool) {
@@ -16,9 +19,14 @@ pub(super) fn note_failures(lines: &mut [DigestLine], failures: ToolFailures<'_>
     }
     let says = |line: &DigestLine| matches!(line.part, Part::Text | Part::Record | Part::Member);
     let tells = |line: &DigestLine| says(line) && failures.tell(&line.text);
-    // What only announces a reason is not it.
-    let is_whole = |line: &DigestLine| !line.text.ends_with(':');
-    let first = |is: &dyn Fn(&DigestLine) -> bool| lines.iter().position(is);
+    // What only announces a reason is not it. A trace ends with the reason.
+    let is_trace = |line: &DigestLine| line.part == Part::Text && line.text.contains(TRACE);
+    let is_whole = |line: &DigestLine| !line.text.ends_with(':') && !is_trace(line);
+    let ends = lines.iter().any(is_trace);
+    let first = |is: &dyn Fn(&DigestLine) -> bool| match ends {
+        true => lines.iter().rposition(is),
+        false => lines.iter().position(is),
+    };
     let why = first(&|line| tells(line) && is_whole(line)).or_else(|| first(&says));
     let Some(why) = why else {
         return;

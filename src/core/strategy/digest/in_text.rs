@@ -8,7 +8,8 @@ use crate::core::conversation::{Call, Entry, Speaker, Text, ToolResult};
 use crate::core::edit::is_synthetic;
 use crate::core::json::write_string;
 use crate::core::wire::in_text::{
-    Command, begins_as_output, commands_in, responses, without_label,
+    Command, begins_as_output, commands_in, is_reminder, responses, said_in, without_label,
+    without_state,
 };
 
 /// Bytes of a message by which it is known as an output.
@@ -85,7 +86,7 @@ pub(super) fn calls_before(messages: &[Entry<'_>], at: usize) -> Vec<TextCall> {
     if calls.is_empty() {
         return calls;
     }
-    let output = text_of(messages, at);
+    let (output, _) = output_of(messages, at, &calls);
     let each = responses(&output);
     let spelled = |text: &str| Some(spelled(text.trim_matches(['\n', '\r'])));
     if each.len() == calls.len() {
@@ -105,6 +106,56 @@ pub(super) fn calls_without_output(messages: &[Entry<'_>], at: usize) -> Vec<Tex
     }
     let commands = commands_in(&text_of(messages, at - 1)).into_iter();
     commands.map(TextCall::new).collect()
+}
+
+/// What the output in message `at` of these calls is, and what the user said in it.
+fn output_of(messages: &[Entry<'_>], at: usize, calls: &[TextCall]) -> (String, Vec<String>) {
+    let tool = calls.last().map_or("", |call| call.name.as_str());
+    let texts = messages.get(at).map(Entry::texts).unwrap_or_default();
+    let (mut output, mut said) = (Vec::new(), Vec::new());
+    for text in &texts {
+        let text = without_state(text);
+        match said_in(&text, tool) {
+            Some((words, rest)) => {
+                output.push(rest.to_owned());
+                said.push(words.to_owned());
+            }
+            None => output.push(text.into_owned()),
+        }
+    }
+    output.retain(|text| !text.trim().is_empty());
+    (output.join("\n"), said)
+}
+
+/// What the user said in message `at`, which is his or an output that passes it on.
+pub(super) fn words_of_user(messages: &[Entry<'_>], at: usize) -> Vec<String> {
+    let calls = calls_without_output(messages, at);
+    if !calls.is_empty() {
+        return output_of(messages, at, &calls).1;
+    }
+    let texts = messages.get(at).map(Entry::texts).unwrap_or_default();
+    let texts = texts.iter().filter(|text| !is_reminder(text));
+    let texts = texts.map(|text| without_state(text).into_owned());
+    texts.filter(|text| !text.is_empty()).collect()
+}
+
+/// Whether the user says something in message `at`: no output of a command comes in his name, nor
+/// what an agent reminds of.
+pub(super) fn is_of_user(messages: &[Entry<'_>], at: usize) -> bool {
+    let Some(entry) = messages
+        .get(at)
+        .filter(|entry| entry.speaker == Speaker::User)
+    else {
+        return false;
+    };
+    let begins = |text: Text<'_>| {
+        text.opening(OPENING_BYTES)
+            .is_some_and(|text| is_reminder(&text))
+    };
+    if is_output(messages, at) {
+        return !words_of_user(messages, at).is_empty();
+    }
+    !entry.raw_texts().next().is_some_and(begins)
 }
 
 fn text_of(messages: &[Entry<'_>], at: usize) -> String {

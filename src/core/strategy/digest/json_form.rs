@@ -7,6 +7,19 @@ pub(super) use crate::core::text::{is_party, shown_key};
 /// A text from this length on has lines of its own (bytes).
 const TEXT_BYTES: usize = 96;
 
+/// The keys of what an object is called, the best first.
+const NAMING: [&str; 9] = [
+    "name",
+    "title",
+    "login",
+    "label",
+    "subject",
+    "username",
+    "display_name",
+    "email",
+    "key",
+];
+
 /// The longest list of ids that belongs to the scalars of its record (bytes).
 const IDS_BYTES: usize = 240;
 
@@ -23,15 +36,24 @@ pub(super) fn is_short(value: &Json) -> bool {
     }
 }
 
-/// What an object is called: the first of its texts.
+/// What an object is called: by a key that names, or the first of its texts that is no address.
 pub(super) fn naming(item: &Json) -> Option<String> {
     let Json::Object(members) = item else {
         return None;
     };
-    members.iter().find_map(|(_, value)| match value {
-        Json::String(text) if !text.is_empty() => Some(text.clone()),
+    let text = |value: &Json| match value {
+        Json::String(text) if !text.is_empty() && !is_url(text) => Some(text.clone()),
         _ => None,
-    })
+    };
+    let mut by_name = NAMING.iter().filter_map(|name| text(item.get(name)?));
+    by_name
+        .next()
+        .or_else(|| members.iter().find_map(|(_, value)| text(value)))
+}
+
+/// Whether a text begins as an address.
+pub(super) fn is_url(text: &str) -> bool {
+    text.starts_with("https://") || text.starts_with("http://")
 }
 
 /// A value on one line, with as few marks as stay readable.

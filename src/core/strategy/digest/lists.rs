@@ -123,6 +123,15 @@ pub(super) fn is_label(line: &str) -> bool {
     matches!(rank_of(line), Some(Rank::Heading | Rank::Label))
 }
 
+/// Whether a line is the head of what is below it, or an item that is, such as `- **Return**:`.
+pub(super) fn announces(line: &str) -> bool {
+    is_label(line)
+        || line
+            .trim_end()
+            .trim_end_matches(['*', '_'])
+            .ends_with([':', '：'])
+}
+
 /// Whether a line is an item of a list, or the head of one.
 pub(super) fn is_listed(line: &str) -> bool {
     rank_of(line).is_some()

@@ -20,6 +20,8 @@ mod lists;
 mod made;
 mod named;
 mod place;
+mod page;
+mod plumbing;
 mod printed;
 mod quoted;
 mod read_back;
@@ -46,7 +48,7 @@ use std::borrow::Cow;
 use self::choose::Choice;
 use self::entries::{Reader, turns_of};
 use self::fill::filled;
-use self::in_text::is_output;
+use self::in_text::{is_of_user, is_output, words_of_user};
 use self::line::{DigestLine, Part};
 pub(super) use self::shorten::TextLines;
 pub(super) use self::text_tokens::TextTokens;
@@ -57,7 +59,7 @@ use super::need::Stopped;
 use super::options::{Options, Run};
 use super::report::Done;
 use super::scope::is_among;
-use crate::core::conversation::{Author, Entry, Exchange, Kind, Speaker};
+use crate::core::conversation::{Author, Exchange, Speaker};
 use crate::core::edit::{Draft, Edit, Replacement, Tag, Target, Zone, is_synthetic};
 use crate::core::{Cancel, Cancelled};
 
@@ -249,7 +251,7 @@ fn originals(
             .flatten()
             .map(|m| m.tokens)
             .sum::<u64>();
-        if tokens <= most || is_of_user(conversation.messages, exchange) {
+        if tokens <= most || is_of_user(conversation.messages, exchange.first) {
             sources.push(*exchange);
         } else {
             unread.push(*exchange);
@@ -258,11 +260,6 @@ fn originals(
     sources.reverse();
     unread.reverse();
     (sources, unread)
-}
-
-/// Whether the user speaks in an exchange: no output of a command comes in his name.
-fn is_of_user(messages: &[Entry<'_>], exchange: &Exchange) -> bool {
-    exchange.kind == Kind::User && !is_output(messages, exchange.first)
 }
 
 /// Whether all that was condensed went into digests: then their originals are among the messages.
@@ -321,7 +318,9 @@ fn find_users_below(draft: &Draft<'_>, condensed: &[Exchange], lines: &mut [Dige
     let messages = draft.conversation().messages;
     let mut stay = draft.remaining().map(|(exchange, _)| exchange);
     let below = stay.find(|exchange| {
-        exchange.first > first && is_of_user(messages, exchange) && !is_among(condensed, exchange)
+        exchange.first > first
+            && is_of_user(messages, exchange.first)
+            && !is_among(condensed, exchange)
     });
     let turn = below.and_then(|exchange| turns_of(messages.get(..=exchange.first)?).pop());
     for line in lines {
@@ -396,7 +395,13 @@ pub(super) fn context_besides(
                 let recent = texts.iter().chain(&arguments);
                 context.recent.extend(recent.cloned());
             }
-            if entry.speaker == Speaker::Tool || is_output(messages, exchange.first) {
+            if is_output(messages, exchange.first) {
+                let said = words_of_user(messages, exchange.first);
+                context.texts.extend(texts);
+                context
+                    .said
+                    .extend(said.into_iter().map(|text| (true, text)));
+            } else if entry.speaker == Speaker::Tool {
                 context.texts.extend(texts);
             } else {
                 let is_user = entry.speaker == Speaker::User;

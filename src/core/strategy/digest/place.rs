@@ -107,7 +107,7 @@ impl<'t> Current<'t> {
 }
 
 /// The ends of a row's cells.
-fn commas(row: &str) -> Vec<usize> {
+pub(super) fn commas(row: &str) -> Vec<usize> {
     let mut quoted = false;
     row.bytes()
         .enumerate()

@@ -2,6 +2,7 @@
 //! above all of them.
 
 use super::line::DigestLine;
+use crate::core::strategy::maps::hash_of;
 
 /// The most characters and words of a column's name.
 const NAME_CHARS: usize = 32;
@@ -10,6 +11,9 @@ const NAME_WORDS: usize = 4;
 const MOST_BETWEEN: usize = 1;
 /// The least columns that are told by blanks alone.
 const LEAST_ALIGNED: usize = 3;
+/// The most columns of a table of numbers, and of columns before them that only name its rows.
+const MOST_COLUMNS: usize = 40;
+const MOST_GROUPS: usize = 3;
 /// What rules are drawn with, besides blanks, and what parts columns in them and in rows.
 const RULES: [char; 7] = ['-', '=', '─', '━', '═', ':', '~'];
 const BARS: [char; 3] = ['|', '│', '┃'];
@@ -28,6 +32,8 @@ enum Form {
     Marks(char, usize),
     /// Two blanks and more, as programs align columns.
     Aligned,
+    /// Blanks before numbers that end where the names of their columns do.
+    Numbers,
 }
 
 /// The table that is open at a line of a text.
@@ -38,6 +44,8 @@ pub(super) struct OpenTable<'t> {
     above: Option<(&'t str, usize, bool)>,
     /// The place of the names of columns.
     head: Option<(usize, Form)>,
+    /// The line two above, where the one above may be the name of the first column only.
+    names: Option<(&'t str, usize)>,
 }
 
 impl<'t> OpenTable<'t> {
@@ -52,6 +60,9 @@ impl<'t> OpenTable<'t> {
             let ruled = above.filter(|(above, ..)| !is_rule(above));
             let ruled = ruled.and_then(|(names, head, _)| Some((head, ruled_form(names, line)?)));
             self.head = self.head.or(ruled);
+            self.names = above
+                .filter(|(above, ..)| !is_rule(above))
+                .map(|(names, head, _)| (names, head));
             return None;
         }
         if let Some((head, form)) = self.head {
@@ -60,9 +71,22 @@ impl<'t> OpenTable<'t> {
             }
             self.head = None;
         }
-        let (names, head, _) = above.filter(|(_, _, begins)| *begins)?;
-        self.head = Some((head, form_of(names, line)?));
-        Some(head)
+        let two_above = self.names.take();
+        let form = above
+            .filter(|(_, _, begins)| *begins)
+            .and_then(|(names, head, _)| Some((head, form_of(names, line)?)));
+        let numbers =
+            |(names, head): (&str, usize)| ends_below(names, line).then_some((head, Form::Numbers));
+        let above = above.map(|(names, head, _)| (names, head));
+        self.head = form
+            .or_else(|| two_above.and_then(numbers))
+            .or_else(|| above.and_then(numbers));
+        if self.head.is_none() {
+            // Of a grouped table, the names of the groups' columns stand below the others.
+            let is_short = line.split_whitespace().count() <= MOST_GROUPS;
+            self.names = above.filter(|_| is_short);
+        }
+        self.head.map(|(head, _)| head)
     }
 
     /// A blank line ends every table.
@@ -83,6 +107,10 @@ impl Form {
                 marks == columns || (marks > columns && line.contains('"'))
             }
             Form::Aligned => gaps(line) > 0,
+            Form::Numbers => {
+                line.split_whitespace().nth(1).is_some()
+                    && line.contains(|c: char| c.is_ascii_digit())
+            }
         }
     }
 }
@@ -91,6 +119,15 @@ impl Form {
 pub(super) fn names_columns(below: &[DigestLine]) -> bool {
     let mut near = below.iter().take(1 + MOST_BETWEEN).zip(1..);
     near.any(|(line, above)| line.part.is_quoted() && line.within == Some(above))
+}
+
+/// What tells the row of a table from those of other ones: the names of its columns, and its first
+/// cell.
+pub(super) fn row_key(names: &str, row: &str) -> u64 {
+    let names: Vec<&str> = names.split_whitespace().collect();
+    let ends = |c: char| c.is_whitespace() || BARS.contains(&c) || [',', ';'].contains(&c);
+    let first = row.split(ends).find(|cell| !cell.is_empty());
+    hash_of(&(names, first))
 }
 
 /// Whether a line only parts others.
@@ -135,6 +172,47 @@ fn form_of(names: &str, row: &str) -> Option<Form> {
             && Form::Aligned.has(row.trim());
         is_one.then_some(Form::Aligned)
     })
+}
+
+/// Whether the numbers of a row end where the names of columns above it do: most of them, and two at
+/// least.
+fn ends_below(names: &str, row: &str) -> bool {
+    let of_names = ends_of(names);
+    let is_name = |(_, name): &(usize, &str)| name.chars().any(char::is_alphabetic);
+    if !(2..=MOST_COLUMNS).contains(&of_names.len()) || !of_names.iter().any(is_name) {
+        return false;
+    }
+    let is_number = |cell: &str| cell.contains(|c: char| c.is_ascii_digit()) || cell == "NaN";
+    let cells = ends_of(row);
+    let numbers = cells.iter().filter(|(_, cell)| is_number(cell));
+    let ends = |end: usize| of_names.iter().any(|(name, _)| *name == end);
+    let below = numbers.filter(|(end, _)| ends(*end)).count();
+    let columns = of_names.len();
+    below >= 2 && below * 2 >= columns && (columns..=columns + MOST_GROUPS).contains(&cells.len())
+}
+
+/// The words of a line, each with the place where it ends (characters).
+fn ends_of(line: &str) -> Vec<(usize, &str)> {
+    let mut found = Vec::new();
+    let mut begin = None;
+    let mut characters = 0;
+    for (at, c) in line.char_indices() {
+        match (c.is_whitespace(), begin) {
+            (false, None) => begin = Some(at),
+            (true, Some(from)) => {
+                found.extend(line.get(from..at).map(|word| (characters, word)));
+                begin = None;
+            }
+            _ => {}
+        }
+        characters += 1;
+        if found.len() > MOST_COLUMNS + MOST_GROUPS {
+            return found;
+        }
+    }
+    let last = begin.and_then(|from| line.get(from..));
+    found.extend(last.map(|word| (characters, word)));
+    found
 }
 
 /// Runs of blanks between words that are longer than one.
@@ -200,6 +278,17 @@ mod tests {
         assert_eq!(read(ps), [None, Some(0)]);
         let df = "Filesystem     1K-blocks    Used Mounted on\n/dev/sda1      30000  20000 /";
         assert_eq!(read(df), [None, Some(0)]);
+    }
+
+    #[test]
+    fn numbers_below_the_ends_of_names_are_rows() {
+        let head =
+            "   order_id customer amount\n0    100001     C012   12.5\n1    100002     C013    7.0";
+        assert_eq!(read(head), [None, Some(0), Some(0)]);
+        let fit = "=====\n        coef  std err      t\n--------------------\nx     0.0056    0.001  6.025";
+        assert_eq!(read(fit), [None, None, None, Some(1)]);
+        let grouped = "          count  sum   mean\nplan\nbasic       458   71  0.155\nbusiness    245   35  0.143";
+        assert_eq!(read(grouped), [None, None, Some(0), Some(0)]);
     }
 
     #[test]

@@ -8,6 +8,8 @@ use super::json_form::{
 };
 use super::line::{DigestLine, Part, Standing};
 use super::made::{Made, without_echo};
+use super::page::{is_page, page_lines};
+use super::plumbing::{MARK, without_plumbing};
 use super::quoted::{LINE_BYTES, Quote, quoted_lines};
 use super::records::RecordParts;
 use super::rows::{grouped_rows, keyed_rows, listed_rows, name_columns, rows_of};
@@ -59,9 +61,19 @@ impl Results<'_> {
         out: &mut Vec<DigestLine>,
     ) -> Result<(), Cancelled> {
         let Some(mut json) = result.json else {
+            if is_page(&result.content) {
+                let is_older = self.seen.page();
+                let mut told = Vec::new();
+                page_lines(&result.content, self.seen, self.cancel, &mut told)?;
+                if is_older {
+                    out.append(&mut told);
+                    return Ok(());
+                }
+            }
             return quoted_lines(&result.content, OF_RESULT, self.cancel, out);
         };
         unfold(&mut json);
+        without_plumbing(&mut json);
         tell_series(&mut json);
         if is_empty(&json) {
             let text = if matches!(json, Json::List(_)) {
@@ -264,7 +276,10 @@ impl Lines<'_> {
         let (mut named, mut small, mut large) = (Vec::new(), Vec::new(), Vec::new());
         for (key, value) in rest {
             if self.is_known(&key, &value) {
-                small.push((key, Json::String(format!("({AS_BELOW})"))));
+                let name = naming(&value).filter(|_| self.seen.has_several(&key));
+                let name = name.filter(|name| name.len() <= NAMES_BYTES);
+                let name = name.map_or_else(String::new, |name| name + " ");
+                small.push((key, Json::String(format!("{name}({AS_BELOW})"))));
             } else if own && lists_ids(&value) {
                 // What it refers to is likely to be looked up next.
                 named.push((key, value));
@@ -303,7 +318,10 @@ impl Lines<'_> {
     fn joined(&mut self, part: Part, path: &str, limit: usize, members: &[(String, Json)]) {
         let mut line = String::new();
         for (key, value) in members {
-            let mut member = format!("{}: ", shown_key(key));
+            let mut member = match key.as_str() {
+                MARK => format!("{MARK} "),
+                key => format!("{}: ", shown_key(key)),
+            };
             inline(value, &mut member);
             if !line.is_empty() && line.len() + member.len() > limit {
                 self.push(part, path, &std::mem::take(&mut line));

@@ -48,7 +48,9 @@ pub(super) struct Seen {
     /// Objects, each with its key, by their hashes; and those of the result that is being read:
     /// what is told of them stands above, not below.
     objects: Set<u64>,
-    of_result: Vec<u64>,
+    of_result: Vec<(u64, u64)>,
+    /// The object under each key, by their hashes; `None` where there are several.
+    by_key: Map<u64, Option<u64>>,
     /// Records, by each of their ids.
     records: Map<Id, Vec<Rc<Named>>>,
     /// The same by the values of their ids, as rows begin with them.
@@ -57,6 +59,8 @@ pub(super) struct Seen {
     sentences: Set<u64>,
     /// Heads of calls, by their hashes.
     calls: Set<u64>,
+    /// Whether there was a page of a browser.
+    page: bool,
 }
 
 impl Seen {
@@ -71,6 +75,11 @@ impl Seen {
         self.calls.insert(hash_of(head))
     }
 
+    /// Whether the page of a browser is an older one; takes note of it.
+    pub(super) fn page(&mut self) -> bool {
+        std::mem::replace(&mut self.page, true)
+    }
+
     /// Takes note of the objects in a value.
     pub(super) fn note(&mut self, value: &Json) {
         self.remember(value, MOST_LEVELS);
@@ -79,7 +88,11 @@ impl Seen {
 
     /// What older results say again from here on stands in one that was read.
     pub(super) fn end_result(&mut self) {
-        self.objects.extend(self.of_result.drain(..));
+        for (key, object) in self.of_result.drain(..) {
+            self.objects.insert(object);
+            let only = self.by_key.entry(key).or_insert(Some(object));
+            *only = only.filter(|only| *only == object);
+        }
     }
 
     /// Whether a newer result shows the record that a call gave; takes note of it.
@@ -172,8 +185,13 @@ impl Seen {
             return false;
         }
         let hash = hash_of(&(key, text.as_str()));
-        self.of_result.push(hash);
+        self.of_result.push((hash_of(key), hash));
         self.objects.contains(&hash)
+    }
+
+    /// Whether newer results have several objects under this key.
+    pub(super) fn has_several(&self, key: &str) -> bool {
+        self.by_key.get(&hash_of(key)) == Some(&None)
     }
 }
 

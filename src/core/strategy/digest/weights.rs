@@ -38,6 +38,10 @@ pub(super) mod share {
     /// For the long ones of them, as a factor of that share, and the most of it.
     pub(in super::super) const LONG: f64 = 0.32;
     pub(in super::super) const MOST_LONG: f64 = 0.12;
+    /// The same where records are less than this part of all lines.
+    pub(in super::super) const RECORDS_COMPETE: f64 = 0.15;
+    pub(in super::super) const LONG_ALONE: f64 = 0.75;
+    pub(in super::super) const MOST_LONG_ALONE: f64 = 0.15;
     /// For its questions, which the user has answered.
     pub(in super::super) const QUESTIONS: f64 = 0.02;
     /// For the sentences of pages and mails, which rows with ids leave no room.

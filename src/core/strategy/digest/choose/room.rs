@@ -16,6 +16,18 @@ impl Choice<'_> {
         share::MODEL.min(share::MODEL_OF_ROOM * self.part_with_room(budget))
     }
 
+    /// The part of the model's share for its long sentences: more of it where no records compete.
+    pub(super) fn share_of_long(&self, model: f64) -> f64 {
+        let of_records =
+            |part| matches!(part, Part::Record | Part::Member | Part::Head | Part::Row);
+        let has_records = self.bytes(of_records) > share::RECORDS_COMPETE * self.bytes(|_| true);
+        let (part, most) = match has_records {
+            true => (share::LONG, share::MOST_LONG),
+            false => (share::LONG_ALONE, share::MOST_LONG_ALONE),
+        };
+        (model * part).min(most)
+    }
+
     /// The share of the room for rows that the newest messages name: none where there is room for
     /// little, since a row comes with the call that gave it.
     pub(super) fn share_of_the_chosen(&self, budget: u64) -> f64 {
