@@ -20,10 +20,13 @@ use super::weights::{cost, line as lines_by, share, word as words_by};
 use super::worth::{Worth, asks, worths};
 use super::write::is_gap;
 use crate::core::conversation::scale;
+use crate::core::text::{shape, words_of};
 use crate::core::{Cancel, Cancelled};
 
 /// The longest sentence that is a plain statement (characters).
 const STATEMENT_CHARS: usize = 60;
+/// The most words of a sentence that says nothing by itself, such as `Your call.`
+const CRUMB_WORDS: usize = 5;
 /// Lines that may be too long for what is left, one after another, before the choice is at its end.
 const MOST_MISSES: usize = 64;
 /// Tokens below which nothing more is looked for.
@@ -110,6 +113,7 @@ impl<'t> Choice<'t> {
             line.standing == Standing::Edge
                 && line.text.chars().count() <= STATEMENT_CHARS
                 && !asks(&line.text)
+                && !is_crumb(&line.text)
         })?;
         self.first((&mut left, budget), long, |line, _| {
             line.standing == Standing::Edge && !asks(&line.text)
@@ -466,6 +470,12 @@ impl<'t> Choice<'t> {
             }
         }
     }
+}
+
+/// Whether a sentence says nothing by itself: it has no name or number, and hardly a word.
+fn is_crumb(text: &str) -> bool {
+    let tells = words_of(text).any(|word| shape(word) >= 1.0);
+    text.is_ascii() && !tells && text.split_whitespace().count() <= CRUMB_WORDS
 }
 
 /// Whether a line has the scalars of a record.

@@ -7,6 +7,7 @@ use std::borrow::Cow;
 
 use super::answers::{note_answered, note_choices};
 use super::arguments::called;
+use super::changes::mark_changes;
 use super::diffs::{note_diffs, note_replaced};
 use super::encoded::ResultText;
 use super::failures::note_failures;
@@ -16,7 +17,7 @@ use super::in_text::{
 };
 use super::line::{DigestLine, Heading, Part, Standing};
 use super::lists::to_do_of;
-use super::made::{Made, mark_changes};
+use super::made::Made;
 use super::printed::row_key;
 use super::quoted::sentences_of;
 use super::read_back::{last_turn, read_back};
@@ -36,8 +37,10 @@ const SAID_BYTES: usize = 40;
 /// A column's name in an earlier digest is known up to this length (bytes).
 const NAME_BYTES: usize = 256;
 
-/// The least score of the words of a sentence that tells more than others, and the most words that
-/// are looked at.
+/// In a message of so many sentences one more tells more than others, up to so many.
+const SENTENCES: usize = 5;
+const MOST_TELLING: usize = 3;
+/// The least score of the words of such a sentence, and the most words that are looked at.
 const LEAST_TELLING: f32 = 1.5;
 const MOST_WORDS: usize = 60;
 
@@ -260,11 +263,15 @@ impl<'m, 'a> Reader<'m, 'a> {
         let last = out.len().saturating_sub(1);
         // Beside calls, what is announced is short, and says what was done.
         let is_wanted = part == Part::Assistant && ends == Standing::Edge;
-        let telling = most_telling(&out).filter(|_| is_wanted);
+        let telling = if is_wanted {
+            most_telling(&out, (out.len() / SENTENCES).clamp(1, MOST_TELLING))
+        } else {
+            Vec::new()
+        };
         // What is to be done by this message: two parts of a list may have the same.
         let mut own: Set<u64> = Set::default();
         for (at, line) in out.iter_mut().enumerate() {
-            if at == 0 || at == last || Some(at) == telling {
+            if at == 0 || at == last || telling.contains(&at) {
                 line.standing = ends;
             }
             // What is to be done is told as it stands last: a newer message may have it as done.
@@ -380,17 +387,22 @@ impl<'m, 'a> Reader<'m, 'a> {
     }
 }
 
-/// The sentence that has most names, numbers and dates: a finding is seldom the first or the last.
-fn most_telling(lines: &[DigestLine]) -> Option<usize> {
-    let mut best = (LEAST_TELLING, None);
-    for (at, line) in lines.iter().enumerate() {
+/// The sentences that have most names, numbers and dates: a finding is seldom the first or the
+/// last.
+fn most_telling(lines: &[DigestLine], most: usize) -> Vec<usize> {
+    let score = |line: &DigestLine| -> f32 {
         let words = words_of(&line.text).take(MOST_WORDS);
-        let score: f32 = words.map(|word| shape(word).min(1.0)).sum();
-        if score > best.0 && line.within.is_none() {
-            best = (score, Some(at));
-        }
-    }
-    best.1
+        words.map(|word| shape(word).min(1.0)).sum()
+    };
+    let own = lines
+        .iter()
+        .enumerate()
+        .filter(|(_, line)| line.within.is_none());
+    let scored = own.map(|(at, line)| (score(line), at));
+    let mut telling: Vec<(f32, usize)> =
+        scored.filter(|(score, _)| *score > LEAST_TELLING).collect();
+    telling.sort_by(|(one, at), (other, later)| other.total_cmp(one).then(at.cmp(later)));
+    telling.into_iter().take(most).map(|(_, at)| at).collect()
 }
 
 /// The number of the user's message at or before each message. A digest that came back from a

@@ -1,157 +1,12 @@
 //! A call, as far as it tells what its result is about, and what of the result only repeats it.
 
 use super::json_form::{is_id, is_short, may_tell_anything};
-use super::line::{DigestLine, Part};
-use super::place::commas;
 use crate::core::json::Json;
-use crate::core::strategy::maps::{Map, Set, hash_of};
+use crate::core::strategy::maps::{Set, hash_of};
 
 /// Arguments that members of a result are compared to one by one: more are data.
 const MOST_COMPARED: usize = 32;
 
-/// Words in the names of tools that change something, and of those that only look; the first that
-/// a name has decides. What edits texts is not among them: what was written has room of its own.
-const CHANGES: [&str; 58] = [
-    "actualizar",
-    "add",
-    "anlegen",
-    "annuler",
-    "apply",
-    "approve",
-    "assign",
-    "book",
-    "borrar",
-    "buchen",
-    "cancel",
-    "cancelar",
-    "change",
-    "close",
-    "commit",
-    "confirm",
-    "crear",
-    "create",
-    "créer",
-    "delete",
-    "deploy",
-    "disable",
-    "enable",
-    "enviar",
-    "envoyer",
-    "erstellen",
-    "exchange",
-    "löschen",
-    "merge",
-    "modify",
-    "move",
-    "order",
-    "pay",
-    "place",
-    "post",
-    "publish",
-    "refund",
-    "remove",
-    "rename",
-    "reply",
-    "reservar",
-    "reserve",
-    "reset",
-    "restart",
-    "return",
-    "réserver",
-    "schedule",
-    "send",
-    "senden",
-    "set",
-    "speichern",
-    "stornieren",
-    "submit",
-    "supprimer",
-    "transfer",
-    "update",
-    "upload",
-    "ändern",
-];
-const LOOKS: [&str; 26] = [
-    "anzeigen",
-    "buscar",
-    "calculate",
-    "check",
-    "chercher",
-    "consultar",
-    "count",
-    "describe",
-    "fetch",
-    "find",
-    "get",
-    "leer",
-    "lesen",
-    "lire",
-    "list",
-    "listar",
-    "liste",
-    "lister",
-    "look",
-    "prüfen",
-    "query",
-    "read",
-    "search",
-    "show",
-    "suchen",
-    "think",
-];
-/// Rows of a result that are compared with each other; the exceptions among them are at most one in
-/// so many.
-const LEAST_ROWS: usize = 3;
-const MOST_ROWS: usize = 64;
-const EXCEPTIONS: usize = 3;
-/// The arguments that hold a command, programs that change what is elsewhere, words by which they
-/// do, and the words of a command within which these stand.
-const COMMAND: [&str; 3] = ["(command=", "(cmd=", "(script="];
-const PROGRAMS: [&str; 16] = [
-    "ansible-playbook",
-    "argocd",
-    "aws",
-    "az",
-    "cargo",
-    "docker",
-    "flux",
-    "gcloud",
-    "gh",
-    "git",
-    "helm",
-    "kubectl",
-    "npm",
-    "podman",
-    "systemctl",
-    "terraform",
-];
-const DOES: [&str; 24] = [
-    "annotate",
-    "apply",
-    "close",
-    "commit",
-    "cordon",
-    "create",
-    "delete",
-    "deploy",
-    "destroy",
-    "drain",
-    "edit",
-    "install",
-    "label",
-    "merge",
-    "patch",
-    "publish",
-    "push",
-    "replace",
-    "restart",
-    "rollback",
-    "scale",
-    "undo",
-    "uninstall",
-    "upgrade",
-];
-const WORDS_OF_COMMAND: usize = 3;
 /// Words in the names of tools that edit files, where they are given the name of one.
 const EDITS: [&str; 12] = [
     "append",
@@ -180,90 +35,7 @@ const FILE: [&str; 7] = [
 /// What stands before the name of a file in a patch.
 const HEADS: [&str; 3] = ["*** Update File: ", "*** Add File: ", "*** Delete File: "];
 
-/// Marks the call that these lines begin with, and the rows that it was given, where its tool
-/// changes something; of its result the few rows that came out otherwise than the others.
-pub(super) fn mark_changes(lines: &mut [DigestLine]) {
-    let Some(call) = lines.first().filter(|line| line.part == Part::Call) else {
-        return;
-    };
-    let looks = words_in(&call.text).any(|word| is_among(&LOOKS, word));
-    let is_change = changes(&call.text);
-    if !looks {
-        let is_row = |line: &DigestLine| line.part == Part::Row && !line.of_argument;
-        for rows in lines.chunk_by_mut(|one, next| is_row(one) && is_row(next)) {
-            mark_exceptions(rows);
-        }
-    }
-    if is_change {
-        let of_call = lines
-            .iter_mut()
-            .filter(|line| line.of_argument || line.part == Part::Call);
-        of_call.for_each(|line| line.changes = true);
-    }
-}
-
-/// Marks the rows that differ from most of their table in a column that has two values.
-fn mark_exceptions(rows: &mut [DigestLine]) {
-    if !(LEAST_ROWS..=MOST_ROWS).contains(&rows.len()) {
-        return;
-    }
-    let cells = |line: &DigestLine| -> Vec<String> {
-        let ends = commas(&line.text).into_iter().chain([line.text.len()]);
-        let mut from = 0;
-        let cell = |end: usize| {
-            let cell = line.text.get(from..end).unwrap_or_default().to_owned();
-            from = end + 1;
-            cell
-        };
-        ends.map(cell).collect()
-    };
-    let table: Vec<Vec<String>> = rows.iter().map(cells).collect();
-    let columns = table.iter().map(Vec::len).min().unwrap_or_default();
-    // The first column names the row.
-    for column in 1..columns {
-        let mut counts: Map<&str, usize> = Map::default();
-        for cell in table.iter().filter_map(|row| row.get(column)) {
-            *counts.entry(cell).or_default() += 1;
-        }
-        let few = counts.values().min().copied().unwrap_or_default();
-        if counts.len() != 2 || few * EXCEPTIONS > rows.len() {
-            continue;
-        }
-        for (line, row) in rows.iter_mut().zip(&table) {
-            let of_row = row.get(column).and_then(|cell| counts.get(cell.as_str()));
-            line.changes |= of_row == Some(&few);
-        }
-    }
-}
-
-/// Whether the tool of a call, given as it is written, changes something: what was done must not be
-/// done again.
-fn changes(call: &str) -> bool {
-    let first = words_in(call).find(|word| is_among(&LOOKS, word) || is_among(&CHANGES, word));
-    match first {
-        Some(word) => is_among(&CHANGES, word),
-        None => runs_change(call),
-    }
-}
-
-/// Whether a call runs a command that changes something elsewhere, such as `helm rollback`.
-fn runs_change(call: &str) -> bool {
-    let given = |key: &&str| Some(call.split_once(*key)?.1);
-    let Some(command) = COMMAND.iter().find_map(|key| given(key)) else {
-        return false;
-    };
-    command.split(['&', '|', ';', '\n']).any(|part| {
-        let mut words = part
-            .split_whitespace()
-            .map(|word| word.trim_matches(['"', '\'', ')', '…']));
-        words.next().is_some_and(|word| PROGRAMS.contains(&word))
-            && words
-                .take(WORDS_OF_COMMAND)
-                .any(|word| DOES.contains(&word))
-    })
-}
-
-fn is_among(words: &[&str], word: &str) -> bool {
+pub(super) fn is_among(words: &[&str], word: &str) -> bool {
     words.iter().any(|known| known.eq_ignore_ascii_case(word))
 }
 
@@ -296,7 +68,7 @@ pub(super) fn edited(call: &str) -> Option<&str> {
 }
 
 /// The words in the name of a call's tool.
-fn words_in(call: &str) -> impl Iterator<Item = &str> {
+pub(super) fn words_in(call: &str) -> impl Iterator<Item = &str> {
     let name = call.split('(').next().unwrap_or_default();
     let is_break = |c: char| !c.is_alphanumeric() || c.is_uppercase();
     let mut rest = name;
@@ -462,38 +234,4 @@ fn in_all(items: &[Json], asked: &Asked) -> Asked {
         common = Some(has.collect());
     }
     common.unwrap_or_default()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_row_that_came_out_otherwise_is_marked() {
-        let rows = ["R-1,sent,5", "R-2,sent,7", "R-3,refused,9"];
-        let mut lines = vec![DigestLine::new(Part::Call, 0, "remind(all=true)")];
-        lines.extend(rows.map(|row| DigestLine::new(Part::Row, 2, row)));
-        mark_changes(&mut lines);
-        let marked: Vec<bool> = lines.iter().map(|line| line.changes).collect();
-        assert_eq!(marked, [false, false, false, true]);
-    }
-
-    #[test]
-    fn commands_that_change_something_elsewhere_are_changes() {
-        for call in [
-            "bash(command=helm rollback web 47)",
-            "run(cmd=cd infra && terraform apply -auto-approve)",
-            "bash(command=kubectl -n shop rollout)",
-            "bash(command=kubectl rollout restart deploy/web)",
-        ] {
-            assert_eq!(changes(call), !call.ends_with("rollout)"), "{call}");
-        }
-        for call in [
-            "bash(command=git status)",
-            "bash(command=echo git push)",
-            "grep(pattern=git push)",
-        ] {
-            assert!(!changes(call), "{call}");
-        }
-    }
 }

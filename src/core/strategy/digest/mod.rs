@@ -7,6 +7,7 @@
 mod answers;
 mod arguments;
 mod candidate;
+mod changes;
 mod choose;
 mod diffs;
 mod encoded;
@@ -18,6 +19,7 @@ mod json_form;
 mod line;
 mod lists;
 mod made;
+mod mail;
 mod named;
 mod place;
 mod page;

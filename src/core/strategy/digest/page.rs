@@ -14,7 +14,7 @@ const LEAST_HANDLES: usize = 6;
 const REF: &str = " [ref=";
 const UID: &str = "uid=";
 /// What else browsers tell of an element that says nothing.
-const POINTER: &str = " [cursor=pointer]";
+const OF_PAGE: [&str; 2] = [" [active]", " [cursor=pointer]"];
 const DISABLED: &str = " [disabled]";
 /// Parts of a page, whose names say nothing of the things in it.
 const LANDMARKS: [&str; 9] = [
@@ -148,7 +148,11 @@ impl Element {
             return said.starts_with(URL).then_some(Element { said });
         }
         let handle = handle_of(line)?;
-        let said = line.replace(handle, "").replace(POINTER, "");
+        let said = OF_PAGE
+            .iter()
+            .fold(line.replace(handle, ""), |said, state| {
+                said.replace(state, "")
+            });
         let said = said.trim().trim_start_matches("- ").trim_end_matches(':');
         Some(Element {
             said: said.trim().to_owned(),
@@ -213,7 +217,7 @@ mod tests {
         assert!(!is_page("- a [ref=e1]\n- b\n- c [x]"));
         let mut lines = Vec::new();
         let mut seen = Seen::default();
-        page_lines(SHOP, &mut seen, &Cancel::never(), &mut lines).unwrap();
+        page_lines(SHOP, &mut seen, &Cancel::default(), &mut lines).unwrap();
         let told: Vec<(&str, Option<usize>)> = lines
             .iter()
             .map(|line| (line.text.trim(), line.within))

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 
 use super::line::{DigestLine, Part, Standing};
 use super::lists::OpenItems;
+use super::mail::note_mail;
 use super::printed::OpenTable;
 use super::weigh::STRIDE;
 use crate::core::strategy::maps::{Map, hash_of};
@@ -35,24 +36,6 @@ const HEX_BYTES: usize = 5;
 /// The bytes of names and numbers, and the letters of hexadecimal digits.
 static OF_NAMES: ByteSet = ByteSet::of(b"_").and_alphanumeric().and(0x80, 0xff);
 static HEX_LETTERS: ByteSet = ByteSet::of(b"").and(b'a', b'f');
-/// Words of the line that announces an older mail below, and lines that end one.
-const WROTE: [&str; 5] = [" wrote", " schrieb", " a écrit", " escribió", " ha scritto"];
-const REGARDS: [&str; 14] = [
-    "best",
-    "best regards",
-    "beste grüße",
-    "cheers",
-    "cordialement",
-    "cordiali saluti",
-    "freundliche grüße",
-    "kind regards",
-    "mit freundlichen grüßen",
-    "regards",
-    "saludos",
-    "sincerely",
-    "viele grüße",
-    "warm regards",
-];
 /// Tags around what a model thinks in its text.
 const THOUGHTS: [&str; 4] = ["<think>", "</think>", "<thinking>", "</thinking>"];
 /// Lines behind the report of a failure that explain it.
@@ -224,54 +207,10 @@ pub(super) fn quoted_lines(
         mark_repetitive(lines);
         if quote.part == Part::Text {
             mark_prose(lines);
-            mark_mail(lines);
+            note_mail(lines);
         }
     }
     Ok(())
-}
-
-/// Marks what a mail repeats of those before it, and what stands below its end: it says little.
-fn mark_mail(lines: &mut [DigestLine]) {
-    #[derive(Clone, Copy, PartialEq)]
-    enum Below {
-        Nothing,
-        Announced,
-        Quoted,
-        All,
-    }
-    let mut below = Below::Nothing;
-    for line in lines {
-        let text = line.text.trim();
-        let is_quoted = text.starts_with('>');
-        below = match below {
-            Below::Announced | Below::Quoted if is_quoted => Below::Quoted,
-            // Without marks, all below is of older mails.
-            Below::Announced => Below::All,
-            Below::Quoted => Below::Nothing,
-            other => other,
-        };
-        if below != Below::Nothing {
-            if matches!(line.standing, Standing::Usual | Standing::Prose) {
-                line.standing = Standing::Stale;
-            }
-        } else if announces_mail(text) {
-            below = Below::Announced;
-        } else if ends_mail(text) {
-            below = Below::All;
-        }
-    }
-}
-
-/// Whether a line announces an older mail: `On 3 May, Ann wrote:`.
-fn announces_mail(line: &str) -> bool {
-    let is_rule = line.starts_with("-----") && line.ends_with("-----") && line.contains(' ');
-    is_rule || (line.ends_with(':') && WROTE.iter().any(|word| line.contains(word)))
-}
-
-/// Whether a line ends what a mail says.
-fn ends_mail(line: &str) -> bool {
-    let line = line.trim_end_matches([',', '.', '!']).to_lowercase();
-    line == "--" || REGARDS.contains(&line.as_str())
 }
 
 /// Marks the sentences of a text that is mostly sentences.

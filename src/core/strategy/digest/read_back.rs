@@ -2,7 +2,7 @@
 
 use super::line::{DigestLine, Heading, Part, Standing};
 use super::lists::OpenItems;
-use super::made::mark_changes;
+use super::changes::mark_changes;
 use super::printed::OpenTable;
 use super::quoted::{LINE_BYTES, MOST_BLANK};
 use super::records::{NEWEST, RECORDS};

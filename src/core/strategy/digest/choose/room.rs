@@ -13,19 +13,27 @@ impl Choice<'_> {
         if self.bytes(Part::is_said) > share::DIALOGUE * all {
             return self.bytes(|part| part == Part::Assistant) / all;
         }
-        share::MODEL.min(share::MODEL_OF_ROOM * self.part_with_room(budget))
+        let of_room = match self.records_compete() {
+            true => share::MODEL_OF_ROOM,
+            false => share::MODEL_OF_ROOM_ALONE,
+        };
+        share::MODEL.min(of_room * self.part_with_room(budget))
     }
 
     /// The part of the model's share for its long sentences: more of it where no records compete.
     pub(super) fn share_of_long(&self, model: f64) -> f64 {
-        let of_records =
-            |part| matches!(part, Part::Record | Part::Member | Part::Head | Part::Row);
-        let has_records = self.bytes(of_records) > share::RECORDS_COMPETE * self.bytes(|_| true);
-        let (part, most) = match has_records {
+        let (part, most) = match self.records_compete() {
             true => (share::LONG, share::MOST_LONG),
             false => (share::LONG_ALONE, share::MOST_LONG_ALONE),
         };
         (model * part).min(most)
+    }
+
+    /// Whether much of all lines is of records.
+    fn records_compete(&self) -> bool {
+        let of_records =
+            |part| matches!(part, Part::Record | Part::Member | Part::Head | Part::Row);
+        self.bytes(of_records) > share::RECORDS_COMPETE * self.bytes(|_| true)
     }
 
     /// The share of the room for rows that the newest messages name: none where there is room for

@@ -1,0 +1,102 @@
+//! What mails repeat: the mails that they answer, and what stands below the regards.
+
+use super::line::{DigestLine, Standing};
+
+/// Words of the line that announces an older mail below, and lines that end one.
+const WROTE: [&str; 5] = [" wrote", " schrieb", " a écrit", " escribió", " ha scritto"];
+const REGARDS: [&str; 14] = [
+    "best",
+    "best regards",
+    "beste grüße",
+    "cheers",
+    "cordialement",
+    "cordiali saluti",
+    "freundliche grüße",
+    "kind regards",
+    "mit freundlichen grüßen",
+    "regards",
+    "saludos",
+    "sincerely",
+    "viele grüße",
+    "warm regards",
+];
+
+/// Marks what a mail repeats of those before it, and what stands below its end: it says little.
+pub(super) fn note_mail(lines: &mut [DigestLine]) {
+    #[derive(Clone, Copy, PartialEq)]
+    enum Below {
+        Nothing,
+        Announced,
+        Quoted,
+        All,
+    }
+    let mut below = Below::Nothing;
+    for line in lines {
+        let text = line.text.trim();
+        let is_quoted = text.starts_with('>');
+        below = match below {
+            Below::Announced | Below::Quoted if is_quoted => Below::Quoted,
+            // Without marks, all below is of older mails.
+            Below::Announced => Below::All,
+            Below::Quoted => Below::Nothing,
+            other => other,
+        };
+        if below != Below::Nothing {
+            if matches!(line.standing, Standing::Usual | Standing::Prose) {
+                line.standing = Standing::Stale;
+            }
+        } else if announces_mail(text) {
+            below = Below::Announced;
+        } else if ends_mail(text) {
+            below = Below::All;
+        }
+    }
+}
+
+/// Whether a line announces an older mail: `On 3 May, Ann wrote:`.
+fn announces_mail(line: &str) -> bool {
+    let is_rule = line.starts_with("-----") && line.ends_with("-----") && line.contains(' ');
+    is_rule || (line.ends_with(':') && WROTE.iter().any(|word| line.contains(word)))
+}
+
+/// Whether a line ends what a mail says.
+fn ends_mail(line: &str) -> bool {
+    let line = line.trim_end_matches([',', '.', '!']).to_lowercase();
+    line == "--" || REGARDS.contains(&line.as_str())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::strategy::digest::line::Part;
+
+    /// For each line whether it counts less.
+    fn stale(text: &str) -> Vec<bool> {
+        let lines = text
+            .lines()
+            .map(|line| DigestLine::new(Part::Text, 1, line));
+        let mut lines: Vec<DigestLine> = lines.collect();
+        note_mail(&mut lines);
+        lines
+            .iter()
+            .map(|line| line.standing == Standing::Stale)
+            .collect()
+    }
+
+    #[test]
+    fn older_mails_and_what_is_below_the_regards_count_less() {
+        let below =
+            "Friday it is.\nKind regards,\nAnn\nHead of sales\nAm 3. Mai schrieb Bo:\n> When?";
+        assert_eq!(stale(below), [false, false, true, true, true, true]);
+        let between = "On 3 May, Bo wrote:\n> When?\n> Where?\nOn Friday, here.";
+        assert_eq!(stale(between), [false, true, true, false]);
+        let without_marks = "Yes.\n-----Original Message-----\nFrom: Bo\nWhen?";
+        assert_eq!(stale(without_marks), [false, false, true, true]);
+    }
+
+    #[test]
+    fn other_texts_have_no_older_mails() {
+        let text = "She wrote a book.\n> a note\n---\nThe rest:\nBest of all, it works.";
+        assert!(stale(text).iter().all(|stale| !stale), "{text}");
+    }
+}
