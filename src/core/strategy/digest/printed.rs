@@ -177,18 +177,19 @@ fn form_of(names: &str, row: &str) -> Option<Form> {
 /// Whether the numbers of a row end where the names of columns above it do: most of them, and two at
 /// least.
 fn ends_below(names: &str, row: &str) -> bool {
-    let of_names = ends_of(names);
-    let is_name = |(_, name): &(usize, &str)| name.chars().any(char::is_alphabetic);
-    if !(2..=MOST_COLUMNS).contains(&of_names.len()) || !of_names.iter().any(is_name) {
+    let words = ends_of(names);
+    let is_name = |(_, name): &&(usize, &str)| name.starts_with(char::is_alphabetic);
+    let columns: Vec<usize> = words.iter().filter(is_name).map(|(end, _)| *end).collect();
+    let are_names = words.first().as_ref().is_some_and(is_name) && columns.len() * 2 > words.len();
+    if words.len() > MOST_COLUMNS || !are_names {
         return false;
     }
-    let is_number = |cell: &str| cell.contains(|c: char| c.is_ascii_digit()) || cell == "NaN";
     let cells = ends_of(row);
-    let numbers = cells.iter().filter(|(_, cell)| is_number(cell));
-    let ends = |end: usize| of_names.iter().any(|(name, _)| *name == end);
-    let below = numbers.filter(|(end, _)| ends(*end)).count();
-    let columns = of_names.len();
-    below >= 2 && below * 2 >= columns && (columns..=columns + MOST_GROUPS).contains(&cells.len())
+    let is_number = |cell: &str| cell.contains(|c: char| c.is_ascii_digit()) || cell == "NaN";
+    let below = |(end, cell): &&(usize, &str)| is_number(cell) && columns.contains(end);
+    let below = cells.iter().filter(below).count();
+    let is_row = (words.len()..=words.len() + MOST_GROUPS).contains(&cells.len());
+    is_row && below >= 2 && below * 2 >= columns.len()
 }
 
 /// The words of a line, each with the place where it ends (characters).

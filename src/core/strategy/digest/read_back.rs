@@ -1,8 +1,8 @@
 //! The lines of an earlier digest from its body, as `write` describes it.
 
+use super::changes::mark_changes;
 use super::line::{DigestLine, Heading, Part, Standing};
 use super::lists::OpenItems;
-use super::changes::mark_changes;
 use super::printed::OpenTable;
 use super::quoted::{LINE_BYTES, MOST_BLANK};
 use super::records::{NEWEST, RECORDS};
