@@ -7,13 +7,15 @@ use crate::core::json::Json;
 use crate::core::text::Pattern;
 
 /// Words that report a failure wherever they stand.
-const REPORTS: [&str; 15] = [
+const REPORTS: [&str; 17] = [
     "cannot",
+    "crashloopbackoff",
     "denied",
     "evicted",
     "failed",
     "failure",
     "fatal",
+    "imagepullbackoff",
     "invalid",
     "killed",
     "oomkilled",
@@ -27,7 +29,7 @@ const REPORTS: [&str; 15] = [
 /// No report is longer (bytes).
 const LONGEST_REPORT: usize = 64;
 /// Ends of words that do.
-const REPORT_ENDS: [&str; 3] = ["error", "exception", "backoff"];
+const REPORT_ENDS: [&str; 2] = ["error", "exception"];
 /// Pairs of words that do, one blank between them.
 const REPORT_PAIRS: [(&str, &str); 4] = [
     ("not", "found"),

@@ -6,6 +6,7 @@ pub mod decode;
 mod dialect;
 mod fault;
 pub(in crate::core) mod in_text;
+pub(in crate::core) mod mcp;
 pub mod model_list;
 pub mod overflow;
 pub mod own_call;

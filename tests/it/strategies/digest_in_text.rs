@@ -114,8 +114,7 @@ fn calls_are_known_in_each_form() {
         (
             "<read_file>\n<path>src/a.rs</path>\n</read_file>",
             "[read_file for 'src/a.rs'] Result:\nfn total() -> u64",
-            "→ read_file(path=src/a.rs)\n |[read_file for 'src/a.rs'] Result:\n \
-            |fn total() -> u64",
+            "→ read_file(path=src/a.rs)\n |fn total() -> u64",
         ),
         (
             "Thought: I ask.\nAction: weather\nAction Input: {\"city\": \"Delft\"}",

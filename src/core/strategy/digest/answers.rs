@@ -29,7 +29,6 @@ const ORDINALS: [&[&str]; 4] = [
         "première",
         "primero",
         "primera",
-        "prima",
     ],
     &[
         "second",
@@ -61,6 +60,10 @@ const ORDINALS: [&[&str]; 4] = [
         "cuarta",
         "quarta",
     ],
+];
+/// What stands before such a word.
+const ARTICLES: [&str; 11] = [
+    "das", "dem", "den", "der", "die", "el", "il", "la", "le", "the", "your",
 ];
 /// The longest answer that may name an item by its place (characters).
 const ORDINAL_CHARS: usize = 48;
@@ -148,8 +151,8 @@ fn choice_of(answer: &str) -> Option<String> {
     (is_number && is_first).then(|| number.to_string())
 }
 
-/// The letter that stands alone in an answer, as in `Nehmen Sie b, aber später`: none that is a word
-/// somewhere.
+/// The letter that stands alone in an answer, as in `Nehmen Sie b, aber später`: none that is a
+/// word somewhere.
 fn letter_of(answer: &str) -> Option<String> {
     let mut words = answer
         .split_whitespace()
@@ -164,13 +167,20 @@ fn ordinal_of(answer: &str) -> Option<String> {
         return None;
     }
     let lower = answer.to_lowercase();
-    let mut words = lower.split(|c: char| !c.is_alphanumeric());
-    let place = |word: &str| {
-        ORDINALS
-            .iter()
-            .position(|of_place| of_place.contains(&word))
+    let words: Vec<&str> = lower
+        .split(|c: char| !c.is_alphanumeric())
+        .filter(|word| !word.is_empty())
+        .collect();
+    // `Wait a second` names none.
+    let names = |at: usize| {
+        let before = at.checked_sub(1).and_then(|before| words.get(before));
+        before.is_some_and(|before| ARTICLES.contains(before))
     };
-    words.find_map(place).map(|place| (place + 1).to_string())
+    let place = |word: &str| ORDINALS.iter().position(|places| places.contains(&word));
+    let mut named = words.iter().enumerate().filter(|(at, _)| names(*at));
+    named
+        .find_map(|(_, word)| place(word))
+        .map(|place| (place + 1).to_string())
 }
 
 #[cfg(test)]
@@ -190,6 +200,7 @@ mod tests {
         for (answer, number) in [
             ("Take the second one.", Some("2")),
             ("Die erste bitte", Some("1")),
+            ("Wait a second.", None),
             ("Yes.", None),
         ] {
             assert_eq!(ordinal_of(answer).as_deref(), number, "{answer}");

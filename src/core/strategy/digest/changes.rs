@@ -1,5 +1,5 @@
-//! Calls that change something, which must not be made again, and the rows of their results that came
-//! out otherwise than the others.
+//! Calls that change something, which must not be made again, and the rows of results that came out
+//! otherwise than the others.
 
 use super::line::{DigestLine, Part};
 use super::made::{is_among, words_in};
@@ -103,7 +103,7 @@ const MOST_ROWS: usize = 64;
 const EXCEPTIONS: usize = 3;
 /// The arguments that hold a command, programs that change what is elsewhere, words by which they
 /// do, and the words of a command within which these stand.
-const COMMAND: [&str; 3] = ["(command=", "(cmd=", "(script="];
+const COMMAND: [&str; 3] = ["command=", "cmd=", "script="];
 const PROGRAMS: [&str; 16] = [
     "ansible-playbook",
     "argocd",
@@ -148,10 +148,14 @@ const DOES: [&str; 24] = [
     "uninstall",
     "upgrade",
 ];
-const WORDS_OF_COMMAND: usize = 3;
+const LOOKING: [&str; 8] = [
+    "describe", "diff", "get", "history", "list", "log", "show", "status",
+];
+const WORDS_OF_COMMAND: usize = 4;
 
 /// Marks the call that these lines begin with, and the rows that it was given, where its tool
-/// changes something; of its result the few rows that came out otherwise than the others.
+/// changes something. Of the result of a call that does more than look, the few rows that came out
+/// otherwise than the others are marked, too.
 pub(super) fn mark_changes(lines: &mut [DigestLine]) {
     let Some(call) = lines.first().filter(|line| line.part == Part::Call) else {
         return;
@@ -218,7 +222,10 @@ fn changes(call: &str) -> bool {
 
 /// Whether a call runs a command that changes something elsewhere, such as `helm rollback`.
 fn runs_change(call: &str) -> bool {
-    let given = |key: &&str| Some(call.split_once(*key)?.1);
+    let given = |key: &&str| {
+        let behind = |before: &str| Some(call.split_once(&format!("{before}{key}"))?.1);
+        behind("(").or_else(|| behind(", "))
+    };
     let Some(command) = COMMAND.iter().find_map(|key| given(key)) else {
         return false;
     };
@@ -226,10 +233,15 @@ fn runs_change(call: &str) -> bool {
         let mut words = part
             .split_whitespace()
             .map(|word| word.trim_matches(['"', '\'', ')', '…']));
+        let is_verb = |word: &&str| {
+            let looks = LOOKING.iter().any(|look| word.starts_with(look));
+            looks || DOES.contains(word)
+        };
         words.next().is_some_and(|word| PROGRAMS.contains(&word))
             && words
                 .take(WORDS_OF_COMMAND)
-                .any(|word| DOES.contains(&word))
+                .find(is_verb)
+                .is_some_and(|verb| DOES.contains(&verb))
     })
 }
 
@@ -251,6 +263,7 @@ mod tests {
     fn commands_that_change_something_elsewhere_are_changes() {
         for call in [
             "bash(command=helm rollback web 47)",
+            "execute_command(requires_approval=true, command=git push)",
             "run(cmd=cd infra && terraform apply -auto-approve)",
             "bash(command=kubectl -n shop rollout)",
             "bash(command=kubectl rollout restart deploy/web)",
@@ -259,6 +272,8 @@ mod tests {
         }
         for call in [
             "bash(command=git status)",
+            "bash(command=kubectl get deploy)",
+            "bash(command=gh label list)",
             "bash(command=echo git push)",
             "grep(pattern=git push)",
         ] {

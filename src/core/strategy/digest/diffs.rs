@@ -52,6 +52,8 @@ pub(super) fn note_replaced(lines: &mut [DigestLine]) {
                     line.standing = Standing::Stale;
                 }
             }
+            // The name of the argument.
+            _ if line.of_argument => {}
             _ => is_old = false,
         }
     }

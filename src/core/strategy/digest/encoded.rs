@@ -1,22 +1,18 @@
 //! Results that stand in something else: JSON in a string, as where a tool's answer is put into a
-//! text, the parts of a result of the Model Context Protocol, and objects that each have a line. They
-//! are told as what they are.
+//! text, the parts of a result of the Model Context Protocol, and objects that each have a line.
+//! They are told as what they are.
 
 use std::borrow::Cow;
 
 use crate::core::json::Json;
 use crate::core::text::ToolFailures;
+use crate::core::wire::in_text::without_state;
+use crate::core::wire::mcp::texts_of_parts;
 
 /// How deep in a value strings are looked into, and how often one string may be in another.
 const MOST_LEVELS: usize = 4;
 /// Bytes of strings in one result that are looked into: a tree takes many times those of its text.
 const MOST_BYTES: usize = 1 << 20;
-
-/// The member that has the parts of a result, and those that may stand beside it.
-const PARTS: &str = "content";
-const BESIDE_PARTS: [&str; 5] = ["_meta", "isError", "is_error", "meta", "structuredContent"];
-/// Bytes within which a result that has parts shows it.
-const PARTS_BEGIN_BYTES: usize = 256;
 
 /// The text of a result, read as JSON where it is an object or a list.
 pub(super) struct ResultText<'t> {
@@ -24,7 +20,7 @@ pub(super) struct ResultText<'t> {
     pub content: Cow<'t, str>,
     pub json: Option<Json>,
     /// Whether each of its lines is an object.
-    is_log: bool,
+    pub is_log: bool,
 }
 
 impl<'t> ResultText<'t> {
@@ -62,47 +58,7 @@ fn content_of(text: &str) -> Cow<'_, str> {
     let inner = is_string.then(|| serde_json::from_str::<String>(text).ok());
     match inner.flatten() {
         Some(inner) if inner.contains('\n') || inner.starts_with(['{', '[']) => Cow::Owned(inner),
-        _ => parts_in(text).map_or(Cow::Borrowed(text), Cow::Owned),
-    }
-}
-
-/// The texts in the parts of a result of the Model Context Protocol; `None` where a text is
-/// something else, or has a part that is no text and no resource with one.
-fn parts_in(text: &str) -> Option<String> {
-    let beginning = text.get(..text.floor_char_boundary(PARTS_BEGIN_BYTES))?;
-    let may = beginning.starts_with(['{', '[']) && beginning.contains("\"type\"");
-    let parts = match may.then(|| Json::parse(text)).flatten()? {
-        Json::List(items) => items,
-        Json::Object(members) => {
-            let is_beside = |(key, _): &(String, Json)| BESIDE_PARTS.contains(&key.as_str());
-            let (beside, mut rest): (Vec<_>, Vec<_>) = members.into_iter().partition(is_beside);
-            match (rest.pop(), beside.len()) {
-                (Some((key, Json::List(items))), _) if rest.is_empty() && key == PARTS => items,
-                _ => return None,
-            }
-        }
-        _ => return None,
-    };
-    let texts: Option<Vec<String>> = parts.iter().map(text_of_part).collect();
-    let text = texts?.join("\n");
-    (!text.trim().is_empty()).then_some(text)
-}
-
-fn text_of_part(part: &Json) -> Option<String> {
-    let text = |of: &Json, key: &str| match of.get(key)? {
-        Json::String(text) => Some(text.clone()),
-        _ => None,
-    };
-    match text(part, "type")?.as_str() {
-        "text" => text(part, "text"),
-        "resource" => {
-            let resource = part.get("resource")?;
-            let content = text(resource, "text")?;
-            let name = text(resource, "uri").map(|uri| format!("{uri}\n"));
-            Some(name.unwrap_or_default() + &content)
-        }
-        kind @ ("image" | "audio") => Some(format!("[{kind}]")),
-        _ => None,
+        _ => texts_of_parts(text).map_or_else(|| without_state(text), Cow::Owned),
     }
 }
 

@@ -10,7 +10,7 @@ use super::arguments::called;
 use super::changes::mark_changes;
 use super::diffs::{note_diffs, note_replaced};
 use super::encoded::ResultText;
-use super::failures::note_failures;
+use super::failures::{note_failures, note_refusal};
 use super::in_text::{
     TextCall, calls_before, calls_without_output, is_of_user, is_output, words_beside,
     words_of_user,
@@ -141,15 +141,19 @@ impl<'m, 'a> Reader<'m, 'a> {
             Kind::Assistant | Kind::Calls => self.said_by_model(Standing::Aside, first)?,
             Kind::Instruction | Kind::Unanswered | Kind::Other => Vec::new(),
         };
-        let calls = calls.into_iter().rev().flatten();
+        let turn_of = |at: usize| self.turns.get(at).copied().unwrap_or_default();
+        let turn = turn_of(exchange.first);
+        lines.iter_mut().for_each(|line| line.turn = turn);
+        let mut of_calls: Vec<DigestLine> = calls.into_iter().rev().flatten().collect();
         if exchange.kind == Kind::User {
             // What the user said to what a command gave comes behind that.
-            lines.splice(..0, calls);
-        } else {
-            lines.extend(calls);
+            let before = turn_of(exchange.first.saturating_sub(1));
+            of_calls.iter_mut().for_each(|line| line.turn = before);
+            of_calls.append(&mut lines);
+            return Ok(of_calls);
         }
-        let turn = self.turns.get(exchange.first).copied().unwrap_or_default();
-        lines.iter_mut().for_each(|line| line.turn = turn);
+        of_calls.iter_mut().for_each(|line| line.turn = turn);
+        lines.append(&mut of_calls);
         Ok(lines)
     }
 
@@ -343,6 +347,7 @@ impl<'m, 'a> Reader<'m, 'a> {
         let lines = out.get_mut(from..).unwrap_or_default();
         note_diffs(lines, head.as_deref().unwrap_or_default());
         note_failures(lines, failures, is_last && failed);
+        note_refusal(lines);
         mark_changes(out);
         if let Some(head) = out.first_mut() {
             head.failed = failed;
@@ -366,8 +371,8 @@ impl<'m, 'a> Reader<'m, 'a> {
         self.note_rows(out);
     }
 
-    /// Marks the rows of printed tables that a newer table with the same columns has, by their first
-    /// cells.
+    /// Marks the rows of printed tables that a newer table with the same columns has, by what they
+    /// begin with.
     fn note_rows(&mut self, out: &mut [DigestLine]) {
         let row_of = |(at, line): (usize, &DigestLine)| {
             let above = line.within.filter(|_| line.is_printed_row())?;

@@ -6,6 +6,10 @@ use crate::core::text::ToolFailures;
 /// Announces a trace of calls.
 const TRACE: &str = "Traceback (most recent call last)";
 
+/// Begins the result of a call that the user did not allow, and announces what he said to it.
+const NOT_ALLOWED: &str = "The user doesn't want to proceed with this tool use.";
+const SAID: &str = "the user said:";
+
 /// Marks the lines of a result that a policy calls reports of failures and, where the call is
 /// `to_mend`, what says why it failed: a line of a text, two of JSON.
 pub(super) fn note_failures(lines: &mut [DigestLine], failures: ToolFailures<'_>, to_mend: bool) {
@@ -40,5 +44,28 @@ pub(super) fn note_failures(lines: &mut [DigestLine], failures: ToolFailures<'_>
         if left == 0 {
             break;
         }
+    }
+}
+
+/// Marks in the result of a call that the user did not allow what he said to it. It is not told
+/// among his words: a file may begin with the same.
+pub(super) fn note_refusal(lines: &mut [DigestLine]) {
+    let is_text = |line: &DigestLine| line.part == Part::Text;
+    let first = lines.iter().position(is_text);
+    let is_refusal = first
+        .and_then(|first| lines.get(first))
+        .is_some_and(|line| line.text.starts_with(NOT_ALLOWED));
+    let Some(first) = first.filter(|_| is_refusal) else {
+        return;
+    };
+    let mut is_said = false;
+    for line in lines.iter_mut().skip(first).filter(|line| is_text(line)) {
+        if is_said {
+            line.standing = Standing::Usual;
+            line.changes = true;
+        } else {
+            line.standing = Standing::Stale;
+        }
+        is_said |= line.text.trim_end().ends_with(SAID);
     }
 }

@@ -110,7 +110,10 @@ pub(super) fn calls_without_output(messages: &[Entry<'_>], at: usize) -> Vec<Tex
 
 /// What the output in message `at` of these calls is, and what the user said in it.
 fn output_of(messages: &[Entry<'_>], at: usize, calls: &[TextCall]) -> (String, Vec<String>) {
-    let tool = calls.last().map_or("", |call| call.name.as_str());
+    let tool = match calls {
+        [only] => only.name.as_str(),
+        _ => "",
+    };
     let texts = messages.get(at).map(Entry::texts).unwrap_or_default();
     let (mut output, mut said) = (Vec::new(), Vec::new());
     for text in &texts {
@@ -133,9 +136,11 @@ pub(super) fn words_of_user(messages: &[Entry<'_>], at: usize) -> Vec<String> {
     if !calls.is_empty() {
         return output_of(messages, at, &calls).1;
     }
+    if !is_of_user(messages, at) {
+        return Vec::new();
+    }
     let texts = messages.get(at).map(Entry::texts).unwrap_or_default();
-    let texts = texts.iter().filter(|text| !is_reminder(text));
-    let texts = texts.map(|text| without_state(text).into_owned());
+    let texts = texts.iter().map(|text| without_state(text).into_owned());
     texts.filter(|text| !text.is_empty()).collect()
 }
 
@@ -152,8 +157,9 @@ pub(super) fn is_of_user(messages: &[Entry<'_>], at: usize) -> bool {
         text.opening(OPENING_BYTES)
             .is_some_and(|text| is_reminder(&text))
     };
-    if is_output(messages, at) {
-        return !words_of_user(messages, at).is_empty();
+    let calls = calls_without_output(messages, at);
+    if !calls.is_empty() {
+        return !output_of(messages, at, &calls).1.is_empty();
     }
     !entry.raw_texts().next().is_some_and(begins)
 }

@@ -2,19 +2,22 @@
 
 use super::line::{DigestLine, Standing};
 
-/// Words of the line that announces an older mail below, and lines that end one.
+/// Words of the line, and of the rule, that announces an older mail below, and lines that end one.
 const WROTE: [&str; 5] = [" wrote", " schrieb", " a écrit", " escribió", " ha scritto"];
-const REGARDS: [&str; 14] = [
-    "best",
+const ORIGINAL: [&str; 4] = [
+    "forwarded message",
+    "original message",
+    "weitergeleitete",
+    "ursprüngliche",
+];
+const REGARDS: [&str; 11] = [
     "best regards",
     "beste grüße",
-    "cheers",
     "cordialement",
     "cordiali saluti",
     "freundliche grüße",
     "kind regards",
     "mit freundlichen grüßen",
-    "regards",
     "saludos",
     "sincerely",
     "viele grüße",
@@ -55,14 +58,17 @@ pub(super) fn note_mail(lines: &mut [DigestLine]) {
 
 /// Whether a line announces an older mail: `On 3 May, Ann wrote:`.
 fn announces_mail(line: &str) -> bool {
-    let is_rule = line.starts_with("-----") && line.ends_with("-----") && line.contains(' ');
-    is_rule || (line.ends_with(':') && WROTE.iter().any(|word| line.contains(word)))
+    let has_date = || line.contains(|c: char| c.is_ascii_digit());
+    let is_head = line.ends_with(':') && WROTE.iter().any(|word| line.contains(word));
+    let lower = line.to_lowercase();
+    let is_rule = || ORIGINAL.iter().any(|word| lower.contains(word));
+    (is_head && has_date()) || (line.starts_with("-----") && line.ends_with("-----") && is_rule())
 }
 
 /// Whether a line ends what a mail says.
 fn ends_mail(line: &str) -> bool {
     let line = line.trim_end_matches([',', '.', '!']).to_lowercase();
-    line == "--" || REGARDS.contains(&line.as_str())
+    REGARDS.contains(&line.as_str())
 }
 
 #[cfg(test)]
@@ -96,7 +102,8 @@ mod tests {
 
     #[test]
     fn other_texts_have_no_older_mails() {
-        let text = "She wrote a book.\n> a note\n---\nThe rest:\nBest of all, it works.";
+        let text = "She wrote a book.\n> a note\n--\n----- Captured stdout call -----\nFAILED a\n\
+            ---------- -------\nThe rest:\nBest of all, it works.";
         assert!(stale(text).iter().all(|stale| !stale), "{text}");
     }
 }

@@ -1,11 +1,13 @@
-//! Pages as browsers tell them to models: a tree of roles with names, each with a handle by which it
-//! can be clicked. The handles of a page end with the next one, and much of its tree says nothing.
+//! Pages as browsers tell them to models: a tree of roles with names, each with a handle by which
+//! it can be clicked. The handles of a page end with the next one, and much of its tree says
+//! nothing.
 
 use super::line::{DigestLine, Part, Standing};
 use super::quoted::LINE_BYTES;
 use super::seen::Seen;
 use super::weigh::STRIDE;
-use crate::core::text::pieces;
+use crate::core::strategy::maps::hash_of;
+use crate::core::text::{pieces, without_escapes};
 use crate::core::{Cancel, Cancelled};
 
 /// The fewest lines with a handle that make a text a page.
@@ -41,14 +43,17 @@ const CONTROLS: [&str; 10] = [
     "spinbutton",
     "textbox",
 ];
-/// One of several like things.
+/// One of several like things, and the parts of one that its own name repeats.
 const ITEMS: [&str; 6] = [
     "article", "listitem", "menuitem", "option", "row", "treeitem",
 ];
+const CELLS: [&str; 4] = ["cell", "columnheader", "gridcell", "rowheader"];
 /// The address below a link.
 const URL: &str = "/url:";
 /// Lines before one that may say the same, as the image in a link does.
 const BESIDE: usize = 4;
+/// Things within each other whose names are told.
+const MOST_WITHIN: u8 = 4;
 
 /// Whether a text is a page with handles.
 pub(super) fn is_page(text: &str) -> bool {
@@ -68,71 +73,134 @@ pub(super) fn page_lines(
     cancel: &Cancel,
     out: &mut Vec<DigestLine>,
 ) -> Result<(), Cancelled> {
-    let from = out.len();
-    let mut said_of: Vec<String> = Vec::new();
-    let mut open: Vec<Group> = Vec::new();
+    let text = without_escapes(text);
+    let mut tree = Tree {
+        from: out.len(),
+        said: Vec::new(),
+        open: Vec::new(),
+    };
     for (at, line) in text.lines().enumerate() {
         if at.is_multiple_of(STRIDE) {
             cancel.check_budget()?;
         }
-        let element = Element::of(line);
-        let said = element
-            .as_ref()
-            .map_or(line.trim(), |element| element.said.as_str());
-        let indent = line.len() - line.trim_start().len();
-        open.truncate(
-            open.iter()
-                .rposition(|group| group.indent < indent)
-                .map_or(0, |at| at + 1),
-        );
-        let outer = open.last().and_then(|group| group.name);
-        let is_empty = element
-            .as_ref()
-            .is_some_and(|element| element.says_nothing());
-        let recent = out.get(out.len().saturating_sub(BESIDE).max(from)..);
-        let name = element.as_ref().and_then(|element| element.name());
-        let repeats = name.is_some_and(|name| {
-            recent.is_some_and(|lines| lines.iter().any(|line| line.text.contains(name)))
-                && outer.is_some()
-        });
-        if said.is_empty() || is_empty || repeats {
-            let is_item = element.is_some_and(|element| ITEMS.contains(&element.role()));
-            let name = outer.filter(|_| !is_item || repeats);
-            open.push(Group { indent, name });
-            continue;
-        }
-        let place = out.len();
-        let thing = outer.and_then(|outer| said_of.get(outer - from));
-        let key = format!("{}\n{said}", thing.map_or("", String::as_str));
-        let is_newest = seen.say(None, &key);
-        for piece in pieces(said, LINE_BYTES) {
-            let shown = format!(
-                "{}{}",
-                if outer.is_some() { "  " } else { "" },
-                piece.trim()
-            );
-            let mut line = DigestLine::new(Part::Text, 1, &shown);
-            line.within = outer.map(|outer| out.len() - outer);
-            if !is_newest {
-                line.standing = Standing::Repeated;
-            }
-            said_of.push(said.to_owned());
-            out.push(line);
-        }
-        let is_landmark = element.is_some_and(|element| LANDMARKS.contains(&element.role()));
-        if let Some(group) = open.last_mut().filter(|_| !is_landmark) {
-            group.name.get_or_insert(place);
-        }
-        let name = Some(place).filter(|_| !is_landmark);
-        open.push(Group { indent, name });
+        tree.read(line, seen, out);
     }
     Ok(())
+}
+
+/// The tree that a page is, up to a line.
+struct Tree {
+    /// The first line of the page.
+    from: usize,
+    /// What each of its lines says, by its hash.
+    said: Vec<u64>,
+    /// The parts that are open, outermost first.
+    open: Vec<Group>,
 }
 
 /// A part of the tree: where it begins, and the line that tells what it is.
 struct Group {
     indent: usize,
     name: Option<usize>,
+    /// Lines that tell what it is within.
+    within: u8,
+}
+
+impl Tree {
+    fn read(&mut self, line: &str, seen: &mut Seen, out: &mut Vec<DigestLine>) {
+        let element = Element::of(line);
+        let said = element
+            .as_ref()
+            .map_or(line.trim(), |element| &element.said);
+        if said.is_empty() {
+            return;
+        }
+        let indent = line.len() - line.trim_start().len();
+        let outer = self.open.iter().rposition(|group| group.indent < indent);
+        self.open.truncate(outer.map_or(0, |last| last + 1));
+        let outer = self.open.last();
+        let (thing, within) = outer.map_or((None, 0), |group| (group.name, group.within));
+        let role = element.as_ref().map_or("", |element| element.role());
+        let repeats = element
+            .as_ref()
+            .is_some_and(|element| self.repeats(element, thing, out));
+        if repeats || element.as_ref().is_some_and(Element::says_nothing) {
+            let name = thing.filter(|_| repeats || !ITEMS.contains(&role));
+            let group = Group {
+                indent,
+                name,
+                within,
+            };
+            self.open.push(group);
+            return;
+        }
+        let place = out.len();
+        self.tell(said, thing, seen, out);
+        let is_landmark = LANDMARKS.contains(&role);
+        if let Some(group) = self.open.last_mut().filter(|_| !is_landmark) {
+            group.name.get_or_insert(place);
+        }
+        let (name, within) = match thing {
+            _ if is_landmark => (None, 0),
+            Some(_) if within >= MOST_WITHIN => (thing, within),
+            _ => (Some(place), within + 1),
+        };
+        self.open.push(Group {
+            indent,
+            name,
+            within,
+        });
+    }
+
+    /// Appends what an element says of the thing that it belongs to.
+    fn tell(
+        &mut self,
+        said: &str,
+        thing: Option<usize>,
+        seen: &mut Seen,
+        out: &mut Vec<DigestLine>,
+    ) {
+        let of_thing = thing.and_then(|thing| self.said.get(thing.checked_sub(self.from)?));
+        let is_newest = seen.say(None, &format!("{of_thing:?} {said}"));
+        let blanks = if thing.is_some() { "  " } else { "" };
+        for piece in pieces(said, LINE_BYTES) {
+            let shown = format!("{blanks}{}", piece.trim());
+            let mut line = DigestLine::new(Part::Text, 1, &shown);
+            line.within = thing.map(|thing| out.len() - thing);
+            if !is_newest {
+                line.standing = Standing::Repeated;
+            }
+            self.said.push(hash_of(said));
+            out.push(line);
+        }
+    }
+
+    /// Whether a line above says what an element does: the name of the same thing, or of its row.
+    fn repeats(&self, element: &Element, thing: Option<usize>, out: &[DigestLine]) -> bool {
+        let Some((name, row)) = element
+            .bare_name()
+            .zip(thing.and_then(|thing| out.get(thing)))
+        else {
+            return false;
+        };
+        if CELLS.contains(&element.role()) {
+            return says(&row.text, name);
+        }
+        let quoted = format!("\"{name}\"");
+        let from = out.len().saturating_sub(BESIDE).max(self.from);
+        let above = out.get(from..).unwrap_or_default();
+        above.iter().any(|line| line.text.contains(&quoted))
+    }
+}
+
+/// Whether words stand in a text as whole ones.
+fn says(text: &str, words: &str) -> bool {
+    let is_word = |c: Option<char>| c.is_some_and(char::is_alphanumeric);
+    text.match_indices(words).any(|(at, _)| {
+        let before = text.get(..at).and_then(|before| before.chars().next_back());
+        let behind = text.get(at + words.len()..);
+        !is_word(before) && !is_word(behind.and_then(|behind| behind.chars().next()))
+    })
 }
 
 /// An element without its handle: `button "Send"`, `generic: 9 left`.
@@ -143,9 +211,13 @@ struct Element {
 impl Element {
     fn of(line: &str) -> Option<Self> {
         let trimmed = line.trim();
-        if trimmed.starts_with("- ") && trimmed.contains(URL) {
-            let said = trimmed.trim_start_matches("- ").to_owned();
-            return said.starts_with(URL).then_some(Element { said });
+        if let Some(said) = trimmed
+            .strip_prefix("- ")
+            .filter(|said| said.starts_with(URL))
+        {
+            return Some(Element {
+                said: said.to_owned(),
+            });
         }
         let handle = handle_of(line)?;
         let said = OF_PAGE
@@ -172,19 +244,21 @@ impl Element {
         rest.is_empty() || (is_control && (rest.ends_with('"') || rest.ends_with(DISABLED)))
     }
 
-    /// The text in quotes.
-    fn name(&self) -> Option<&str> {
-        let (_, rest) = self.said.split_once('"')?;
-        rest.rsplit_once('"').map(|(name, _)| name)
+    /// Its name, where it says no more than that.
+    fn bare_name(&self) -> Option<&str> {
+        let (_, rest) = self.said.split_once(" \"")?;
+        rest.strip_suffix('"').filter(|name| !name.is_empty())
     }
 }
 
 /// The handle in a line of a page.
 fn handle_of(line: &str) -> Option<&str> {
     let trimmed = line.trim_start();
-    if trimmed.starts_with(UID) {
-        let end = trimmed.find(' ')?;
-        return trimmed.get(..=end);
+    if let Some(uid) = trimmed.strip_prefix(UID) {
+        let end = uid.find(' ')?;
+        let (page, element) = uid.get(..end)?.split_once('_')?;
+        let is_number = |part: &str| part.parse::<u32>().is_ok();
+        return (is_number(page) && is_number(element)).then(|| trimmed.get(..=UID.len() + end))?;
     }
     let begin = line.find(REF).filter(|_| trimmed.starts_with("- "))?;
     let rest = line.get(begin..)?;
@@ -209,15 +283,23 @@ mod tests {
         \x20   - listitem [ref=e8]:\n\
         \x20     - link \"Lamp B\" [ref=e9]:\n\
         \x20       - /url: /b\n\
-        \x20     - deletion [ref=e10]: €50";
+        \x20     - deletion [ref=e10]: €50\n\
+        \x20 - row \"Panel IPS\" [ref=e13]:\n\
+        \x20   - cell \"IPS\" [ref=e14]\n\
+        \x20   - cell \"PS\" [ref=e15]";
+
+    fn told(text: &str, seen: &mut Seen) -> Vec<DigestLine> {
+        let mut lines = Vec::new();
+        page_lines(text, seen, &Cancel::default(), &mut lines).unwrap();
+        lines
+    }
 
     #[test]
     fn a_page_is_told_without_handles_and_what_belongs_together_does() {
         assert!(is_page(SHOP));
         assert!(!is_page("- a [ref=e1]\n- b\n- c [x]"));
-        let mut lines = Vec::new();
-        let mut seen = Seen::default();
-        page_lines(SHOP, &mut seen, &Cancel::default(), &mut lines).unwrap();
+        assert!(!is_page(&"uid=1001(ann) gid=1001(ann)\n".repeat(9)));
+        let lines = told(SHOP, &mut Seen::default());
         let told: Vec<(&str, Option<usize>)> = lines
             .iter()
             .map(|line| (line.text.trim(), line.within))
@@ -233,8 +315,35 @@ mod tests {
                 ("link \"Lamp B\"", None),
                 ("/url: /b", Some(1)),
                 ("deletion: €50", Some(2)),
+                ("row \"Panel IPS\"", None),
+                ("cell \"PS\"", Some(1)),
             ]
         );
+    }
+
+    #[test]
+    fn what_a_newer_page_says_of_the_same_thing_is_repeated() {
+        let mut seen = Seen::default();
+        told(SHOP, &mut seen);
+        let lines = told(&SHOP.replace("€50", "€30"), &mut seen);
+        let newest: Vec<&str> = lines
+            .iter()
+            .filter(|line| line.standing != Standing::Repeated)
+            .map(|line| line.text.trim())
+            .collect();
+        assert_eq!(newest, ["deletion: €30"]);
+    }
+
+    #[test]
+    fn a_long_name_is_not_copied_for_each_of_its_lines() {
+        let name = "lamp ".repeat(100_000);
+        let mut text = format!("- link \"{name}\" [ref=e1]:\n");
+        for at in 0..1_000 {
+            text.push_str(&format!("  - generic [ref=f{at}]: {at}\n"));
+        }
+        let lines = told(&text, &mut Seen::default());
+        let bytes: usize = lines.iter().map(|line| line.text.len()).sum();
+        assert!(bytes < 2 * text.len(), "{bytes}");
     }
 
     #[test]

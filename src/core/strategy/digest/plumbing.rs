@@ -1,6 +1,6 @@
-//! What records have of the API that gave them, and nobody needs: addresses that follow from another
-//! one in the same record, those of pictures, handles of another API, and counters that are all zero.
-//! A mark stands for them.
+//! What records have of the API that gave them, and nobody needs: addresses that go on from another
+//! one in the same record, with pictures and handles of another API beside them, and counters that
+//! are all zero. A mark stands for them.
 
 use super::json_form::is_url;
 use crate::core::json::Json;
@@ -12,8 +12,11 @@ const LEAST_URLS: usize = 2;
 const MOST_URLS: usize = 32;
 /// The fewest counters.
 const LEAST_COUNTERS: usize = 3;
-/// Members that are left out with them.
+/// Members that are left out with them, and the least length of their values (bytes).
 const OPAQUE: [&str; 3] = ["avatar_url", "gravatar_id", "node_id"];
+const OPAQUE_BYTES: usize = 12;
+/// Slashes of an address that has a path.
+const OF_PATH: usize = 4;
 /// The name of the mark, and its value for counters.
 pub(super) const MARK: &str = "…";
 const ALL_ZERO: &str = "(all 0)";
@@ -30,9 +33,9 @@ fn in_value(value: &mut Json, levels: usize) {
     match value {
         Json::List(items) => items.iter_mut().for_each(|item| in_value(item, levels)),
         Json::Object(members) => {
-            for (_, value) in members.iter_mut() {
+            for (key, value) in members.iter_mut() {
                 in_value(value, levels);
-                if is_all_zero(value) {
+                if is_all_zero(key, value) {
                     *value = Json::String(ALL_ZERO.to_owned());
                 }
             }
@@ -42,15 +45,21 @@ fn in_value(value: &mut Json, levels: usize) {
     }
 }
 
-/// Whether a value is an object of counters that are zero; its address says nothing.
-fn is_all_zero(value: &Json) -> bool {
+/// Whether a value is an object of counters that are zero, with its own address at most.
+fn is_all_zero(key: &str, value: &Json) -> bool {
     let Json::Object(members) = value else {
         return false;
     };
     let is_zero = |value: &Json| matches!(value, Json::Number(number) if &**number == "0");
+    let is_own = |value: &Json| {
+        let last = url(value).and_then(|url| url.rsplit('/').next());
+        last == Some(key)
+    };
     let zeros = members.iter().filter(|(_, value)| is_zero(value)).count();
-    let others = members.iter().filter(|(_, value)| !is_zero(value));
-    zeros >= LEAST_COUNTERS && others.into_iter().all(|(_, value)| url(value).is_some())
+    zeros >= LEAST_COUNTERS
+        && members
+            .iter()
+            .all(|(_, value)| is_zero(value) || is_own(value))
 }
 
 fn url(value: &Json) -> Option<&str> {
@@ -63,54 +72,78 @@ fn url(value: &Json) -> Option<&str> {
 /// Takes the addresses out of a record that go on from another one in it.
 fn without_urls(members: &mut Vec<(String, Json)>) {
     let urls: Vec<&str> = members.iter().filter_map(|(_, value)| url(value)).collect();
-    let goes_on = |longer: &str| {
-        urls.iter().any(|shorter| {
-            let behind = longer.strip_prefix(shorter);
-            behind.is_some_and(|behind| behind.starts_with(['/', '{', '?']))
-        })
-    };
-    let follows = |(key, value): &(String, Json)| {
-        OPAQUE.contains(&key.as_str()) || url(value).is_some_and(goes_on)
-    };
-    let follow: Vec<bool> = members.iter().map(follows).collect();
-    let number = follow.iter().filter(|follows| **follows).count();
-    if urls.len() > MOST_URLS || number < LEAST_URLS {
+    if urls.len() > MOST_URLS || urls.len() <= LEAST_URLS {
         return;
     }
-    let mut follow = follow.into_iter();
-    members.retain(|_| !follow.next().unwrap_or_default());
-    members.push((
-        MARK.to_owned(),
-        Json::String(format!("{number} URLs and the like")),
-    ));
+    let has_path = |url: &&&str| url.matches('/').count() >= OF_PATH;
+    let goes_on = |longer: &str| {
+        urls.iter().filter(has_path).any(|shorter| {
+            let behind = longer.strip_prefix(shorter);
+            behind.is_some_and(|behind| behind.starts_with(['/', '{']))
+        })
+    };
+    let follows = |(_, value): &(String, Json)| url(value).is_some_and(goes_on);
+    let is_opaque = |(key, value): &(String, Json)| {
+        let is_handle = |text: &str| {
+            let of_handle = |c: char| c.is_ascii_alphanumeric() || "_-=".contains(c);
+            text.is_empty() || (text.len() >= OPAQUE_BYTES && text.chars().all(of_handle))
+        };
+        OPAQUE.contains(&key.as_str())
+            && (url(value).is_some() || matches!(value, Json::String(text) if is_handle(text)))
+    };
+    if members.iter().filter(|member| follows(member)).count() < LEAST_URLS {
+        return;
+    }
+    let left_out: Vec<bool> = members
+        .iter()
+        .map(|member| follows(member) || is_opaque(member))
+        .collect();
+    let number = left_out.iter().filter(|is_out| **is_out).count();
+    let mut left_out = left_out.into_iter();
+    members.retain(|_| !left_out.next().unwrap_or_default());
+    let mark = format!("{number} URLs and the like");
+    members.push((MARK.to_owned(), Json::String(mark)));
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn tidied(text: &str) -> String {
+        let mut json = Json::parse(text).unwrap();
+        without_plumbing(&mut json);
+        json.to_string()
+    }
+
     #[test]
     fn what_follows_from_another_address_is_marked() {
-        let mut json = Json::parse(
-            r#"{"url":"https://api.x/i/7","comments_url":"https://api.x/i/7/comments",
-            "node_id":"I_kwDO","labels_url":"https://api.x/i/7/labels{/name}","number":7,
+        let text = r#"{"url":"https://api.x/i/7","comments_url":"https://api.x/i/7/comments",
+            "labels_url":"https://api.x/i/7/labels{/name}","node_id":"I_kwDOCx8Q7c6g","number":7,
             "reactions":{"url":"https://api.x/i/7/reactions","+1":0,"-1":0,"laugh":0},
-            "votes":{"up":0,"down":1,"all":1},"page":"https://x/7"}"#,
-        )
-        .unwrap();
-        without_plumbing(&mut json);
-        assert_eq!(
-            json.to_string(),
-            r#"{"url":"https://api.x/i/7","number":7,"reactions":"(all 0)","votes":{"up":0,"down":1,"all":1},"page":"https://x/7","…":"3 URLs and the like"}"#
+            "votes":{"up":0,"down":1,"all":1},"page":"https://x/7"}"#;
+        let expected = concat!(
+            r#"{"url":"https://api.x/i/7","number":7,"reactions":"(all 0)","#,
+            r#""votes":{"up":0,"down":1,"all":1},"page":"https://x/7","…":"3 URLs and the like"}"#
         );
+        assert_eq!(tidied(text), expected);
     }
 
     #[test]
     fn addresses_that_are_the_content_stay() {
-        let text =
-            r#"{"url":"https://x/a","next":"https://x/a/b","home":"https://y","n":{"a":0,"b":0}}"#;
-        let mut json = Json::parse(text).unwrap();
-        without_plumbing(&mut json);
-        assert_eq!(json.to_string(), text);
+        for text in [
+            r#"{"url":"https://x/a/b","next":"https://x/a/b?at=9","last":"https://x/a/b?at=1"}"#,
+            r#"{"site":"https://x","a":"https://x/a","b":"https://x/b","node_id":"n-42"}"#,
+            r#"{"url":"https://x/a/b","one":"https://x/a/b/c","n":{"a":0,"b":0}}"#,
+        ] {
+            assert_eq!(tidied(text), text);
+        }
+    }
+
+    #[test]
+    fn many_addresses_are_not_compared_with_each_other() {
+        let url = |n: usize| format!(r#""u{n}":"https://x/a/b/{}""#, "c/".repeat(n % 90));
+        let urls: Vec<String> = (0..50_000).map(url).collect();
+        let text = format!("{{{}}}", urls.join(","));
+        assert_eq!(tidied(&text), text);
     }
 }

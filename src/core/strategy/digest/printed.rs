@@ -121,13 +121,16 @@ pub(super) fn names_columns(below: &[DigestLine]) -> bool {
     near.any(|(line, above)| line.part.is_quoted() && line.within == Some(above))
 }
 
-/// What tells the row of a table from those of other ones: the names of its columns, and its first
-/// cell.
+/// What tells the row of a table from those of other ones: the names of its columns, and the words
+/// up to its first number, with that where there are none.
 pub(super) fn row_key(names: &str, row: &str) -> u64 {
     let names: Vec<&str> = names.split_whitespace().collect();
     let ends = |c: char| c.is_whitespace() || BARS.contains(&c) || [',', ';'].contains(&c);
-    let first = row.split(ends).find(|cell| !cell.is_empty());
-    hash_of(&(names, first))
+    let mut cells = row.split(ends).filter(|cell| !cell.is_empty());
+    let begins = |cell: &&str| !cell.starts_with(|c: char| c.is_ascii_digit() || "+-.".contains(c));
+    let words: Vec<&str> = cells.clone().take_while(begins).take(MOST_GROUPS).collect();
+    let number = words.is_empty().then(|| (cells.next(), cells.next()));
+    hash_of(&(names, words, number))
 }
 
 /// Whether a line only parts others.
@@ -174,8 +177,8 @@ fn form_of(names: &str, row: &str) -> Option<Form> {
     })
 }
 
-/// Whether the numbers of a row end where the names of columns above it do: most of them, and two at
-/// least.
+/// Whether the numbers of a row end where the names of columns above it do: most of them, and two
+/// at least.
 fn ends_below(names: &str, row: &str) -> bool {
     let words = ends_of(names);
     let is_name = |(_, name): &&(usize, &str)| name.starts_with(char::is_alphabetic);
@@ -185,7 +188,12 @@ fn ends_below(names: &str, row: &str) -> bool {
         return false;
     }
     let cells = ends_of(row);
-    let is_number = |cell: &str| cell.contains(|c: char| c.is_ascii_digit()) || cell == "NaN";
+    let of_number = |c: char| c.is_ascii_digit() || "+-.,%e".contains(c);
+    let is_number = |cell: &str| {
+        let begins = cell.trim_start_matches(['+', '-', '.']);
+        (begins.starts_with(|c: char| c.is_ascii_digit()) && cell.chars().all(of_number))
+            || cell == "NaN"
+    };
     let below = |(end, cell): &&(usize, &str)| is_number(cell) && columns.contains(end);
     let below = cells.iter().filter(below).count();
     let is_row = (words.len()..=words.len() + MOST_GROUPS).contains(&cells.len());
@@ -286,10 +294,21 @@ mod tests {
         let head =
             "   order_id customer amount\n0    100001     C012   12.5\n1    100002     C013    7.0";
         assert_eq!(read(head), [None, Some(0), Some(0)]);
-        let fit = "=====\n        coef  std err      t\n--------------------\nx     0.0056    0.001  6.025";
+        let fit = "=====\n        coef  std err      t\n--------------------\n\
+            x     0.0056    0.001  6.025";
         assert_eq!(read(fit), [None, None, None, Some(1)]);
-        let grouped = "          count  sum   mean\nplan\nbasic       458   71  0.155\nbusiness    245   35  0.143";
+        let grouped = "          count  sum   mean\nplan\nbasic       458   71  0.155\n\
+            business    245   35  0.143";
         assert_eq!(read(grouped), [None, None, Some(0), Some(0)]);
+    }
+
+    #[test]
+    fn rows_are_told_apart_by_what_they_begin_with() {
+        let key = |row: &str| row_key("name  total", row);
+        assert_eq!(key("web-1  17"), key("web-1  18"));
+        assert_ne!(key("New York  17"), key("New Jersey  17"));
+        assert_ne!(key("1  Ann"), key("1  Bo"));
+        assert_ne!(key("web-1  17"), row_key("name  age", "web-1  17"));
     }
 
     #[test]
@@ -300,6 +319,8 @@ mod tests {
             "1,2,3\n4,5,6",
             "Title\n=====\nSome words follow",
             "a = 1\n---\nb = 2",
+            "let a1 = foo(1);\nlet b1 = foo(2);",
+            "worker-1 shard-1 started\nworker-2 shard-2 started",
             "2026-01-01  10:00  start\n2026-01-01  10:01  stop",
             "--- a/x.rs\n+++ b/x.rs\n@@ -1,2 +1,2 @@",
         ] {

@@ -140,9 +140,9 @@ fn sentences(text: &str) -> impl Iterator<Item = &str> {
 /// number, as in `ca. 7 kW`, or it stands behind a title or a single letter, as in `Dr. J. Li`, or
 /// behind the number of an item or a place, as in `- [ ] 2. Call him` and `2. OG`.
 fn is_within_sentence(before: &str, after: Option<&str>) -> bool {
-    const TITLES: [&str; 20] = [
-        "Dr", "Mr", "Mrs", "Ms", "Prof", "Nr", "No", "St", "Ref", "ref", "réf", "Art", "art",
-        "Fig", "fig", "Vol", "vol", "Tel", "cf", "vs",
+    const TITLES: [&str; 25] = [
+        "av", "ave", "bd", "blvd", "str", "Dr", "Mr", "Mrs", "Ms", "Prof", "Nr", "No", "St", "Ref",
+        "ref", "réf", "Art", "art", "Fig", "fig", "Vol", "vol", "Tel", "cf", "vs",
     ];
     let next = after.and_then(|after| after.trim_start().chars().next());
     let goes_on = next.is_some_and(|c| c.is_lowercase() || c.is_ascii_digit());

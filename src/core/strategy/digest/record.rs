@@ -17,7 +17,7 @@ use super::seen::{MOST_LEVELS, Record, Seen};
 use super::series::tell_series;
 use super::weigh::STRIDE;
 use crate::core::json::Json;
-use crate::core::text::{Table, write_cell};
+use crate::core::text::{Table, tells_of_failure, write_cell};
 use crate::core::{Cancel, Cancelled};
 
 /// An object or list up to this length is one line (bytes).
@@ -61,16 +61,7 @@ impl Results<'_> {
         out: &mut Vec<DigestLine>,
     ) -> Result<(), Cancelled> {
         let Some(mut json) = result.json else {
-            if is_page(&result.content) {
-                let is_older = self.seen.page();
-                let mut told = Vec::new();
-                page_lines(&result.content, self.seen, self.cancel, &mut told)?;
-                if is_older {
-                    out.append(&mut told);
-                    return Ok(());
-                }
-            }
-            return quoted_lines(&result.content, OF_RESULT, self.cancel, out);
+            return self.read_text(&result.content, out);
         };
         unfold(&mut json);
         without_plumbing(&mut json);
@@ -104,6 +95,11 @@ impl Results<'_> {
         };
         lines.value("", json, true)?;
         self.seen.end_result();
+        if result.is_log {
+            let lines = out.iter_mut().skip(from);
+            let reports = lines.filter(|line| tells_of_failure(&line.text));
+            reports.for_each(|line| line.standing = Standing::Failure);
+        }
         if let Some(parts) = parts {
             let at = self.records.len();
             self.records.push(parts);
@@ -115,19 +111,39 @@ impl Results<'_> {
         }
         Ok(())
     }
+
+    /// Appends the lines of a text that is no JSON.
+    fn read_text(&mut self, text: &str, out: &mut Vec<DigestLine>) -> Result<(), Cancelled> {
+        if !is_page(text) {
+            return quoted_lines(text, OF_RESULT, self.cancel, out);
+        }
+        let is_older = self.seen.page();
+        let mut told = Vec::new();
+        page_lines(text, self.seen, self.cancel, &mut told)?;
+        if !is_older {
+            // Its handles are needed.
+            return quoted_lines(text, OF_RESULT, self.cancel, out);
+        }
+        mark_call(out);
+        out.append(&mut told);
+        Ok(())
+    }
+}
+
+/// Marks a call of which something is left out.
+fn mark_call(lines: &mut [DigestLine]) {
+    let call = lines.first_mut().filter(|line| line.part == Part::Call);
+    if let Some(call) = call.filter(|call| !call.text.ends_with(" …")) {
+        call.text.push_str(" …");
+    }
 }
 
 /// Marks the call of a result that is left out, as a newer one tells the state of its record. What
 /// else was asked for, it does not tell.
 fn leave_out(lines: &mut [DigestLine], only_names: bool) {
+    mark_call(lines);
     let call = lines.first_mut().filter(|line| line.part == Part::Call);
-    let Some(call) = call else {
-        return;
-    };
-    if !call.text.ends_with(" …") {
-        call.text.push_str(" …");
-    }
-    if only_names {
+    if let Some(call) = call.filter(|_| only_names) {
         call.standing = Standing::Repeated;
     }
 }

@@ -14,7 +14,7 @@ const WIDE_BYTES: usize = 60;
 const ROW_BYTES: usize = 160;
 /// Members from which on an object of objects is a table.
 const LEAST_KEYED: usize = 3;
-/// The most items with lists of their own that are told one by one.
+/// The most items with texts or lists of their own that are told one by one.
 const MOST_ITEMS: usize = 12;
 /// Rows from which on a table is told in short as well, and the most of its bytes that this takes.
 const LEAST_IN_SHORT: usize = 8;
@@ -172,11 +172,8 @@ pub(super) fn rows_of(mut table: Table<'_>, all: usize) -> Option<Rows> {
             .sum();
         bytes > WIDE_BYTES * column.len() && !column.iter().flatten().all(|v| tells_of_points(v))
     };
-    // What lists and objects say is told item by item, unless there are many.
-    let is_nested = |column: &[Option<&Json>]| {
-        is_wide(column) && column.iter().flatten().any(|value| !value.is_scalar())
-    };
-    if all <= MOST_ITEMS && table.has_column(is_nested) {
+    // What texts, lists and objects say is told item by item, unless there are many.
+    if all <= MOST_ITEMS && table.has_column(is_wide) {
         return None;
     }
     table.drop_columns(is_wide);

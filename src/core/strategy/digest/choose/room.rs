@@ -13,27 +13,25 @@ impl Choice<'_> {
         if self.bytes(Part::is_said) > share::DIALOGUE * all {
             return self.bytes(|part| part == Part::Assistant) / all;
         }
-        let of_room = match self.records_compete() {
-            true => share::MODEL_OF_ROOM,
-            false => share::MODEL_OF_ROOM_ALONE,
-        };
+        let alone = self.part_without_records();
+        let of_room = between(share::MODEL_OF_ROOM, share::MODEL_OF_ROOM_ALONE, alone);
         share::MODEL.min(of_room * self.part_with_room(budget))
     }
 
     /// The part of the model's share for its long sentences: more of it where no records compete.
     pub(super) fn share_of_long(&self, model: f64) -> f64 {
-        let (part, most) = match self.records_compete() {
-            true => (share::LONG, share::MOST_LONG),
-            false => (share::LONG_ALONE, share::MOST_LONG_ALONE),
-        };
-        (model * part).min(most)
+        let alone = self.part_without_records();
+        let part = between(share::LONG, share::LONG_ALONE, alone);
+        (model * part).min(between(share::MOST_LONG, share::MOST_LONG_ALONE, alone))
     }
 
-    /// Whether much of all lines is of records.
-    fn records_compete(&self) -> bool {
+    /// 0 where records compete for the room with what was said, 1 where there are few of them.
+    fn part_without_records(&self) -> f64 {
         let of_records =
             |part| matches!(part, Part::Record | Part::Member | Part::Head | Part::Row);
-        self.bytes(of_records) > share::RECORDS_COMPETE * self.bytes(|_| true)
+        let (few, many) = share::RECORDS_COMPETE;
+        let records = self.bytes(of_records) / self.bytes(|_| true);
+        1.0 - ((records - few) / (many - few)).clamp(0.0, 1.0)
     }
 
     /// The share of the room for rows that the newest messages name: none where there is room for
@@ -55,4 +53,9 @@ impl Choice<'_> {
         let bytes: usize = lines.map(|line| line.text.len() + 1).sum();
         bytes.max(1) as f64
     }
+}
+
+/// The value at a part of the way from one to another.
+fn between(from: f64, to: f64, part: f64) -> f64 {
+    from + (to - from) * part
 }
