@@ -122,6 +122,11 @@ impl<'j> Table<'j> {
         (0..self.columns.len()).any(|at| is_wanted(&self.cells(at)))
     }
 
+    /// Whether there is a column of such a name.
+    pub fn has_name(&self, is_wanted: impl Fn(&str) -> bool) -> bool {
+        self.columns.iter().any(|name| is_wanted(name))
+    }
+
     fn cells(&self, column: usize) -> Vec<Option<&Json>> {
         let cell = |row: &Vec<Option<&'j Json>>| row.get(column).copied().flatten();
         self.rows.iter().map(cell).collect()

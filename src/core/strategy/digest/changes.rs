@@ -122,11 +122,9 @@ const PROGRAMS: [&str; 16] = [
     "systemctl",
     "terraform",
 ];
-const DOES: [&str; 24] = [
-    "annotate",
+const DOES: [&str; 21] = [
     "apply",
     "close",
-    "commit",
     "cordon",
     "create",
     "delete",
@@ -135,7 +133,6 @@ const DOES: [&str; 24] = [
     "drain",
     "edit",
     "install",
-    "label",
     "merge",
     "patch",
     "publish",

@@ -51,6 +51,11 @@ pub(super) fn naming(item: &Json) -> Option<String> {
         .or_else(|| members.iter().find_map(|(_, value)| text(value)))
 }
 
+/// Whether a key is that of what an object is called.
+pub(super) fn is_title(key: &str) -> bool {
+    NAMING.contains(&key)
+}
+
 /// Whether a text begins as an address.
 pub(super) fn is_url(text: &str) -> bool {
     text.starts_with("https://") || text.starts_with("http://")

@@ -1,6 +1,6 @@
 //! Rows: values of JSON that are told side by side, as a table.
 
-use super::json_form::{inline_bytes, is_id};
+use super::json_form::{inline_bytes, is_id, is_title};
 use super::quoted::LINE_BYTES;
 use super::series::tells_of_points;
 use crate::core::json::Json;
@@ -172,8 +172,15 @@ pub(super) fn rows_of(mut table: Table<'_>, all: usize) -> Option<Rows> {
             .sum();
         bytes > WIDE_BYTES * column.len() && !column.iter().flatten().all(|v| tells_of_points(v))
     };
-    // What texts, lists and objects say is told item by item, unless there are many.
-    if all <= MOST_ITEMS && table.has_column(is_wide) {
+    // What lists and objects say is told item by item, unless there are many; and what texts say
+    // where nothing else tells what the items are, as of comments.
+    let is_nested = |column: &[Option<&Json>]| {
+        is_wide(column) && column.iter().flatten().any(|value| !value.is_scalar())
+    };
+    let is_untitled = !table.has_name(is_title);
+    if all <= MOST_ITEMS
+        && (table.has_column(is_nested) || (is_untitled && table.has_column(is_wide)))
+    {
         return None;
     }
     table.drop_columns(is_wide);

@@ -35,8 +35,8 @@ pub(super) mod share {
     pub(in super::super) const MODEL: f64 = 0.2;
     /// The most of it, as a factor of the part of all lines that there is room for.
     pub(in super::super) const MODEL_OF_ROOM: f64 = 0.5;
-    /// The same factor where records are less than the first part of all lines; from the second part
-    /// on they compete, in between it is in between.
+    /// The same factor where records are less than the first part of all lines. From the second
+    /// part on they compete; in between it is in between.
     pub(in super::super) const MODEL_OF_ROOM_ALONE: f64 = 1.5;
     pub(in super::super) const RECORDS_COMPETE: (f64, f64) = (0.15, 0.3);
     /// For the long ones of them, as a factor of that share, and the most of it.
