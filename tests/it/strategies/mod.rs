@@ -6,6 +6,7 @@ mod coalesce;
 mod collapse_errors;
 mod dedupe;
 mod digest;
+mod digest_agents;
 mod digest_apart;
 mod digest_code;
 mod digest_form;

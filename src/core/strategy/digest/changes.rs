@@ -223,7 +223,7 @@ fn runs_change(call: &str) -> bool {
         let behind = |before: &str| Some(call.split_once(&format!("{before}{key}"))?.1);
         behind("(").or_else(|| behind(", "))
     };
-    let Some(command) = COMMAND.iter().find_map(|key| given(key)) else {
+    let Some(command) = COMMAND.iter().find_map(given) else {
         return false;
     };
     command.split(['&', '|', ';', '\n']).any(|part| {
