@@ -132,7 +132,10 @@ fn the_newest_state_of_a_printed_row_stays() {
 
 #[test]
 fn commands_that_change_something_and_what_came_out_otherwise_stay() {
-    let row = |n: u32, state: &str, why: &str| json!({"invoice": format!("RE-{n}"), "state": state, "fee": 0, "why": why});
+    let row = |n: u32, state: &str, why: &str| -> Value {
+        let invoice = format!("RE-{n}");
+        json!({"invoice": invoice, "state": state, "fee": 0, "why": why})
+    };
     let mut rows: Vec<Value> = (0..12).map(|n| row(3_000 + n, "sent", "")).collect();
     rows[7] = row(3_007, "refused", "level 1 was sent in May");
     let read = |n: usize| ("read", json!({"path": format!("n{n}")}), words(n, 60));
@@ -157,8 +160,8 @@ fn commands_that_change_something_and_what_came_out_otherwise_stay() {
 #[test]
 fn what_the_user_said_to_a_call_that_he_refused_stays_quoted() {
     let refusal = "The user doesn't want to proceed with this tool use. The tool use was rejected \
-        (eg. if it was a file edit, the new_string was NOT written to the file). To tell you how to \
-        proceed, the user said:\nno dependency bumps, pin lodash at 4.17.20 instead";
+        (eg. if it was a file edit, the new_string was NOT written to the file). To tell you how \
+        to proceed, the user said:\nno dependency bumps, pin lodash at 4.17.20 instead";
     let read = |n: usize| ("read", json!({"path": format!("n{n}")}), words(n, 60));
     let mut calls = vec![("Bash", json!({"command": "npm update"}), refusal.to_owned())];
     calls.extend((0..9).map(read));

@@ -194,7 +194,7 @@ async fn a_compaction_tells_the_account_of_its_summary_and_a_failed_one_status_a
     })
     .await;
     let toml = format!(
-        "[summarizer]\nwindow = 100000\nmax_share = 1.0\n{POLICY}\
+        "[limits]\nplan_timeout = \"9s\"\n[summarizer]\nwindow = 100000\nmax_share = 1.0\n{POLICY}\
          keep = {{ tokens = 0, exchanges = 1 }}\n\
          ladder = [{{ summarize = {{ wait = \"10s\" }} }}, \"token_budget\"]\n"
     );
