@@ -50,7 +50,6 @@ static LAST_OF_REPORTS: ByteSet = ByteSet::of(b"cdefhklnrtyCDEFHKLNRTY");
 /// long.
 pub(super) static FAILED: Pattern = Pattern::new(concat!(
     r"(?im)\A\s*(#{3,6} |\*\*|[❌✗✖]\s*)?(<(tool_use_)?error>",
-    r"|the user (has )?(denied|rejected|declined|(doesn't|does not) want to proceed)(?-u:\b)",
     r"|\[?(fatal |runtime |uncaught |unhandled )*(error|exception|failure|fatal|panic)s?",
     r"(\s*[:!\]\[]|\s*$|\s+(in thread|while|when|occurred|executing|running|calling|reading)",
     r"(?-u:\b)",
@@ -68,7 +67,7 @@ pub(super) static FAILED: Pattern = Pattern::new(concat!(
 
 /// The same, by a report anywhere in it.
 pub(super) static REPORTED: Pattern =
-    Pattern::new(r"(?im)^([a-z_.]+ +)?Traceback \(most recent call last\)|^panic: ");
+    Pattern::new(r"(?im)^Traceback \(most recent call last\)|^panic: ");
 
 /// An exit code in that, or at the end of a result: that of a log longer than the part that is
 /// searched.
@@ -77,6 +76,12 @@ pub(super) static EXITED: Pattern = Pattern::new(concat!(
     r"|(?-u:\b)(exit (code|status)|exited with( code| status)?|return ?code|exit_code)",
     r"[:= ]+-?[1-9]",
 ));
+
+/// How a result goes on behind `The user ` where he did not want the call.
+const REFUSED: [&str; 4] = ["declined", "denied", "doesn't want to proceed", "rejected"];
+
+/// Announces a trace of calls.
+const TRACE: &str = "Traceback (most recent call last)";
 
 /// Whether a line reports a failure.
 #[must_use]
@@ -146,10 +151,29 @@ pub(super) fn is_failure_as(text: &str, json: Option<&Json>) -> bool {
             let head = head_of(text);
             FAILED.is_match(head)
                 || REPORTED.is_match(head)
+                || names_trace(head)
+                || is_refused(head)
                 || EXITED.is_match(head)
                 || EXITED.is_match(end_of(text))
         }
     }
+}
+
+/// Whether a text says that the user did not want the call.
+fn is_refused(text: &str) -> bool {
+    let refused = text.trim_start().strip_prefix("The user ");
+    let begins = |text: &str| REFUSED.iter().any(|begin| text.starts_with(begin));
+    refused.is_some_and(begins)
+}
+
+/// Whether a text announces a trace behind the name of what was raised, as notebooks do.
+fn names_trace(text: &str) -> bool {
+    let named = text.find(TRACE).and_then(|at| text.get(..at));
+    let name = named.and_then(|before| before.rsplit('\n').next());
+    name.is_some_and(|name| {
+        let name = name.trim_end();
+        name.ends_with("Error") || name.ends_with("Exception") || name.ends_with("Interrupt")
+    })
 }
 
 /// Whether a member of a result says that the call failed. `explains`: another member says why; a
@@ -320,6 +344,9 @@ mod tests {
             "Error: file not found",
             "Traceback (most recent call last):\n  x\nValueError: bad",
             "ValueError: bad",
+            "----\nKeyError          Traceback (most recent call last)\nCell In[3], line 1",
+            "The user doesn't want to proceed with this tool use.",
+            "The user denied this operation.",
             "### Error\nTimeoutError: locator.click: Timeout 5000ms exceeded.",
             "❌ Error: no such page",
             "<returncode>1</returncode>\n<output>x</output>",

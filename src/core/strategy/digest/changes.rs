@@ -178,33 +178,44 @@ fn mark_exceptions(rows: &mut [DigestLine]) {
     if !(LEAST_ROWS..=MOST_ROWS).contains(&rows.len()) {
         return;
     }
-    let cells = |line: &DigestLine| -> Vec<String> {
-        let ends = commas(&line.text).into_iter().chain([line.text.len()]);
-        let mut from = 0;
-        let cell = |end: usize| {
-            let cell = line.text.get(from..end).unwrap_or_default().to_owned();
-            from = end + 1;
-            cell
-        };
-        ends.map(cell).collect()
-    };
-    let table: Vec<Vec<String>> = rows.iter().map(cells).collect();
+    let table: Vec<Vec<&str>> = rows.iter().map(|line| cells_of(&line.text)).collect();
     let columns = table.iter().map(Vec::len).min().unwrap_or_default();
+    let mut marked = vec![false; rows.len()];
     // The first column names the row.
     for column in 1..columns {
+        let cells = || table.iter().filter_map(|row| row.get(column).copied());
         let mut counts: Map<&str, usize> = Map::default();
-        for cell in table.iter().filter_map(|row| row.get(column)) {
+        for cell in cells() {
             *counts.entry(cell).or_default() += 1;
+            if counts.len() > 2 {
+                break;
+            }
         }
         let few = counts.values().min().copied().unwrap_or_default();
-        if counts.len() != 2 || few * EXCEPTIONS > rows.len() {
-            continue;
-        }
-        for (line, row) in rows.iter_mut().zip(&table) {
-            let of_row = row.get(column).and_then(|cell| counts.get(cell.as_str()));
-            line.changes |= of_row == Some(&few);
+        if counts.len() == 2 && few * EXCEPTIONS <= table.len() {
+            for (marked, cell) in marked.iter_mut().zip(cells()) {
+                *marked |= counts.get(cell) == Some(&few);
+            }
         }
     }
+    for (line, marked) in rows.iter_mut().zip(marked) {
+        line.changes |= marked;
+    }
+}
+
+/// The cells of a row.
+fn cells_of(row: &str) -> Vec<&str> {
+    let mut from = 0;
+    let cell = |end: usize| {
+        let cell = row.get(from..end).unwrap_or_default();
+        from = end + 1;
+        cell
+    };
+    commas(row)
+        .into_iter()
+        .chain([row.len()])
+        .map(cell)
+        .collect()
 }
 
 /// Whether the tool of a call, given as it is written, changes something: what was done must not be

@@ -2,6 +2,8 @@
 
 use super::line::{DigestLine, Standing};
 
+/// The longest line that ends a mail (bytes).
+const REGARDS_BYTES: usize = 26;
 /// Words of the line, and of the rule, that announces an older mail below, and lines that end one.
 const WROTE: [&str; 5] = [" wrote", " schrieb", " a écrit", " escribió", " ha scritto"];
 const ORIGINAL: [&str; 4] = [
@@ -35,7 +37,13 @@ pub(super) fn note_mail(lines: &mut [DigestLine]) {
     }
     let mut below = Below::Nothing;
     for line in lines {
-        let text = line.text.trim();
+        let text = line.text.trim_start();
+        // Few lines begin as what is looked for does.
+        let may = text.starts_with(|c: char| c == '-' || c.is_uppercase());
+        if below == Below::Nothing && !may {
+            continue;
+        }
+        let text = text.trim_end();
         let is_quoted = text.starts_with('>');
         below = match below {
             Below::Announced | Below::Quoted if is_quoted => Below::Quoted,
@@ -60,15 +68,20 @@ pub(super) fn note_mail(lines: &mut [DigestLine]) {
 fn announces_mail(line: &str) -> bool {
     let has_date = || line.contains(|c: char| c.is_ascii_digit());
     let is_head = line.ends_with(':') && WROTE.iter().any(|word| line.contains(word));
-    let lower = line.to_lowercase();
-    let is_rule = || ORIGINAL.iter().any(|word| lower.contains(word));
-    (is_head && has_date()) || (line.starts_with("-----") && line.ends_with("-----") && is_rule())
+    let is_rule = line.starts_with("-----") && line.ends_with("-----");
+    let names = || {
+        let lower = line.to_lowercase();
+        ORIGINAL.iter().any(|word| lower.contains(word))
+    };
+    (is_head && has_date()) || (is_rule && names())
 }
 
 /// Whether a line ends what a mail says.
 fn ends_mail(line: &str) -> bool {
-    let line = line.trim_end_matches([',', '.', '!']).to_lowercase();
-    REGARDS.contains(&line.as_str())
+    let line = line.trim_end_matches([',', '.', '!']);
+    line.len() <= REGARDS_BYTES
+        && line.starts_with(char::is_uppercase)
+        && REGARDS.contains(&line.to_lowercase().as_str())
 }
 
 #[cfg(test)]

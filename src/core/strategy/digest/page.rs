@@ -57,6 +57,9 @@ const MOST_WITHIN: u8 = 4;
 
 /// Whether a text is a page with handles.
 pub(super) fn is_page(text: &str) -> bool {
+    if !text.contains(REF) && !text.contains(UID) {
+        return false;
+    }
     let handles = text.lines().filter(|line| handle_of(line).is_some());
     handles.take(LEAST_HANDLES).count() == LEAST_HANDLES
 }
@@ -260,7 +263,10 @@ fn handle_of(line: &str) -> Option<&str> {
         let is_number = |part: &str| part.parse::<u32>().is_ok();
         return (is_number(page) && is_number(element)).then(|| trimmed.get(..=UID.len() + end))?;
     }
-    let begin = line.find(REF).filter(|_| trimmed.starts_with("- "))?;
+    if !trimmed.starts_with("- ") {
+        return None;
+    }
+    let begin = line.find(REF)?;
     let rest = line.get(begin..)?;
     rest.get(..=rest.find(']')?)
 }

@@ -180,6 +180,14 @@ fn form_of(names: &str, row: &str) -> Option<Form> {
 /// Whether the numbers of a row end where the names of columns above it do: most of them, and two
 /// at least.
 fn ends_below(names: &str, row: &str) -> bool {
+    // The last column ends both lines: few lines come further.
+    let ends = |line: &str| line.trim_end().chars().count();
+    let ends_with_number = row
+        .trim_end()
+        .ends_with(|c: char| c.is_ascii_digit() || c == 'N');
+    if !ends_with_number || ends(names) != ends(row) {
+        return false;
+    }
     let words = ends_of(names);
     let is_name = |(_, name): &&(usize, &str)| name.starts_with(char::is_alphabetic);
     let columns: Vec<usize> = words.iter().filter(is_name).map(|(end, _)| *end).collect();
