@@ -226,12 +226,15 @@ impl Decision<'_, '_, '_> {
             return Ok(None);
         };
         // The upstream counts otherwise than we do: the target, which is in its tokens, is put into
-        // ours.
+        // ours. By the step of derived decisions as long as it is near enough: where it goes down
+        // to is then the same for replicas that learned from other requests.
+        let step = self.planner.step;
+        let derived = plan.budget.in_counted(step.factor());
+        let exact = plan.budget.in_counted(estimate.factor());
+        let is_near = step.tolerates(estimate.factor());
         let mut budget = Budget {
-            prompt: estimate.to_counted(plan.budget.prompt),
-            target: estimate.to_counted(plan.budget.target),
-            min_gain: estimate.to_counted(plan.budget.min_gain),
-            ..plan.budget
+            prompt: exact.prompt,
+            ..if is_near { derived } else { exact }
         };
         if reason == Reason::Forced && estimate.known.counted <= budget.target {
             // Forced again and again, a list comes to rest at the target.

@@ -180,18 +180,13 @@ impl Estimate {
         (before, tokens(self.trusted, self.size))
     }
 
-    /// Upstream tokens as counted ones: smaller where the upstream counts more than we do, never
-    /// larger.
-    pub(super) fn to_counted(&self, tokens: u64) -> u64 {
-        scale(tokens, 1.0 / self.factor().max(1.0))
-    }
-
     /// Counted tokens as upstream ones.
     pub(super) fn to_reported(&self, tokens: u64) -> u64 {
         scale(tokens, self.factor())
     }
 
-    fn factor(&self) -> f64 {
+    /// Tokens by the upstream's count for each of ours.
+    pub(super) fn factor(&self) -> f64 {
         ratio(self.size.tokens, self.known.counted)
     }
 }
