@@ -11,12 +11,14 @@ use super::candidate::Candidate;
 use super::line::{DigestLine, Part, Standing};
 use super::lists::announces;
 use super::named::find_named;
+use super::outline::heads;
 use super::printed::names_columns;
 use super::regions::{Region, named_regions};
 use super::tables::Tables;
 use super::text_tokens::TextTokens;
-use super::weigh::{Context, STRIDE, Weighed, Weight, Word, weigh};
+use super::weigh::{Context, STRIDE, Weighed, Weight, weigh};
 use super::weights::{cost, line as lines_by, share, word as words_by};
+use super::word::Word;
 use super::worth::{Worth, asks, worths};
 use super::write::is_gap;
 use crate::core::conversation::scale;
@@ -258,7 +260,11 @@ impl<'t> Choice<'t> {
             Some(Standing::Answered) => lines_by::ANSWERED_ON_TOPIC,
             _ => lines_by::ON_TOPIC,
         };
-        let above = if is_json || line.is_some_and(|line| line.within.is_some()) {
+        // A key of a text is not about what the key above it is about.
+        let is_of_item = |line: &DigestLine| {
+            line.within.is_some() && (line.part != Part::Text || line.is_printed_row)
+        };
+        let above = if is_json || line.is_some_and(is_of_item) {
             weight.topic.min(lines_by::MOST_TOPIC) * lines_by::ASKED_ON_TOPIC
         } else {
             0.0
@@ -276,6 +282,9 @@ impl<'t> Choice<'t> {
         let below = self.lines.get(at + 1);
         let is_within = below.is_some_and(|below| below.within == Some(1));
         if is_within && line.is_some_and(|line| line.part.is_said() && announces(&line.text)) {
+            return false;
+        }
+        if line.is_some_and(|line| line.part == Part::Text && heads(line, below)) {
             return false;
         }
         if names_columns(self.lines.get(at + 1..).unwrap_or_default()) {
@@ -332,7 +341,7 @@ impl<'t> Choice<'t> {
     fn density(&self, at: usize) -> f32 {
         let (mut gain, mut tokens) = (0.0, self.mark_cost(at));
         // The rows of a printed table are short beside what they need: several share that.
-        let is_printed = self.lines.get(at).is_some_and(DigestLine::is_printed_row);
+        let is_printed = self.lines.get(at).is_some_and(|line| line.is_printed_row);
         let shared_by = if is_printed { cost::ROWS } else { 1.0 };
         for needed in self.chain(at) {
             gain += self.gain(needed);

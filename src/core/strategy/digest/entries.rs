@@ -375,7 +375,7 @@ impl<'m, 'a> Reader<'m, 'a> {
     /// begin with.
     fn note_rows(&mut self, out: &mut [DigestLine]) {
         let row_of = |(at, line): (usize, &DigestLine)| {
-            let above = line.within.filter(|_| line.is_printed_row())?;
+            let above = line.within.filter(|_| line.is_printed_row)?;
             let head = out.get(at.checked_sub(above)?)?;
             Some((at, row_key(&head.text, &line.text)))
         };

@@ -101,6 +101,8 @@ pub(super) struct DigestLine {
     /// list that it is within, the question that it answers, the names of a printed table's
     /// columns.
     pub within: Option<usize>,
+    /// The row of a table that a program printed, or a thing in a page.
+    pub is_printed_row: bool,
     /// Blank lines that stood before it; `MOST_BLANK` stands for more, too.
     pub blank_above: u8,
     /// Its number in the text that it is from, from 1; 0 where it has none, or shows its own.
@@ -129,6 +131,7 @@ impl DigestLine {
             of_argument: false,
             joins: false,
             within: None,
+            is_printed_row: false,
             blank_above: 0,
             number: 0,
             record: None,
@@ -150,11 +153,6 @@ impl DigestLine {
         } else {
             self.part
         }
-    }
-
-    /// Whether it is the row of a table that a program printed.
-    pub(super) fn is_printed_row(&self) -> bool {
-        self.part == Part::Text && self.within.is_some()
     }
 
     /// Whether it is told as a whole.

@@ -132,6 +132,11 @@ pub(super) fn announces(line: &str) -> bool {
             .ends_with([':', '：'])
 }
 
+/// Whether a line is the heading of a part, as in Markdown.
+pub(super) fn is_heading(line: &str) -> bool {
+    rank_of(line) == Some(Rank::Heading)
+}
+
 /// Whether a line is an item of a list, or the head of one.
 pub(super) fn is_listed(line: &str) -> bool {
     rank_of(line).is_some()

@@ -4,8 +4,9 @@
 use std::ops::Range;
 
 use super::line::{DigestLine, Part};
-use super::weigh::{STRIDE, Weighed, Weight, Word};
+use super::weigh::{STRIDE, Weighed, Weight};
 use super::weights::{line as lines_by, word as words_by};
+use super::word::Word;
 use crate::core::strategy::maps::Map;
 use crate::core::{Cancel, Cancelled};
 

@@ -170,6 +170,7 @@ impl Tree {
             let shown = format!("{blanks}{}", piece.trim());
             let mut line = DigestLine::new(Part::Text, 1, &shown);
             line.within = thing.map(|thing| out.len() - thing);
+            line.is_printed_row = thing.is_some();
             if !is_newest {
                 line.standing = Standing::Repeated;
             }

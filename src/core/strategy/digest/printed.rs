@@ -1,7 +1,7 @@
 //! Tables that programs print: a row says little without the names of its columns, which stand once
 //! above all of them.
 
-use super::line::DigestLine;
+use super::line::{DigestLine, Part};
 use crate::core::strategy::maps::hash_of;
 
 /// The most characters and words of a column's name.
@@ -118,7 +118,8 @@ impl Form {
 /// Whether the line above these has the names of their columns: it says nothing without a row.
 pub(super) fn names_columns(below: &[DigestLine]) -> bool {
     let mut near = below.iter().take(1 + MOST_BETWEEN).zip(1..);
-    near.any(|(line, above)| line.part.is_quoted() && line.within == Some(above))
+    let is_row = |line: &DigestLine| line.is_printed_row || line.part == Part::Argument;
+    near.any(|(line, above)| is_row(line) && line.within == Some(above))
 }
 
 /// What tells the row of a table from those of other ones: the names of its columns, and the words

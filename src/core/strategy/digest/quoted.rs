@@ -6,6 +6,7 @@ use std::borrow::Cow;
 use super::line::{DigestLine, Part, Standing};
 use super::lists::OpenItems;
 use super::mail::note_mail;
+use super::outline::note_outline;
 use super::printed::OpenTable;
 use super::weigh::STRIDE;
 use crate::core::strategy::maps::{Map, hash_of};
@@ -195,6 +196,7 @@ pub(super) fn quoted_lines(
                 let above = std::mem::take(&mut blank).min(MOST_BLANK);
                 line.blank_above = if out.len() > from { above } else { 0 };
                 line.within = head.map(|head| out.len() - head);
+                line.is_printed_row = quote.part == Part::Text && head.is_some();
                 if is_numbered {
                     line.number = first;
                 }
@@ -208,6 +210,7 @@ pub(super) fn quoted_lines(
         if quote.part == Part::Text {
             mark_prose(lines);
             note_mail(lines);
+            note_outline(lines);
         }
     }
     Ok(())

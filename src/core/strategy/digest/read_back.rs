@@ -129,6 +129,7 @@ impl<'t> Reader<'t> {
         let text = text.trim_start_matches(' ');
         let head = self.table.read(text.strip_prefix('|').unwrap_or(text), at);
         line.within = head.map(|head| at - head);
+        line.is_printed_row = line.part == Part::Text && head.is_some();
     }
 
     /// Counts the lines of a text from the place that the mark of a gap gave on, up to what may

@@ -10,7 +10,9 @@ use foldhash::fast::FixedState;
 
 use super::line::{DigestLine, Heading, Part, Standing};
 use super::place::Current;
+use super::unspaced::Unspaced;
 use super::weights::{line as lines_by, word as words_by};
+use super::word::Word;
 use crate::core::strategy::maps::{Map, hash_of};
 use crate::core::text::{INFORMATIVE, PATH, parts_of, shape, words_of};
 use crate::core::{Cancel, Cancelled};
@@ -50,47 +52,6 @@ impl Weight {
     /// The same by the newest messages.
     pub(super) fn is_chosen(&self) -> bool {
         self.named >= lines_by::CHOSEN
-    }
-}
-
-/// A word of the digest.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Word {
-    /// The score of one mention.
-    pub value: f32,
-    /// Lines that have it.
-    pub lines: u32,
-    /// Calls that have it.
-    calls: u32,
-    /// Entries that have it.
-    entries: u32,
-    /// The last entry that has it, counted from 1.
-    entry: usize,
-    /// The last line that has it, counted from 1.
-    line: usize,
-    /// The score of its form.
-    pub shape: f32,
-    /// In a text that stays anyway, or in a line that was taken.
-    pub covered: bool,
-    /// A result has it.
-    in_result: bool,
-    /// A party said it.
-    pub said: bool,
-    /// The user said it.
-    pub said_by_user: bool,
-    /// Its weight in the newest messages.
-    pub topic: f32,
-}
-
-impl Word {
-    /// Takes note of a line that has the word, in the last of `entries`.
-    fn note(&mut self, of_call: bool, entries: usize) {
-        self.lines += 1;
-        self.calls += u32::from(of_call);
-        if self.entry != entries {
-            self.entry = entries;
-            self.entries += 1;
-        }
     }
 }
 
@@ -146,6 +107,7 @@ struct Reader<'t> {
     words: Vec<Word>,
     mentions: Vec<u32>,
     spelled: Vec<&'t str>,
+    unspaced: Unspaced,
     /// The line that opened the present entry, and that with its record.
     entry: Option<usize>,
     record: Option<usize>,
@@ -295,6 +257,7 @@ impl<'t> Reader<'t> {
                 ..Word::default()
             });
             self.spelled.push(word);
+            self.unspaced.note(word);
             u32::try_from(self.words.len() - 1).unwrap_or(u32::MAX)
         })
     }
@@ -309,6 +272,21 @@ impl<'t> Reader<'t> {
         }
     }
 
+    /// The same for the words that a party said: also those within a run without blanks.
+    fn for_said(&mut self, text: &str, mut f: impl FnMut(&mut Word)) {
+        self.for_known(text, |_, word| f(word));
+        self.for_unspaced(text, f);
+    }
+
+    fn for_unspaced(&mut self, text: &str, mut f: impl FnMut(&mut Word)) {
+        let (index, words) = (&self.index, &mut self.words);
+        self.unspaced.find(text, |part| {
+            let id = index.get(&hash_of(part));
+            let word = id.and_then(|id| words.get_mut(*id as usize));
+            word.map(&mut f).is_some()
+        });
+    }
+
     fn weighed(
         mut self,
         lines: &[DigestLine],
@@ -321,8 +299,15 @@ impl<'t> Reader<'t> {
         }
         for (is_user, text) in &context.said {
             cancel.check_budget()?;
-            self.for_known(text, |_, word| {
+            self.for_said(text, |word| {
                 (word.covered, word.said) = (true, true);
+                word.said_by_user |= is_user;
+            });
+        }
+        for line in lines.iter().filter(|line| line.part.is_said()) {
+            let is_user = line.part == Part::User;
+            self.for_unspaced(&line.text, |word| {
+                word.said = true;
                 word.said_by_user |= is_user;
             });
         }
@@ -408,13 +393,13 @@ impl<'t> Reader<'t> {
         let rarity = |word: &Word| (total / word.lines as f32).ln().max(0.0);
         let is_answered = |line: &&DigestLine| line.standing == Standing::Answered;
         for line in lines.iter().filter(is_answered) {
-            self.for_known(&line.text, |_, word| {
+            self.for_said(&line.text, |word| {
                 word.topic = words_by::ANSWERED * rarity(word);
             });
         }
         for text in &context.recent {
             cancel.check_budget()?;
-            self.for_known(text, |_, word| word.topic = rarity(word));
+            self.for_said(text, |word| word.topic = rarity(word));
         }
         Ok(())
     }

@@ -30,7 +30,7 @@ impl Worth {
         let Form { own, said, factor } = form_of(line, demanded);
         let fresh = match part {
             Part::Argument => lines_by::FRESH_ARGUMENT,
-            Part::Text if !line.is_printed_row() => lines_by::FRESH_TEXT,
+            Part::Text if !line.is_printed_row => lines_by::FRESH_TEXT,
             Part::Call => lines_by::FRESH_CALL,
             Part::Member | Part::Row | Part::Text => lines_by::FRESH_MEMBER,
             _ => 0.0,

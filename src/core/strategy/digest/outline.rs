@@ -1,0 +1,199 @@
+//! Texts whose lines say little without a line above them: a key of YAML without those that it is
+//! within, and the item of an article's list without its heading.
+
+use super::line::DigestLine;
+use super::lists::{OpenItems, announces, is_heading, is_listed};
+use super::quoted::leading_number;
+use crate::core::text::is_prose;
+
+/// The least lines of an outline.
+const LEAST_LINES: usize = 4;
+/// The part of an outline that keys and items make, and the part of an article that sentences,
+/// items and headings make.
+const KEYS: f32 = 0.6;
+const ARTICLE: f32 = 0.5;
+/// The most lines of an article for each heading: comments of scripts look like headings.
+const LEAST_BELOW: usize = 2;
+/// The longest key (bytes), and its most words.
+const KEY_BYTES: usize = 48;
+const KEY_WORDS: usize = 4;
+
+/// Notes of each line the one that it is within, in a text where that is told by indentation or by
+/// headings. Rows of tables stay with the names of their columns.
+pub(super) fn note_outline(lines: &mut [DigestLine]) {
+    if lines.len() < LEAST_LINES {
+        return;
+    }
+    if is_outline(lines) {
+        note_keys(lines);
+    } else if is_article(lines) {
+        note_items(lines);
+    }
+}
+
+/// A line by its place.
+struct Place<'t> {
+    /// Blanks before it; an item's are those before what it says.
+    indent: usize,
+    text: &'t str,
+    /// What stands behind the mark of an item is within what is above the mark.
+    is_item: bool,
+}
+
+impl<'t> Place<'t> {
+    fn of(line: &'t str) -> Self {
+        let line = without_number(line);
+        let text = line.trim_start();
+        let blanks = line.len() - text.len();
+        let inner = text.strip_prefix("- ").map(str::trim_start);
+        Place {
+            indent: blanks,
+            text: inner.unwrap_or(text),
+            is_item: inner.is_some(),
+        }
+    }
+
+    /// Whether it is `key: value`, or `key:`.
+    fn is_keyed(&self) -> bool {
+        let Some((key, behind)) = self.text.split_once(':') else {
+            return false;
+        };
+        let key = key.trim_end();
+        let of_key = |c: char| c.is_alphanumeric() || " _-./\"'$@%".contains(c);
+        (behind.is_empty() || behind.starts_with([' ', '\t']))
+            && (1..=KEY_BYTES).contains(&key.len())
+            && key.chars().all(of_key)
+            && key.contains(char::is_alphabetic)
+            && key.split_whitespace().count() <= KEY_WORDS
+    }
+}
+
+/// A line without the number that a listing gave it.
+fn without_number(line: &str) -> &str {
+    let (number, behind) = leading_number(line);
+    let marked = behind
+        .strip_prefix('\t')
+        .or_else(|| behind.strip_prefix('→'));
+    marked.filter(|_| !number.is_empty()).unwrap_or(line)
+}
+
+/// Whether most lines are keys and items, and some are within others.
+fn is_outline(lines: &[DigestLine]) -> bool {
+    let (mut keyed, mut all, mut is_deep) = (0, 0, false);
+    for line in lines.iter().filter(|line| !line.is_printed_row) {
+        let place = Place::of(&line.text);
+        all += 1;
+        let is_key = place.is_keyed();
+        keyed += usize::from(is_key || place.is_item);
+        is_deep |= is_key && place.indent > 0;
+    }
+    is_deep && keyed as f32 >= KEYS * all as f32
+}
+
+/// Whether a text is an article with headings.
+fn is_article(lines: &[DigestLine]) -> bool {
+    if !lines.iter().any(|line| is_heading(line.text.trim_start())) {
+        return false;
+    }
+    let (mut headings, mut said) = (0, 0);
+    for line in lines {
+        let text = line.text.trim_start();
+        let heads = is_heading(text);
+        headings += usize::from(heads);
+        said += usize::from(heads || is_listed(text) || is_prose(text));
+    }
+    headings > 0
+        && lines.len() >= headings * (1 + LEAST_BELOW)
+        && said as f32 >= ARTICLE * lines.len() as f32
+}
+
+/// By indentation. A mark of an item may stand below its key without more blanks.
+fn note_keys(lines: &mut [DigestLine]) {
+    // Twice the blanks of each open line, one more for what an item says: `- a:` is within a key
+    // with as many blanks.
+    let mut open: Vec<(usize, usize)> = Vec::new();
+    for (at, line) in lines.iter_mut().enumerate() {
+        let place = Place::of(&line.text);
+        let rank = 2 * place.indent + usize::from(place.is_item);
+        while open.pop_if(|(above, _)| *above >= rank).is_some() {}
+        if line.within.is_none() && !line.joins {
+            line.within = open.last().map(|(_, above)| at - above);
+        }
+        open.push((rank, at));
+    }
+}
+
+/// By headings, and heads of lists.
+fn note_items(lines: &mut [DigestLine]) {
+    let mut items = OpenItems::default();
+    for line in lines {
+        let text = line.text.trim_start();
+        let within = items.read(line.text.len() - text.len(), text);
+        line.within = line.within.or(within);
+    }
+}
+
+/// Whether a line of a text is the head of the one below it, and says nothing without that.
+pub(super) fn heads(line: &DigestLine, below: Option<&DigestLine>) -> bool {
+    let is_within = below.is_some_and(|below| below.within == Some(1) && !below.is_printed_row);
+    is_within && announces(&line.text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::line::Part;
+    use super::*;
+
+    fn outline(text: &str) -> Vec<Option<usize>> {
+        let lines = text
+            .lines()
+            .map(|line| DigestLine::new(Part::Text, 1, line));
+        let mut lines: Vec<DigestLine> = lines.collect();
+        note_outline(&mut lines);
+        lines.iter().map(|line| line.within).collect()
+    }
+
+    #[test]
+    fn a_key_is_within_the_keys_above_it() {
+        let pod = "Name:  api-1\nLabels:  app=api\n         tier=web\nContainers:\n  api:\n    \
+            Limits:\n      cpu:  1\n    Requests:\n      cpu:  500m\nQoS:  Burstable";
+        let within = [
+            None,
+            None,
+            Some(1),
+            None,
+            Some(1),
+            Some(1),
+            Some(1),
+            Some(3),
+            Some(1),
+            None,
+        ];
+        assert_eq!(outline(pod), within);
+        // Items may stand below their key without more blanks; a listing may number the lines.
+        let yaml = "1\tenv:\n2\t- name: A\n3\t  value: x\n4\t- name: B\n5\t  value: y\n6\tport: 80";
+        assert_eq!(
+            outline(yaml),
+            [None, Some(1), Some(1), Some(3), Some(1), None]
+        );
+    }
+
+    #[test]
+    fn code_and_hits_are_no_outlines() {
+        for text in [
+            "def f(x):\n    if x:\n        return 1\n    else:\n        return g(x)\n",
+            "12:   a: int\n13:   b: int\n19:   c: int\n25:   d: int\n",
+            "# Builds it.\nset -e\n# Then it runs.\nmake\n./run\n- x\n",
+        ] {
+            assert!(outline(text).iter().all(Option::is_none), "{text}");
+        }
+    }
+
+    #[test]
+    fn an_item_of_an_article_is_within_its_heading() {
+        let article = "# Returns\nWithin thirty days all articles may be sent back by the buyer.\n\
+            - unworn\n## Not returned\n- gift cards\n- hemp";
+        let within = [None, None, Some(2), None, Some(1), Some(2)];
+        assert_eq!(outline(article), within);
+    }
+}

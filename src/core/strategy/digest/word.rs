@@ -1,0 +1,42 @@
+//! What is known of a word of the full digest.
+
+/// A word of the digest.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Word {
+    /// The score of one mention.
+    pub value: f32,
+    /// Lines that have it.
+    pub lines: u32,
+    /// Calls that have it.
+    pub calls: u32,
+    /// Entries that have it.
+    pub entries: u32,
+    /// The last entry that has it, counted from 1.
+    pub entry: usize,
+    /// The last line that has it, counted from 1.
+    pub line: usize,
+    /// The score of its form.
+    pub shape: f32,
+    /// In a text that stays anyway, or in a line that was taken.
+    pub covered: bool,
+    /// A result has it.
+    pub in_result: bool,
+    /// A party said it.
+    pub said: bool,
+    /// The user said it.
+    pub said_by_user: bool,
+    /// Its weight in the newest messages.
+    pub topic: f32,
+}
+
+impl Word {
+    /// Takes note of a line that has the word, in the last of `entries`.
+    pub(super) fn note(&mut self, of_call: bool, entries: usize) {
+        self.lines += 1;
+        self.calls += u32::from(of_call);
+        if self.entry != entries {
+            self.entry = entries;
+            self.entries += 1;
+        }
+    }
+}
