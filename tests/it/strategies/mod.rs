@@ -9,6 +9,7 @@ mod digest;
 mod digest_agents;
 mod digest_apart;
 mod digest_code;
+mod digest_followed_up;
 mod digest_form;
 mod digest_honest;
 mod digest_in_text;

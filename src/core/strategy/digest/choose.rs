@@ -4,9 +4,11 @@
 mod around;
 mod room;
 mod short;
+mod wanted;
 
 use std::collections::BinaryHeap;
 
+use self::wanted::{is_chosen_row, is_crumb, is_named_row, is_of_records, is_record, newest_turn};
 use super::candidate::Candidate;
 use super::line::{DigestLine, Part, Standing};
 use super::lists::announces;
@@ -22,13 +24,10 @@ use super::word::Word;
 use super::worth::{Worth, asks, worths};
 use super::write::is_gap;
 use crate::core::conversation::scale;
-use crate::core::text::{shape, words_of};
 use crate::core::{Cancel, Cancelled};
 
 /// The longest sentence that is a plain statement (characters).
 const STATEMENT_CHARS: usize = 60;
-/// The most words of a sentence that says nothing by itself, such as `Your call.`
-const CRUMB_WORDS: usize = 5;
 /// Lines that may be too long for what is left, one after another, before the choice is at its end.
 const MOST_MISSES: usize = 64;
 /// Tokens below which nothing more is looked for.
@@ -46,6 +45,8 @@ pub(super) struct Choice<'t> {
     tables: Tables,
     /// Of the files that were read, what the newest messages name: the most wanted first.
     regions: Vec<Region>,
+    /// The turn of the newest records, where no result stays besides the digest.
+    newest: Option<u32>,
     of_texts: &'t TextTokens,
     cancel: &'t Cancel,
     pub taken: Vec<bool>,
@@ -97,9 +98,11 @@ impl<'t> Choice<'t> {
         self.first((&mut left, budget), share::USER, |line, _| {
             line.part == Part::User
         })?;
+        let before = left;
         self.first((&mut left, budget), share::ANSWERED, |line, _| {
             line.standing == Standing::Answered
         })?;
+        let told = before - left;
         self.first((&mut left, budget), share::TO_MEND, |line, _| {
             line.standing == Standing::ToMend
         })?;
@@ -126,6 +129,7 @@ impl<'t> Choice<'t> {
         self.first((&mut left, budget), share::PROSE, |line, _| {
             line.standing == Standing::Prose
         })?;
+        left -= self.take_newest(scale(budget, share::NEWEST).saturating_sub(told).min(left))?;
         let chosen = self.share_of_the_chosen(budget);
         self.first((&mut left, budget), chosen, is_chosen_row)?;
         self.first((&mut left, budget), share::RECORDS, is_record)?;
@@ -158,6 +162,13 @@ impl<'t> Choice<'t> {
         let room = scale(budget, most).min(*left);
         *left -= room - self.fill(room, wanted)?;
         Ok(())
+    }
+
+    /// Takes what the newest records have, in at most so many tokens. Returns those spent.
+    fn take_newest(&mut self, room: u64) -> Result<u64, Cancelled> {
+        let newest = self.newest;
+        let is_newest = |line: &DigestLine| Some(line.turn) == newest && is_of_records(line);
+        Ok(room - self.fill(room, |line, _| is_newest(line))?)
     }
 
     /// Takes the long arguments of calls, newest first, each from its beginning: crumbs of them are
@@ -210,6 +221,7 @@ impl<'t> Choice<'t> {
             fresh: of.words.clone(),
             of,
             worth: worths(lines, cancel)?,
+            newest: newest_turn(lines, context),
             tokens: vec![None; lines.len()],
             of_texts,
             cancel,
@@ -479,25 +491,4 @@ impl<'t> Choice<'t> {
             }
         }
     }
-}
-
-/// Whether a sentence says nothing by itself: it has no name or number, and hardly a word.
-fn is_crumb(text: &str) -> bool {
-    let tells = words_of(text).any(|word| shape(word) >= 1.0);
-    text.is_ascii() && !tells && text.split_whitespace().count() <= CRUMB_WORDS
-}
-
-/// Whether a line has the scalars of a record.
-fn is_record(line: &DigestLine, _: &Weight) -> bool {
-    line.part == Part::Record || (line.standing == Standing::Own && line.depth == 1)
-}
-
-/// Whether a line is the row of what the newest messages name.
-fn is_chosen_row(line: &DigestLine, weight: &Weight) -> bool {
-    weight.is_chosen() && line.part == Part::Row && line.is_whole()
-}
-
-/// Whether a line is the row of what a party named.
-fn is_named_row(line: &DigestLine, weight: &Weight) -> bool {
-    weight.is_named() && line.part == Part::Row && line.is_whole()
 }

@@ -214,6 +214,13 @@ fn rows_before(line: &str, end: usize) -> Option<usize> {
     open.ends_with('[').then(|| number.parse().ok())?
 }
 
+/// The digits that a line begins with, and what stands behind them.
+pub(super) fn leading_number(line: &str) -> (&str, &str) {
+    let line = line.trim_start();
+    let digits = line.bytes().take_while(u8::is_ascii_digit).count();
+    line.split_at_checked(digits).unwrap_or(("", line))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

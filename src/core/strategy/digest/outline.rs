@@ -1,18 +1,17 @@
 //! Texts whose lines say little without a line above them: a key of YAML without those that it is
 //! within, and the item of an article's list without its heading.
 
-use super::line::DigestLine;
+use super::line::{DigestLine, leading_number};
 use super::lists::{OpenItems, announces, is_heading, is_listed};
-use super::quoted::leading_number;
 use crate::core::text::is_prose;
 
 /// The least lines of an outline.
 const LEAST_LINES: usize = 4;
-/// The part of an outline that keys and items make, and the part of an article that sentences,
-/// items and headings make.
+/// The part of an outline that keys and items make, and the part of what is below the headings of
+/// an article that sentences and items make.
 const KEYS: f32 = 0.6;
 const ARTICLE: f32 = 0.5;
-/// The most lines of an article for each heading: comments of scripts look like headings.
+/// The least lines of an article for each heading: comments of scripts look like headings.
 const LEAST_BELOW: usize = 2;
 /// The longest key (bytes), and its most words.
 const KEY_BYTES: usize = 48;
@@ -100,11 +99,10 @@ fn is_article(lines: &[DigestLine]) -> bool {
         let text = line.text.trim_start();
         let heads = is_heading(text);
         headings += usize::from(heads);
-        said += usize::from(heads || is_listed(text) || is_prose(text));
+        said += usize::from(!heads && (is_listed(text) || is_prose(text)));
     }
-    headings > 0
-        && lines.len() >= headings * (1 + LEAST_BELOW)
-        && said as f32 >= ARTICLE * lines.len() as f32
+    let below = lines.len() - headings;
+    below >= headings * LEAST_BELOW && said as f32 >= ARTICLE * below as f32
 }
 
 /// By indentation. A mark of an item may stand below its key without more blanks.

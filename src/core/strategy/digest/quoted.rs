@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 
-use super::line::{DigestLine, Part, Standing};
+use super::line::{DigestLine, Part, Standing, leading_number};
 use super::lists::OpenItems;
 use super::mail::note_mail;
 use super::outline::note_outline;
@@ -338,13 +338,6 @@ fn form_of(line: &str, buffer: &mut Vec<u8>) -> u64 {
 fn shows_number(line: &str) -> bool {
     let (number, behind) = leading_number(line);
     !number.is_empty() && behind.starts_with(['\t', ':', '|', '-'])
-}
-
-/// The digits that a line begins with, and what stands behind them.
-pub(super) fn leading_number(line: &str) -> (&str, &str) {
-    let line = line.trim_start();
-    let digits = line.bytes().take_while(u8::is_ascii_digit).count();
-    line.split_at_checked(digits).unwrap_or(("", line))
 }
 
 /// Whether a line is blank but for the number that a listing gave it.

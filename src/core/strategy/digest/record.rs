@@ -451,8 +451,14 @@ impl Lines<'_> {
                 _ => parts.push(text),
             }
         }
+        let first = self.out.len();
         for part in parts {
             self.push(Part::Member, path, &format!("[{part}]"));
+            // A list is told from its beginning.
+            let above = self.out.len() - 1 - first;
+            if let Some(line) = self.out.last_mut().filter(|_| above > 0) {
+                line.within = Some(above);
+            }
         }
     }
 }

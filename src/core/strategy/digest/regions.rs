@@ -3,8 +3,7 @@
 
 use std::cmp::Reverse;
 
-use super::line::{DigestLine, Part, Standing};
-use super::quoted::leading_number;
+use super::line::{DigestLine, Part, Standing, leading_number};
 use super::weigh::{STRIDE, Weight};
 use crate::core::strategy::maps::{Map, Set};
 use crate::core::text::{FilePlace, file_name, file_paths, file_places, is_same_file};

@@ -1,0 +1,46 @@
+//! Which lines the shares of the room are for.
+
+use crate::core::strategy::digest::line::{DigestLine, Part, Standing};
+use crate::core::strategy::digest::weigh::{Context, Weight};
+use crate::core::text::{shape, words_of};
+
+/// The most words of a sentence that says nothing by itself, such as `Your call.`
+const CRUMB_WORDS: usize = 5;
+
+/// Whether a sentence says nothing by itself: it has no name or number, and hardly a word.
+pub(super) fn is_crumb(text: &str) -> bool {
+    let tells = words_of(text).any(|word| shape(word) >= 1.0);
+    text.is_ascii() && !tells && text.split_whitespace().count() <= CRUMB_WORDS
+}
+
+/// The turn of the newest records, where no result stays besides the digest: the user's newest
+/// message may ask for more of what they have. `None` where all is of one turn.
+pub(super) fn newest_turn(lines: &[DigestLine], context: &Context) -> Option<u32> {
+    if !context.texts.is_empty() {
+        return None;
+    }
+    let of_records = lines.iter().filter(|line| is_of_records(line));
+    let first = lines.first().map(|line| line.turn);
+    let newest = of_records.map(|line| line.turn).max();
+    newest.filter(|newest| first.is_some_and(|first| first < *newest))
+}
+
+/// Whether a line tells of the records in a result.
+pub(super) fn is_of_records(line: &DigestLine) -> bool {
+    !line.part.is_plain() && !line.of_argument && line.is_whole()
+}
+
+/// Whether a line has the scalars of a record.
+pub(super) fn is_record(line: &DigestLine, _: &Weight) -> bool {
+    line.part == Part::Record || (line.standing == Standing::Own && line.depth == 1)
+}
+
+/// Whether a line is the row of what the newest messages name.
+pub(super) fn is_chosen_row(line: &DigestLine, weight: &Weight) -> bool {
+    weight.is_chosen() && line.part == Part::Row && line.is_whole()
+}
+
+/// Whether a line is the row of what a party named.
+pub(super) fn is_named_row(line: &DigestLine, weight: &Weight) -> bool {
+    weight.is_named() && line.part == Part::Row && line.is_whole()
+}
