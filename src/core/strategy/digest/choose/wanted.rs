@@ -25,9 +25,10 @@ pub(super) fn newest_turn(lines: &[DigestLine], context: &Context) -> Option<u32
     newest.filter(|newest| first.is_some_and(|first| first < *newest))
 }
 
-/// Whether a line tells of the records in a result.
+/// Whether a line tells what a record in a result has: not the row of a table, of which others are
+/// chosen by what is said of them.
 pub(super) fn is_of_records(line: &DigestLine) -> bool {
-    !line.part.is_plain() && !line.of_argument && line.is_whole()
+    matches!(line.part, Part::Record | Part::Member) && !line.of_argument
 }
 
 /// Whether a line has the scalars of a record.
