@@ -7,9 +7,9 @@ use crate::core::text::is_prose;
 
 /// The least lines of an outline.
 const LEAST_LINES: usize = 4;
-/// The part of an outline that keys and items make, and the part of what is below the headings of
-/// an article that sentences and items make.
-const KEYS: f32 = 0.6;
+/// The most that an outline has of lines that are neither keys nor items: so many of so many.
+const OTHERS: (usize, usize) = (2, 5);
+/// The part of what is below the headings of an article that sentences and items make.
 const ARTICLE: f32 = 0.5;
 /// The least lines of an article for each heading: comments of scripts look like headings.
 const LEAST_BELOW: usize = 2;
@@ -78,20 +78,29 @@ fn without_number(line: &str) -> &str {
 
 /// Whether most lines are keys and items, and some are within others.
 fn is_outline(lines: &[DigestLine]) -> bool {
-    let (mut keyed, mut all, mut is_deep) = (0, 0, false);
-    for line in lines.iter().filter(|line| !line.is_printed_row) {
+    let others = || lines.iter().filter(|line| !line.is_printed_row);
+    let (part, whole) = OTHERS;
+    let mut may_miss = others().count() * part / whole;
+    let mut is_deep = false;
+    for line in others() {
         let place = Place::of(&line.text);
-        all += 1;
         let is_key = place.is_keyed();
-        keyed += usize::from(is_key || place.is_item);
+        if !is_key && !place.is_item {
+            // Most texts are code, and are soon known as such.
+            let Some(left) = may_miss.checked_sub(1) else {
+                return false;
+            };
+            may_miss = left;
+        }
         is_deep |= is_key && place.indent > 0;
     }
-    is_deep && keyed as f32 >= KEYS * all as f32
+    is_deep
 }
 
 /// Whether a text is an article with headings.
 fn is_article(lines: &[DigestLine]) -> bool {
-    if !lines.iter().any(|line| is_heading(line.text.trim_start())) {
+    let may_head = |line: &DigestLine| line.text.trim_start().starts_with('#');
+    if !lines.iter().any(may_head) {
         return false;
     }
     let (mut headings, mut said) = (0, 0);
