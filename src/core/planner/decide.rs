@@ -214,6 +214,23 @@ impl Decision<'_, '_, '_> {
         }
     }
 
+    /// A budget, which is in the upstream's tokens, in ours. Where no answer from outside keeps
+    /// replicas apart, its target follows the step of derived decisions as long as that is near
+    /// enough to `factor`: replicas that learned from other requests then come to the same list.
+    fn in_counted(&self, budget: Budget, factor: f64) -> Budget {
+        let step = self.planner.step;
+        let exact = budget.in_counted(factor);
+        let derived = budget.in_counted(step.factor());
+        let agrees = self.external.is_silent() && step.tolerates(factor);
+        if !agrees || derived.target > exact.prompt {
+            return exact;
+        }
+        Budget {
+            prompt: exact.prompt,
+            ..derived
+        }
+    }
+
     /// Compacts beyond what the walk did. Gives the new estimate where that changed the list.
     fn compact_now(
         &self,
@@ -225,17 +242,7 @@ impl Decision<'_, '_, '_> {
             plan.deferred = Some(Deferred::BrokenPairing);
             return Ok(None);
         };
-        // The upstream counts otherwise than we do: the target, which is in its tokens, is put into
-        // ours. By the step of derived decisions as long as it is near enough: where it goes down
-        // to is then the same for replicas that learned from other requests.
-        let step = self.planner.step;
-        let derived = plan.budget.in_counted(step.factor());
-        let exact = plan.budget.in_counted(estimate.factor());
-        let is_near = step.tolerates(estimate.factor());
-        let mut budget = Budget {
-            prompt: exact.prompt,
-            ..if is_near { derived } else { exact }
-        };
+        let mut budget = self.in_counted(plan.budget, estimate.factor());
         if reason == Reason::Forced && estimate.known.counted <= budget.target {
             // Forced again and again, a list comes to rest at the target.
             if is_compacted(&conversation, &plan.edits) {

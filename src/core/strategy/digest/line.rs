@@ -99,7 +99,7 @@ pub(super) struct DigestLine {
     pub joins: bool,
     /// The distance upwards to the line without which it says nothing: the item or the head of the
     /// list that it is within, the question that it answers, the names of a printed table's
-    /// columns.
+    /// columns, the key or the heading above it in a text, the first part of a list.
     pub within: Option<usize>,
     /// The row of a table that a program printed, or a thing in a page.
     pub is_printed_row: bool,

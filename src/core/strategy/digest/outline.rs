@@ -13,6 +13,10 @@ const OTHERS: (usize, usize) = (2, 5);
 const ARTICLE: f32 = 0.5;
 /// The least lines of an article for each heading: comments of scripts look like headings.
 const LEAST_BELOW: usize = 2;
+/// The most keys within each other that a line brings.
+const MOST_OPEN: usize = 5;
+/// What each element of a browser's page has: its lines are no keys.
+const HANDLE: &str = "[ref=";
 /// The longest key (bytes), and its most words.
 const KEY_BYTES: usize = 48;
 const KEY_WORDS: usize = 4;
@@ -32,10 +36,11 @@ pub(super) fn note_outline(lines: &mut [DigestLine]) {
 
 /// A line by its place.
 struct Place<'t> {
-    /// Blanks before it; an item's are those before what it says.
+    /// Blanks before it, and before its mark.
     indent: usize,
+    /// What stands behind the mark.
     text: &'t str,
-    /// What stands behind the mark of an item is within what is above the mark.
+    /// It has the mark of an item.
     is_item: bool,
 }
 
@@ -48,7 +53,7 @@ impl<'t> Place<'t> {
         Place {
             indent: blanks,
             text: inner.unwrap_or(text),
-            is_item: inner.is_some(),
+            is_item: inner.is_some_and(|inner| !inner.contains(HANDLE)),
         }
     }
 
@@ -116,17 +121,22 @@ fn is_article(lines: &[DigestLine]) -> bool {
 
 /// By indentation. A mark of an item may stand below its key without more blanks.
 fn note_keys(lines: &mut [DigestLine]) {
-    // Twice the blanks of each open line, one more for what an item says: `- a:` is within a key
-    // with as many blanks.
+    // Twice the blanks of each open key, one more for an item: `- a:` is within a key with as many
+    // blanks.
     let mut open: Vec<(usize, usize)> = Vec::new();
     for (at, line) in lines.iter_mut().enumerate() {
         let place = Place::of(&line.text);
         let rank = 2 * place.indent + usize::from(place.is_item);
-        while open.pop_if(|(above, _)| *above >= rank).is_some() {}
-        if line.within.is_none() && !line.joins {
-            line.within = open.last().map(|(_, above)| at - above);
+        let opens = place.is_item || place.is_keyed();
+        if opens {
+            while open.pop_if(|(above, _)| *above >= rank).is_some() {}
         }
-        open.push((rank, at));
+        // A comment, or a piece of a long line, may stand further to the left: it ends no key.
+        let above = open.iter().rfind(|(above, _)| *above < rank);
+        line.within = line.within.or(above.map(|(_, above)| at - above));
+        if opens && open.len() < MOST_OPEN {
+            open.push((rank, at));
+        }
     }
 }
 
@@ -140,7 +150,7 @@ fn note_items(lines: &mut [DigestLine]) {
     }
 }
 
-/// Whether a line of a text is the head of the one below it, and says nothing without that.
+/// Whether a line is the head of the one below it, without which it says nothing.
 pub(super) fn heads(line: &DigestLine, below: Option<&DigestLine>) -> bool {
     let is_within = below.is_some_and(|below| below.within == Some(1) && !below.is_printed_row);
     is_within && announces(&line.text)
@@ -149,7 +159,9 @@ pub(super) fn heads(line: &DigestLine, below: Option<&DigestLine>) -> bool {
 #[cfg(test)]
 mod tests {
     use super::super::line::Part;
+    use super::super::quoted::{Quote, quoted_lines};
     use super::*;
+    use crate::core::Cancel;
 
     fn outline(text: &str) -> Vec<Option<usize>> {
         let lines = text
@@ -186,10 +198,39 @@ mod tests {
     }
 
     #[test]
-    fn code_and_hits_are_no_outlines() {
+    fn a_long_value_and_a_comment_end_no_key() {
+        let long = "x".repeat(600);
+        let yaml = format!("spec:\n  image: a\n  args: {long}\n# here\n  port: 80\n  name: b\n");
+        let quote = Quote {
+            part: Part::Text,
+            depth: 1,
+            first: None,
+        };
+        let mut lines = Vec::new();
+        quoted_lines(&yaml, quote, &Cancel::default(), &mut lines).unwrap();
+        for key in ["  port: 80", "  name: b"] {
+            let at = lines.iter().position(|line| line.text == key).unwrap();
+            assert_eq!(lines[at].within, Some(at), "{key}");
+        }
+    }
+
+    #[test]
+    fn a_line_brings_few_of_many_keys() {
+        let deep: String = (0..40)
+            .map(|n| format!("{}k{n}:\n", " ".repeat(n)))
+            .collect();
+        let within = outline(&deep);
+        let depth =
+            |at: usize| std::iter::successors(Some(at), |at| Some(at - within[*at]?)).count();
+        assert_eq!((depth(3), depth(39)), (4, MOST_OPEN + 1));
+    }
+
+    #[test]
+    fn code_hits_and_pages_are_no_outlines() {
         for text in [
             "def f(x):\n    if x:\n        return 1\n    else:\n        return g(x)\n",
             "12:   a: int\n13:   b: int\n19:   c: int\n25:   d: int\n",
+            "- main [ref=e1]:\n  - link \"A\" [ref=e2]:\n    - /url: /a\n  - text: b [ref=e3]\n",
             "# Builds it.\nset -e\n# Then it runs.\nmake\n./run\n- x\n",
         ] {
             assert!(outline(text).iter().all(Option::is_none), "{text}");

@@ -37,9 +37,13 @@ impl Unspaced {
         }
         let from = text.ceil_char_boundary(text.len().saturating_sub(SEARCHED_BYTES));
         let mut rest = text.get(from..).unwrap_or_default();
+        let mut is_within = false;
         while let Some(first) = rest.chars().next() {
             let lengths = self.lengths.get(&first).copied().unwrap_or_default();
-            let found = if lengths == 0 {
+            // Korean has blanks before words.
+            let is_inside = is_within && is_hangul(first);
+            is_within = is_hangul(first);
+            let found = if lengths == 0 || is_inside {
                 None
             } else {
                 longest(rest, lengths, &mut is_known)
@@ -73,14 +77,11 @@ fn longest<'t>(
         })
 }
 
-/// Whether words of a character's script stand side by side without blanks, or take endings:
-/// Chinese, Japanese, Korean, and the scripts of South East Asia.
+/// Whether words of a character's script stand side by side without blanks, as in Chinese and
+/// Japanese, or take endings, as in Korean.
 fn is_unspaced(c: char) -> bool {
     matches!(c,
-        '\u{0e00}'..='\u{0eff}'
-        | '\u{1000}'..='\u{109f}'
-        | '\u{1780}'..='\u{17ff}'
-        | '\u{3040}'..='\u{30ff}'
+        '\u{3040}'..='\u{30ff}'
         | '\u{3400}'..='\u{9fff}'
         | '\u{ac00}'..='\u{d7af}'
         | '\u{f900}'..='\u{faff}'
@@ -113,8 +114,9 @@ mod tests {
     fn known_words_are_found_within_a_sentence() {
         let known = ["营业时间", "时间表", "餐馆", "司马台长城"];
         assert_eq!(found(&known, "这家餐馆的营业时间是？"), ["营业时间"]);
-        let known = ["서울", "ชื่อ"];
-        assert_eq!(found(&known, "서울에서 ขอชื่อร้าน"), known);
+        let known = ["서울", "ひまわり"];
+        assert_eq!(found(&known, "서울에서 このひまわりは"), known);
+        assert_eq!(found(&["대구"], "확대구간"), [""; 0]);
         // Other scripts have blanks, and short words are part of too many.
         assert_eq!(found(&["art", "是", "餐馆"], "party 餐馆是"), [""; 0]);
     }

@@ -272,7 +272,7 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// The same for the words that a party said: also those within a run without blanks.
+    /// The same, also for words within a run without blanks.
     fn for_said(&mut self, text: &str, mut f: impl FnMut(&mut Word)) {
         self.for_known(text, |_, word| f(word));
         self.for_unspaced(text, f);
@@ -297,20 +297,7 @@ impl<'t> Reader<'t> {
             cancel.check_budget()?;
             self.for_known(text, |_, word| word.covered = true);
         }
-        for (is_user, text) in &context.said {
-            cancel.check_budget()?;
-            self.for_said(text, |word| {
-                (word.covered, word.said) = (true, true);
-                word.said_by_user |= is_user;
-            });
-        }
-        for line in lines.iter().filter(|line| line.part.is_said()) {
-            let is_user = line.part == Part::User;
-            self.for_unspaced(&line.text, |word| {
-                word.said = true;
-                word.said_by_user |= is_user;
-            });
-        }
+        self.note_said(lines, context, cancel)?;
         let wanted = self.wanted(context, cancel)?;
         self.find_topic(lines, context, cancel)?;
         for (word, wanted) in self.words.iter_mut().zip(wanted) {
@@ -344,6 +331,34 @@ impl<'t> Reader<'t> {
             mentions: self.mentions,
             within,
         })
+    }
+
+    /// Notes the words that the parties said.
+    fn note_said(
+        &mut self,
+        lines: &[DigestLine],
+        context: &Context,
+        cancel: &Cancel,
+    ) -> Result<(), Cancelled> {
+        for (is_user, text) in &context.said {
+            cancel.check_budget()?;
+            self.for_said(text, |word| {
+                (word.covered, word.said) = (true, true);
+                word.said_by_user |= is_user;
+            });
+        }
+        // Words between blanks were noted as the lines were read.
+        for (at, line) in lines.iter().filter(|line| line.part.is_said()).enumerate() {
+            if at.is_multiple_of(STRIDE) {
+                cancel.check_budget()?;
+            }
+            let is_user = line.part == Part::User;
+            self.for_unspaced(&line.text, |word| {
+                word.said = true;
+                word.said_by_user |= is_user;
+            });
+        }
+        Ok(())
     }
 
     /// Whether each word is a value under a key whose values calls take.
@@ -417,7 +432,7 @@ impl<'t> Reader<'t> {
         };
         let own: Vec<f32> = self.lines.iter().map(of_line).collect();
         for (weight, line) in self.lines.iter_mut().zip(lines) {
-            let is_item = line.within.is_some() && !line.part.is_quoted();
+            let is_item = line.within.is_some() && line.part.is_said();
             let above = match weight.needs.filter(|_| is_item) {
                 Some(item) => item,
                 None => weight.entry,

@@ -7,8 +7,8 @@ pub(super) mod share {
     pub(in super::super) const USER: f64 = 0.4;
     /// For what the model said last, which the user's newest message answers.
     pub(in super::super) const ANSWERED: f64 = 0.2;
-    /// For the records that it was said from, where none of them stays as it is: with what was
-    /// said, for the next question may be about what was not.
+    /// For the records of the newest turn, where no result stays as it is; less what the model's
+    /// words took. The next question may be about what the model did not say.
     pub(in super::super) const NEWEST: f64 = 0.16;
     /// For reports of failures among repetitive output, and the lines that explain them.
     pub(in super::super) const FAILURES: f64 = 0.15;

@@ -20,13 +20,13 @@ pub(super) fn newest_turn(lines: &[DigestLine], context: &Context) -> Option<u32
         return None;
     }
     let of_records = lines.iter().filter(|line| is_of_records(line));
-    let first = lines.first().map(|line| line.turn);
+    let told = lines.iter().find(|line| line.part != Part::Untold);
+    let first = told.map(|line| line.turn);
     let newest = of_records.map(|line| line.turn).max();
     newest.filter(|newest| first.is_some_and(|first| first < *newest))
 }
 
-/// Whether a line tells what a record in a result has: not the row of a table, of which others are
-/// chosen by what is said of them.
+/// Whether a line tells what a record in a result has. Rows of tables have other shares.
 pub(super) fn is_of_records(line: &DigestLine) -> bool {
     matches!(line.part, Part::Record | Part::Member) && !line.of_argument
 }
