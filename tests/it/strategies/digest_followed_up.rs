@@ -63,8 +63,8 @@ fn the_newest_result_has_room_for_the_next_question() {
     let digest = digest_before("Which restaurants are around it?", 60, 1_700);
     assert!(digest.contains("Kitchen 29-0"), "{digest}");
     assert!(!digest.contains("Kitchen 29-59"), "{digest}");
-    let lists = digest.lines().filter(|line| line.contains("Kitchen 29-"));
-    let last = lists.last().unwrap();
+    let mut lists = digest.lines().filter(|line| line.contains("Kitchen 29-"));
+    let last = lists.next_back().unwrap();
     let behind = digest.split(last).last().unwrap();
     assert!(
         behind.trim_start().starts_with('…'),
