@@ -2,6 +2,7 @@
 
 use crate::support::Baler;
 use crate::support::Client;
+use crate::support::Nobody;
 use crate::support::Upstream;
 use crate::support::message;
 use crate::support::request;
@@ -9,17 +10,10 @@ use crate::support::until;
 use crate::support::within;
 use crate::support::words;
 
-fn nobody() -> std::net::SocketAddr {
-    // A port that was free a moment ago, and that nobody was told of.
-    std::net::TcpListener::bind("127.0.0.1:0")
-        .unwrap()
-        .local_addr()
-        .unwrap()
-}
-
 #[tokio::test]
 async fn an_upstream_that_is_down_is_a_502_in_openais_shape() {
-    let baler = Baler::start("", nobody()).await;
+    let nobody = Nobody::there();
+    let baler = Baler::start("", nobody.address).await;
     let answer = baler.chat(&request(&[message("user", "my secret")])).await;
     assert_eq!(
         (

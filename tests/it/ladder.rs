@@ -9,6 +9,7 @@ use tokio::io::AsyncWriteExt;
 use tokio::process::Command;
 
 use crate::support::Baler;
+use crate::support::Nobody;
 use crate::support::Upstream;
 use crate::support::agent;
 use crate::support::json_answer;
@@ -156,7 +157,8 @@ async fn an_answer_that_cannot_be_used_is_counted_and_the_ladder_goes_on() {
 #[tokio::test]
 async fn a_service_that_is_not_there_or_silent_holds_nobody_up_for_longer_than_its_limit() {
     let silent = Upstream::start().await;
-    let gone = Upstream::start().await.address;
+    let nobody = Nobody::there();
+    let gone = nobody.address;
     let (upstream, _) = Upstream::agreeable().await;
     for (service, outcome) in [(silent.address, "timeout"), (gone, "unreachable")] {
         let baler = Baler::start(&with_webhook(service, ", timeout = \"100ms\""), upstream).await;

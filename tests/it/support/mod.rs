@@ -198,6 +198,24 @@ impl Drop for Baler {
     }
 }
 
+/// An address where nobody listens. Its port is taken as long as the value is there: tests that run
+/// beside this one cannot get it.
+pub struct Nobody {
+    pub address: SocketAddr,
+    _taken: tokio::net::TcpSocket,
+}
+
+impl Nobody {
+    pub fn there() -> Self {
+        let taken = tokio::net::TcpSocket::new_v4().unwrap();
+        taken.bind(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
+        Nobody {
+            address: taken.local_addr().unwrap(),
+            _taken: taken,
+        }
+    }
+}
+
 /// `content` as a message of `role`.
 pub fn message(role: &str, content: &str) -> String {
     format!(

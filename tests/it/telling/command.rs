@@ -5,7 +5,7 @@ use std::process::Stdio;
 use tokio::io::AsyncWriteExt;
 use tokio::process::Command;
 
-use crate::support::{Upstream, agent, message, messages_of, request, within, words};
+use crate::support::{Nobody, agent, message, messages_of, request, within, words};
 
 /// Runs `baler compact` with a configuration; returns its output and its report.
 async fn compact(toml: &str, flags: &[&str], input: &str) -> (String, String) {
@@ -128,7 +128,8 @@ async fn a_target_may_have_a_unit() {
 
 #[tokio::test]
 async fn a_summariser_that_cannot_be_reached_is_told_with_the_cause() {
-    let gone = Upstream::start().await.address;
+    let nobody = Nobody::there();
+    let gone = nobody.address;
     let toml = format!(
         "upstream.url = \"http://{gone}/v1\"\n[summarizer]\nwindow = 100000\n{POLICY}\
          keep = {{ tokens = 0, exchanges = 1 }}\n\

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStderr, Command};
 
-use crate::support::{Client, Upstream, agent, json_answer, message, request, within};
+use crate::support::{Client, Nobody, Upstream, agent, json_answer, message, request, within};
 
 /// The message of a request's line.
 const REQUEST: &str = "request";
@@ -248,7 +248,8 @@ async fn a_webhook_that_fails_is_a_warning_with_its_address() {
     let (upstream, _) = Upstream::agreeable().await;
     let refusal = "HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\n\r\n";
     let (refusing, _) = Upstream::automatic(move |_| refusal.to_owned()).await;
-    let gone = Upstream::start().await.address;
+    let nobody = Nobody::there();
+    let gone = nobody.address;
     for (service, outcome, status) in [
         (refusing, "status", json!(503)),
         (gone, "unreachable", Value::Null),
