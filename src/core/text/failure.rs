@@ -81,7 +81,7 @@ pub(super) static EXITED: Pattern = Pattern::new(concat!(
 const REFUSED: [&str; 4] = ["declined", "denied", "doesn't want to proceed", "rejected"];
 
 /// Announces a trace of calls.
-const TRACE: &str = "Traceback (most recent call last)";
+pub(in crate::core) const TRACE: &str = "Traceback (most recent call last)";
 
 /// Whether a line reports a failure.
 #[must_use]

@@ -22,6 +22,7 @@ mod words;
 pub use built_in::{BadPattern, Pattern};
 pub(in crate::core) use bytes::ByteSet;
 pub use exact::restorable;
+pub(in crate::core) use failure::TRACE;
 pub use failure::{is_message_key, tells_of_failure};
 pub use failure_rules::{FailureRule, Failures, ToolFailures};
 pub(in crate::core) use lines::split_lines;

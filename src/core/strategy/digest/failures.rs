@@ -1,10 +1,7 @@
 //! Which lines of a result say that the call failed, and why.
 
 use super::line::{DigestLine, Part, Standing};
-use crate::core::text::ToolFailures;
-
-/// Announces a trace of calls.
-const TRACE: &str = "Traceback (most recent call last)";
+use crate::core::text::{TRACE, ToolFailures};
 
 /// Begins the result of a call that the user did not allow, and announces what he said to it.
 const NOT_ALLOWED: &str = "The user doesn't want to proceed with this tool use.";
