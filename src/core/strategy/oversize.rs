@@ -31,6 +31,10 @@ const TRIES: usize = 4;
 /// The share of the target that the head leaves which an oversize tail gets (percent), where older
 /// messages need the rest.
 const TAIL_PERCENT: u64 = 50;
+/// What older messages need at least where the tail has room as a whole: so many tokens, and of
+/// what the head leaves one in so many. The model has not answered the tail's results yet.
+const LEAST_OLDER_TOKENS: u64 = 400;
+const LEAST_OLDER: u64 = 12;
 
 /// Cuts a tail that with the head alone exceeds the room, or leaves older messages less than their
 /// share of it, before anything else is made smaller.
@@ -54,8 +58,9 @@ pub(super) fn apply_first(
     let left = target.target.saturating_sub(head);
     let others = older.min(left - left * TAIL_PERCENT / 100);
     // The room above the target is there for the newest; where there is none, older messages keep
-    // their share.
+    // what they need at least.
     let due = others.saturating_sub(target.prompt.saturating_sub(target.target));
+    let due = due.min(LEAST_OLDER_TOKENS.max(left / LEAST_OLDER));
     if head + tail + due <= target.prompt {
         return Ok(0);
     }

@@ -437,13 +437,13 @@ fn has_any(text: &str, signs: &[&str]) -> bool {
     !text.is_ascii() && signs.iter().any(|sign| text.contains(sign))
 }
 
-fn words(text: &str) -> impl Iterator<Item = &str> {
+pub(super) fn words(text: &str) -> impl Iterator<Item = &str> {
     text.split(|c: char| !(c.is_alphanumeric() || matches!(c, '\'' | '’')))
         .filter(|word| !word.is_empty())
 }
 
 /// Whether a word in small letters is one of greetings and thanks.
-fn is_polite(word: &str) -> bool {
+pub(super) fn is_polite(word: &str) -> bool {
     POLITE.contains(word) || POLITE_WHOLE.contains(&word)
 }
 

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::invariants::{Core, policy_of};
 use crate::support::{message, messages_of, request, words};
 
-use super::{forced, job, tagged, tokens};
+use super::{calls, forced, job, result, tagged, tokens};
 
 /// A policy that digests down to `target` tokens.
 fn down_to(target: u64) -> Policy {
@@ -112,6 +112,95 @@ fn rows_fill_what_the_choice_leaves() {
         let left = target.saturating_sub(tokens(&after));
         assert!(left < 20, "{left} of {target} tokens are unused: {digest}");
     }
+}
+
+#[test]
+fn the_script_that_was_written_last_stays_whole_where_the_room_is_small() {
+    let steps = |n: usize| {
+        (0..14).map(move |at| format!("    total_{n} += rate_{n}[{at}] * {}", words(n + at, 2)))
+    };
+    let script = |n: usize| -> String {
+        let lines: Vec<String> = steps(n).collect();
+        json!({"command": format!("cat > run_{n}.py <<'EOF'\n{}\nEOF", lines.join("\n"))})
+            .to_string()
+    };
+    let listing = |n: usize| -> String {
+        (0..60)
+            .map(|at| format!("/srv/{n}/{}.bin {at}\n", words(n + at, 1)))
+            .collect()
+    };
+    let (scripts, listings): (Vec<String>, Vec<String>) =
+        (0..4).map(|n| (script(n), listing(n))).unzip();
+    let mut calls: Vec<(&str, &str, &str)> = scripts
+        .iter()
+        .zip(&listings)
+        .map(|(script, listing)| ("bash", script.as_str(), listing.as_str()))
+        .collect();
+    calls.push(("bash", r#"{"command":"true"}"#, "done"));
+    let all = job(&calls);
+    let digest = digest_in(1_200, &all);
+    assert!(steps(3).all(|line| digest.contains(&line)), "{digest}");
+}
+
+#[test]
+fn what_the_model_found_stays_before_its_offers_of_help() {
+    let turns = [
+        (
+            "I want to change W-310.",
+            "I can help you with that. Please tell me your customer number.",
+        ),
+        (
+            "It is C-9.",
+            "Please hold on for a moment. W-310 was bought with a voucher, so that it \
+            cannot be refunded. Let me know how you would like to go on!",
+        ),
+        (
+            "Then leave it. And W-77?",
+            "Certainly, I can look into that. The parcel W-77 waits in \
+            the customs office of Graz. If you need any further assistance, feel free to ask!",
+        ),
+        (
+            "Good. What does W-5 weigh?",
+            "No problem! It weighs more than the carrier allows. \
+            Please confirm with a \"yes\" to proceed.",
+        ),
+        (
+            "Yes.",
+            "I have split it into two parcels. Have a great day!",
+        ),
+    ];
+    let mut all = vec![
+        message("system", "You are an agent."),
+        message("user", "Hello!"),
+    ];
+    for (at, (user, model)) in turns.iter().enumerate() {
+        let id = format!("call_{at}");
+        let found = json!({"notes": words(at, 40), "code": 7_000 + at * 31}).to_string();
+        all.extend([
+            message("user", user),
+            calls(&[(&id, "look_up", &json!({"nth": at}).to_string())]),
+            result(&id, &found),
+            message("assistant", model),
+        ]);
+    }
+    all.extend([
+        message("user", "And now?"),
+        message("assistant", "One moment."),
+        message("user", "?"),
+    ]);
+    let digest = digest_in(275, &all);
+    for found in [
+        "cannot be refunded",
+        "customs office of Graz",
+        "more than the carrier allows",
+    ] {
+        assert!(digest.contains(found), "{found}: {digest}");
+    }
+    for empty in ["I can help", "hold on", "look into that", "feel free"] {
+        assert!(!digest.contains(empty), "{empty}: {digest}");
+    }
+    // "Yes" says nothing without what it answers.
+    assert!(digest.contains("Please confirm"), "{digest}");
 }
 
 #[test]

@@ -118,6 +118,10 @@ fn a_target_without_room_above_it_is_shared_between_the_newest_result_and_what_i
     let shared = forced(&all, &policy(newest + 100, 0.99)).messages;
     assert!(tagged(&shared, "conversation_digest").contains("/srv/data/part-1-"));
     assert!(text(shared.last().unwrap()).contains("of this tool result removed"));
+    // It has room as a whole beside what older messages need at least: it was not answered yet.
+    let whole = forced(&all, &policy(newest + 600, 0.99)).messages;
+    assert_eq!(text(whole.last().unwrap()), new);
+    assert!(tagged(&whole, "conversation_digest").contains("/srv/data/part-1-"));
     // Room above it is for the newest.
     let roomy = forced(&all, &policy(newest * 2, 0.5)).messages;
     assert_eq!(text(roomy.last().unwrap()), new);

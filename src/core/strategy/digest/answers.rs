@@ -2,7 +2,7 @@
 
 use super::line::{DigestLine, Part, Standing};
 use super::lists::is_item;
-use super::worth::asks;
+use crate::core::text::asks;
 
 /// The longest answer that says nothing without its question (characters), and the longest word
 /// before the number of a choice (bytes).

@@ -8,7 +8,10 @@ mod wanted;
 
 use std::collections::BinaryHeap;
 
-use self::wanted::{is_chosen_row, is_crumb, is_named_row, is_of_records, is_record, newest_turn};
+use self::wanted::{
+    is_chosen_row, is_crumb, is_named_row, is_of_records, is_record, newest_turn,
+    says_more_than_help,
+};
 use super::candidate::Candidate;
 use super::line::{DigestLine, Part, Standing};
 use super::lists::announces;
@@ -21,7 +24,7 @@ use super::text_tokens::TextTokens;
 use super::weigh::{Context, STRIDE, Weighed, Weight, weigh};
 use super::weights::{cost, line as lines_by, share, word as words_by};
 use super::word::Word;
-use super::worth::{Worth, asks, worths};
+use super::worth::{Worth, worths};
 use super::write::is_gap;
 use crate::core::conversation::scale;
 use crate::core::{Cancel, Cancelled};
@@ -117,11 +120,11 @@ impl<'t> Choice<'t> {
         self.first((&mut left, budget), model, |line, _| {
             line.standing == Standing::Edge
                 && line.text.chars().count() <= STATEMENT_CHARS
-                && !asks(&line.text)
+                && says_more_than_help(line)
                 && !is_crumb(&line.text)
         })?;
         self.first((&mut left, budget), long, |line, _| {
-            line.standing == Standing::Edge && !asks(&line.text)
+            line.standing == Standing::Edge && says_more_than_help(line)
         })?;
         self.first((&mut left, budget), share::QUESTIONS, |line, _| {
             line.standing == Standing::Edge
@@ -142,7 +145,7 @@ impl<'t> Choice<'t> {
         self.first((&mut left, budget), share::ASIDES, |line, _| {
             line.standing == Standing::Aside
         })?;
-        let room = scale(budget, share::WRITTEN).min(left);
+        let room = Self::share_of_written(budget).min(left);
         left -= room - self.take_written(room)?;
         let held = scale(budget, share::SHORT)
             .min(self.tokens_in_short())

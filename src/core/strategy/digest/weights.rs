@@ -32,7 +32,10 @@ pub(super) mod share {
     pub(in super::super) const WITHIN: f64 = 0.2;
     /// For what decisions are made by of the rows that have no room as a whole.
     pub(in super::super) const SHORT: f64 = 0.1;
-    /// For what was written last: scripts and files.
+    /// For what was written last: scripts and files. The most where it is no more than so many
+    /// tokens, since crumbs of a script are of no use; else the least.
+    pub(in super::super) const MOST_WRITTEN: f64 = 0.35;
+    pub(in super::super) const WRITTEN_TOKENS: u64 = 1_500;
     pub(in super::super) const WRITTEN: f64 = 0.15;
     /// For the first and last sentences of what the model said.
     pub(in super::super) const MODEL: f64 = 0.2;

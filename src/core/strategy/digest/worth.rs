@@ -6,7 +6,9 @@ use super::lists::is_label;
 use super::printed::is_rule;
 use super::weigh::STRIDE;
 use super::weights::{cost, line as lines_by};
-use crate::core::text::{Speech, greets_by_name, limits, proposes, sums_up, tells_of_failure};
+use crate::core::text::{
+    Speech, asks, greets_by_name, limits, only_serves, proposes, sums_up, tells_of_failure,
+};
 use crate::core::{Cancel, Cancelled};
 
 /// The longest line of a call that is a command (bytes).
@@ -125,7 +127,9 @@ fn of_sentence(line: &DigestLine, demanded: bool) -> f32 {
         Part::User => by_speech(),
         Part::Assistant if !is_told => return 0.0,
         Part::Assistant if asks(&line.text) => lines_by::QUESTION,
-        Part::Assistant if greets_by_name(&line.text) => lines_by::POLITE,
+        Part::Assistant if greets_by_name(&line.text) || only_serves(&line.text) => {
+            lines_by::POLITE
+        }
         Part::Assistant if proposes(&line.text) => lines_by::PROPOSES,
         Part::Assistant => by_speech(),
         _ => return 0.0,
@@ -170,11 +174,6 @@ fn demanded(lines: &[DigestLine]) -> Vec<bool> {
         }
     }
     demanded
-}
-
-/// Whether a sentence is a question: what the user said next has answered the model's.
-pub(super) fn asks(sentence: &str) -> bool {
-    sentence.ends_with(['?', '？'])
 }
 
 /// Whether the line of a call is a short command: its first argument has several words.

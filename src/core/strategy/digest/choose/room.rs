@@ -1,6 +1,7 @@
 //! The shares of the room that depend on how much there is room for.
 
 use super::Choice;
+use crate::core::conversation::scale;
 use crate::core::strategy::digest::line::Part;
 use crate::core::strategy::digest::weights::{cost, share};
 
@@ -23,6 +24,12 @@ impl Choice<'_> {
         let alone = self.part_without_records();
         let part = between(share::LONG, share::LONG_ALONE, alone);
         (model * part).min(between(share::MOST_LONG, share::MOST_LONG_ALONE, alone))
+    }
+
+    /// The tokens for what was written last: whole scripts, where the room is not large.
+    pub(super) fn share_of_written(budget: u64) -> u64 {
+        let least = scale(budget, share::WRITTEN);
+        scale(budget, share::MOST_WRITTEN).min(least.max(share::WRITTEN_TOKENS))
     }
 
     /// 0 where records compete for the room with what was said, 1 where there are few of them.

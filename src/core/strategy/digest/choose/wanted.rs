@@ -2,7 +2,7 @@
 
 use crate::core::strategy::digest::line::{DigestLine, Part, Standing};
 use crate::core::strategy::digest::weigh::{Context, Weight};
-use crate::core::text::{shape, words_of};
+use crate::core::text::{asks, only_serves, shape, words_of};
 
 /// The most words of a sentence that says nothing by itself, such as `Your call.`
 const CRUMB_WORDS: usize = 5;
@@ -11,6 +11,11 @@ const CRUMB_WORDS: usize = 5;
 pub(super) fn is_crumb(text: &str) -> bool {
     let tells = words_of(text).any(|word| shape(word) >= 1.0);
     text.is_ascii() && !tells && text.split_whitespace().count() <= CRUMB_WORDS
+}
+
+/// Whether a sentence of the model's tells something, rather than to ask or to offer help.
+pub(super) fn says_more_than_help(line: &DigestLine) -> bool {
+    !asks(&line.text) && !only_serves(&line.text)
 }
 
 /// The turn of the newest records, where no result stays besides the digest: the user's newest

@@ -1,0 +1,134 @@
+//! Sentences of who answers that ask for something, and those that only say that one helps.
+
+use std::collections::HashSet;
+use std::sync::LazyLock;
+
+use foldhash::fast::FixedState;
+
+use super::speech::{is_polite, words};
+
+/// How sentences begin, in small letters, that ask the user for what he says next.
+const BEGINNINGS: [&str; 12] = [
+    "please ",
+    "kindly ",
+    "let me know ",
+    "bitte ",
+    "sagen sie mir ",
+    "veuillez ",
+    "merci de ",
+    "por favor",
+    "dígame ",
+    "per favore",
+    "mi dica ",
+    "пожалуйста",
+];
+/// Signs of that anywhere in a sentence.
+const SIGNS: [&str; 12] = [
+    "please let me know",
+    "please provide",
+    "please confirm",
+    "could you please",
+    "i'll need your",
+    "i need your",
+    "请告诉",
+    "请提供",
+    "请确认",
+    "请稍等",
+    "教えてください",
+    "알려 주세요",
+];
+/// How sentences begin that tell something as a request.
+const NOTES: [&str; 8] = [
+    "please note",
+    "please be ",
+    "please keep",
+    "please remember",
+    "please do not",
+    "please don't",
+    "bitte beachten",
+    "veuillez noter",
+];
+
+/// Words that say that one helps, looks or waits.
+static SERVES: LazyLock<HashSet<&'static str, FixedState>> = LazyLock::new(|| {
+    let words = "help assist assisting assistance hold wait moment check look looking happy glad \
+        sorry apologize problem course certainly absolutely alright care forward understand ask";
+    words.split_whitespace().collect()
+});
+/// Words that sentences of those have besides.
+static BESIDES: LazyLock<HashSet<&'static str, FixedState>> = LazyLock::new(|| {
+    let words = "i i'm i’m i'd i’d i'll i’ll we we'll can will would be am is are with that this \
+        these those it to on and or in if of while please one just now let me into get started \
+        begin proceed further any more anything else other do there there's here take safe \
+        travels wonderful right away feel free reach out know like hear situation frustration \
+        frustrating inconvenience need questions request requests the your no";
+    words.split_whitespace().collect()
+});
+
+/// Whether a sentence of who answers asks for something: what the user said next has answered it.
+#[must_use]
+pub fn asks(sentence: &str) -> bool {
+    if sentence.ends_with(['?', '？']) {
+        return true;
+    }
+    let lower = sentence.to_lowercase();
+    let begins = |beginning: &str| lower.starts_with(beginning);
+    let is_request = BEGINNINGS.iter().any(|beginning| begins(beginning))
+        || SIGNS.iter().any(|sign| lower.contains(sign));
+    is_request && !NOTES.iter().any(|note| begins(note))
+}
+
+/// Whether a sentence of who answers says nothing but that one helps, looks or waits.
+#[must_use]
+pub fn only_serves(sentence: &str) -> bool {
+    let lower = sentence.to_lowercase();
+    let serves = |word: &str| SERVES.contains(word);
+    words(&lower).any(serves)
+        && words(&lower).all(|word| serves(word) || BESIDES.contains(word) || is_polite(word))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_are_told_from_notes() {
+        for request in [
+            "Which of them?",
+            "Please confirm with a \"yes\" to proceed.",
+            "To proceed, I'll need your user ID.",
+            "Bitte nennen Sie mir die Nummer.",
+        ] {
+            assert!(asks(request), "{request}");
+        }
+        for note in [
+            "Please note that it cannot be changed.",
+            "W-3 was cancelled.",
+            "It pleases them.",
+        ] {
+            assert!(!asks(note), "{note}");
+        }
+    }
+
+    #[test]
+    fn offers_of_help_say_nothing_else() {
+        for offer in [
+            "I can help you with that.",
+            "No problem!",
+            "Please hold on for a moment.",
+            "If you need any further assistance, feel free to ask!",
+        ] {
+            assert!(only_serves(offer), "{offer}");
+        }
+        for other in [
+            "I can help you with W-3.",
+            "It can be cancelled.",
+            "I need two rooms.",
+            "No.",
+            "It is.",
+            "No refund is due.",
+        ] {
+            assert!(!only_serves(other), "{other}");
+        }
+    }
+}
