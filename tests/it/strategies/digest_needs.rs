@@ -124,21 +124,24 @@ fn the_script_that_was_written_last_stays_whole_where_the_room_is_small() {
         json!({"command": format!("cat > run_{n}.py <<'EOF'\n{}\nEOF", lines.join("\n"))})
             .to_string()
     };
-    let listing = |n: usize| -> String {
-        (0..60)
-            .map(|at| format!("/srv/{n}/{}.bin {at}\n", words(n + at, 1)))
-            .collect()
+    // What each of them printed competes for the room.
+    let printed = |n: usize| -> String {
+        let error = |at: usize| {
+            let (code, said, file) = (4_000 + at * 37 + n, words(n + at, 5), words(at, 1));
+            format!("error E-{code}: {said} in src/{file}_{n}.rs:{at}\n")
+        };
+        (0..40).map(error).collect()
     };
-    let (scripts, listings): (Vec<String>, Vec<String>) =
-        (0..4).map(|n| (script(n), listing(n))).unzip();
+    let (scripts, outputs): (Vec<String>, Vec<String>) =
+        (0..4).map(|n| (script(n), printed(n))).unzip();
     let mut calls: Vec<(&str, &str, &str)> = scripts
         .iter()
-        .zip(&listings)
-        .map(|(script, listing)| ("bash", script.as_str(), listing.as_str()))
+        .zip(&outputs)
+        .map(|(script, output)| ("bash", script.as_str(), output.as_str()))
         .collect();
     calls.push(("bash", r#"{"command":"true"}"#, "done"));
     let all = job(&calls);
-    let digest = digest_in(1_200, &all);
+    let digest = digest_in(1_000, &all);
     assert!(steps(3).all(|line| digest.contains(&line)), "{digest}");
 }
 
@@ -162,7 +165,7 @@ fn what_the_model_found_stays_before_its_offers_of_help() {
         (
             "Good. What does W-5 weigh?",
             "No problem! It weighs more than the carrier allows. \
-            Please confirm with a \"yes\" to proceed.",
+            Shall I split it? Please confirm with a \"yes\" to proceed.",
         ),
         (
             "Yes.",
@@ -200,7 +203,7 @@ fn what_the_model_found_stays_before_its_offers_of_help() {
         assert!(!digest.contains(empty), "{empty}: {digest}");
     }
     // "Yes" says nothing without what it answers.
-    assert!(digest.contains("Please confirm"), "{digest}");
+    assert!(digest.contains("Shall I split it?"), "{digest}");
 }
 
 #[test]
