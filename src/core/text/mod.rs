@@ -33,7 +33,7 @@ pub(in crate::core) use noise::{quiet_lines, without_escapes};
 pub use operator_patterns::{CaselessPattern, NamePatterns, TextPattern};
 pub use outcome::sums_up;
 pub use places::{FilePlace, file_name, file_paths, file_places, is_same_file};
-pub use requests::{asks, only_serves};
+pub use requests::{asks, is_question, only_serves};
 pub use sentences::pieces;
 pub(in crate::core) use shown::{is_party, shown_key, shown_name};
 pub use speech::{Speech, greets_by_name, is_prose, limits, limits_what_is_before, proposes};

@@ -23,7 +23,7 @@ const BEGINNINGS: [&str; 12] = [
     "пожалуйста",
 ];
 /// Signs of that anywhere in a sentence.
-const SIGNS: [&str; 12] = [
+const SIGNS: [&str; 11] = [
     "please let me know",
     "please provide",
     "please confirm",
@@ -33,7 +33,6 @@ const SIGNS: [&str; 12] = [
     "请告诉",
     "请提供",
     "请确认",
-    "请稍等",
     "教えてください",
     "알려 주세요",
 ];
@@ -65,17 +64,23 @@ static BESIDES: LazyLock<HashSet<&'static str, FixedState>> = LazyLock::new(|| {
     words.split_whitespace().collect()
 });
 
+/// Whether a sentence is a question.
+#[must_use]
+pub fn is_question(sentence: &str) -> bool {
+    sentence.ends_with(['?', '？'])
+}
+
 /// Whether a sentence of who answers asks for something: what the user said next has answered it.
 #[must_use]
 pub fn asks(sentence: &str) -> bool {
-    if sentence.ends_with(['?', '？']) {
+    if is_question(sentence) {
         return true;
     }
     let lower = sentence.to_lowercase();
     let begins = |beginning: &str| lower.starts_with(beginning);
     let is_request = BEGINNINGS.iter().any(|beginning| begins(beginning))
         || SIGNS.iter().any(|sign| lower.contains(sign));
-    is_request && !NOTES.iter().any(|note| begins(note))
+    is_request && !NOTES.iter().any(|note| begins(note)) && !only_serves(sentence)
 }
 
 /// Whether a sentence of who answers says nothing but that one helps, looks or waits.
@@ -103,6 +108,7 @@ mod tests {
         }
         for note in [
             "Please note that it cannot be changed.",
+            "Please hold on for a moment.",
             "W-3 was cancelled.",
             "It pleases them.",
         ] {

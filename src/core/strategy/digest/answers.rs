@@ -2,7 +2,7 @@
 
 use super::line::{DigestLine, Part, Standing};
 use super::lists::is_item;
-use crate::core::text::asks;
+use crate::core::text::{asks, is_question};
 
 /// The longest answer that says nothing without its question (characters), and the longest word
 /// before the number of a choice (bytes).
@@ -104,7 +104,10 @@ pub(super) fn note_choices(lines: &mut [DigestLine]) {
                 let place = choice_of(&line.text).and_then(item);
                 let place = place.or_else(|| letter_of(&line.text).and_then(item));
                 let place = place.or_else(|| ordinal_of(&line.text).and_then(item));
-                let question = || asked.iter().rposition(|line| asks(&line.text));
+                // `Please confirm.` behind a question says nothing without it.
+                let last =
+                    |is_it: fn(&str) -> bool| asked.iter().rposition(|line| is_it(&line.text));
+                let question = || last(is_question).or_else(|| last(asks));
                 let place = place.or_else(|| is_short.then(question).flatten());
                 let answered = place.map(|place| at - offered.start - place);
                 if let Some(line) = lines.get_mut(at).filter(|_| answered.is_some()) {
