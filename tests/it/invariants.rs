@@ -75,8 +75,9 @@ fn check_edits(body: &str, policy: &Policy, outcome: &Outcome) {
     request.i7_fit();
 }
 
-/// The most that the message of a step takes which stands for next to nothing.
-const WRITTEN_TOKENS: u64 = 100;
+/// The most that the message of a step takes which stands for next to nothing, such as a transcript
+/// of a few short messages.
+const WRITTEN_TOKENS: u64 = 150;
 
 /// A request and what became of it.
 struct Checked<'a> {
