@@ -16,7 +16,7 @@ fn down_to(target: u64) -> Policy {
     ))
 }
 
-fn digest_in(target: u64, all: &[String]) -> String {
+pub(super) fn digest_in(target: u64, all: &[String]) -> String {
     tagged(
         &forced(all, &down_to(target)).messages,
         "conversation_digest",
@@ -231,46 +231,6 @@ fn what_the_user_agrees_to_stays_with_its_numbers() {
     for needed in ["ZQ413", "ZQ419", "$346", "voucher_88213"] {
         let said = digest.split("assistant: ").nth(1).expect(&digest);
         assert!(said.contains(needed), "{needed}: {digest}");
-    }
-}
-
-#[test]
-fn a_value_of_an_option_stays_with_the_option() {
-    let mut all = job(&[("search_flights", "{}", &words(4, 500))]);
-    all.pop();
-    let options: Vec<String> = (1..9)
-        .map(|n| {
-            format!(
-                "{n}. **Flight ZQ{n}**\n   - Departure: 1{n}:05\n   - Arrival: 2{n}:55\n   \
-                - Price: ${}\n   - Seats left: {}",
-                110 + n * 17,
-                20 + n
-            )
-        })
-        .collect();
-    let offer = format!(
-        "These are left:\n\n{}\n\nWhich of them do you want?",
-        options.join("\n\n")
-    );
-    all.extend([
-        message("assistant", &offer),
-        message("user", "I will take ZQ6. What is the fare for two?"),
-    ]);
-    for room in [300, 360, 420] {
-        let digest = digest_in(room, &all);
-        let mut option = 0;
-        let mut shown = 0;
-        for line in digest.lines() {
-            if let Some((_, flight)) = line.split_once("**Flight ZQ") {
-                option = flight[..1].parse().unwrap();
-            }
-            if let Some((_, price)) = line.split_once("Price: $") {
-                let price: String = price.chars().take_while(char::is_ascii_digit).collect();
-                assert_eq!(price, (110 + option * 17).to_string(), "{digest}");
-                shown += 1;
-            }
-        }
-        assert!(shown > 0 && digest.contains("Price: $212"), "{digest}");
     }
 }
 

@@ -1,7 +1,7 @@
 //! What answers need: "yes" says nothing without the question, and "2" nothing without the list.
 
 use super::line::{DigestLine, Part, Standing};
-use super::lists::is_item;
+use super::lists::{is_item, is_listed};
 use crate::core::text::{asks, is_question};
 
 /// The longest answer that says nothing without its question (characters), and the longest word
@@ -12,9 +12,18 @@ const CHOICE_BYTES: usize = 12;
 /// stands.
 const BEFORE_BYTES: usize = 24;
 const MOST_WORDS: usize = 8;
-/// Words before the letter of a choice.
-const OPTIONS: [&str; 8] = [
-    "option", "variant", "variante", "choice", "plan", "opción", "opzione", "opção",
+/// Words before the number or the letter of a choice, or behind the word for its place.
+const OPTIONS: [&str; 10] = [
+    "option",
+    "variant",
+    "variante",
+    "choice",
+    "plan",
+    "opción",
+    "opzione",
+    "opção",
+    "вариант",
+    "вариантом",
 ];
 
 /// Letters of items that are no words of their own, and words for the places of items.
@@ -61,6 +70,9 @@ const ORDINALS: [&[&str]; 4] = [
         "quarta",
     ],
 ];
+/// The same where no blank stands between words, and what is behind a number.
+const COUNTED: [&str; 4] = ["一", "二", "三", "四"];
+const COUNTERS: [&str; 6] = ["个", "個", "种", "種", "项", "番"];
 /// What stands before such a word.
 const ARTICLES: [&str; 11] = [
     "das", "dem", "den", "der", "die", "el", "il", "la", "le", "the", "your",
@@ -97,13 +109,7 @@ pub(super) fn note_choices(lines: &mut [DigestLine]) {
             Part::User => {
                 let asked = lines.get(offered.clone()).unwrap_or_default();
                 let is_short = end == at + 1 && line.text.chars().count() <= ANSWER_CHARS;
-                let item = |choice: String| {
-                    let is_it = |line: &DigestLine| is_item(&line.text, &choice);
-                    asked.iter().rposition(is_it)
-                };
-                let place = choice_of(&line.text).and_then(item);
-                let place = place.or_else(|| letter_of(&line.text).and_then(item));
-                let place = place.or_else(|| ordinal_of(&line.text).and_then(item));
+                let place = item_of(asked, &line.text);
                 // `Please confirm.` behind a question says nothing without it.
                 let last =
                     |is_it: fn(&str) -> bool| asked.iter().rposition(|line| is_it(&line.text));
@@ -122,6 +128,58 @@ pub(super) fn note_choices(lines: &mut [DigestLine]) {
     }
 }
 
+/// Which of the lines that the user was shown his answer chooses, by its number, letter or place.
+fn item_of(offered: &[DigestLine], answer: &str) -> Option<usize> {
+    let item = |choice: String| {
+        let is_it = |line: &DigestLine| {
+            is_item(&line.text, &choice)
+                || is_listed(&line.text) && option_in(&line.text).as_ref() == Some(&choice)
+        };
+        offered.iter().rposition(is_it)
+    };
+    let place = choice_of(answer).and_then(item);
+    let place = place.or_else(|| letter_of(answer).and_then(item));
+    place.or_else(|| ordinal_of(answer).and_then(item))
+}
+
+/// The items of the model's lists that were chosen by their places, in lines and by what the user
+/// said besides them.
+pub(super) fn items_by_place<'t>(
+    lines: &[DigestLine],
+    said: impl DoubleEndedIterator<Item = &'t str>,
+) -> Vec<usize> {
+    let of_line = |(at, line): (usize, &DigestLine)| {
+        let item = at.checked_sub(line.within.filter(|_| line.part == Part::User)?)?;
+        let is_it = |line: &DigestLine| line.part == Part::Assistant && is_listed(&line.text);
+        lines.get(item).is_some_and(is_it).then_some(item)
+    };
+    let mut items: Vec<usize> = lines.iter().enumerate().filter_map(of_line).collect();
+    let is_answered = |line: &DigestLine| line.standing == Standing::Answered;
+    let newest = lines.iter().position(is_answered);
+    let newest = newest.and_then(|at| Some((at, lines.get(at..)?)));
+    if let Some((at, newest)) = newest {
+        let end = newest.iter().position(|line| !is_answered(line));
+        let offered = newest.get(..end.unwrap_or(newest.len()));
+        let mut answers = said.rev();
+        let item = answers.find_map(|answer| item_of(offered.unwrap_or_default(), answer));
+        items.extend(item.map(|item| at + item));
+    }
+    items
+}
+
+/// The number or the letter behind a word for a choice, in small letters: `Flight Option 2`.
+fn option_in(text: &str) -> Option<String> {
+    let mut words = text
+        .split(|c: char| !c.is_alphanumeric())
+        .filter(|word| !word.is_empty())
+        .take(MOST_WORDS);
+    words.find(|word| OPTIONS.contains(&word.to_lowercase().as_str()))?;
+    let mark = words.next()?.to_lowercase();
+    let is_number = mark.len() <= 2 && mark.bytes().all(|b| b.is_ascii_digit());
+    let is_letter = mark.len() == 1 && mark.bytes().all(|b| b.is_ascii_lowercase());
+    (is_number || is_letter).then_some(mark)
+}
+
 /// The number or the letter by which an answer chooses, in small letters: `2, please`, `Option 2`,
 /// `#2`, `Then (a)`.
 fn choice_of(answer: &str) -> Option<String> {
@@ -133,15 +191,8 @@ fn choice_of(answer: &str) -> Option<String> {
     if let Some(choice) = in_brackets {
         return Some(choice.to_lowercase());
     }
-    let mut words = answer
-        .split(|c: char| !c.is_alphanumeric())
-        .take(MOST_WORDS);
-    let is_option = |word: &str| OPTIONS.contains(&word.to_lowercase().as_str());
-    words.find(|word| is_option(word));
-    if let Some(letter) = words.next()
-        && let Ok(c @ 'a'..='z') = letter.to_lowercase().parse::<char>()
-    {
-        return Some(c.to_string());
+    if let Some(choice) = option_in(answer) {
+        return Some(choice);
     }
     let digit = answer.find(|c: char| c.is_ascii_digit())?;
     let (before, rest) = answer.split_at_checked(digit)?;
@@ -164,10 +215,18 @@ fn letter_of(answer: &str) -> Option<String> {
     words.find(is_letter).map(str::to_lowercase)
 }
 
-/// The number of the item that a short answer names by its place: `Take the second.`
+/// The number of the item that an answer names by its place: `Take the second.`, where it is short,
+/// or `the second option`, `第二个`.
 fn ordinal_of(answer: &str) -> Option<String> {
-    if answer.chars().count() > ORDINAL_CHARS {
-        return None;
+    let is_short = answer.chars().count() <= ORDINAL_CHARS;
+    let counted = |counted: &&str| {
+        let behind = answer
+            .split_once("第")
+            .and_then(|(_, behind)| behind.strip_prefix(*counted));
+        behind.is_some_and(|behind| COUNTERS.iter().any(|counter| behind.starts_with(counter)))
+    };
+    if let Some(at) = COUNTED.iter().position(|number| counted(&number)) {
+        return Some((at + 1).to_string());
     }
     let lower = answer.to_lowercase();
     let words: Vec<&str> = lower
@@ -177,7 +236,8 @@ fn ordinal_of(answer: &str) -> Option<String> {
     // `Wait a second` names none.
     let names = |at: usize| {
         let before = at.checked_sub(1).and_then(|before| words.get(before));
-        before.is_some_and(|before| ARTICLES.contains(before))
+        let is_option = words.get(at + 1).is_some_and(|word| OPTIONS.contains(word));
+        before.is_some_and(|before| ARTICLES.contains(before)) && (is_short || is_option)
     };
     let place = |word: &str| ORDINALS.iter().position(|places| places.contains(&word));
     let mut named = words.iter().enumerate().filter(|(at, _)| names(*at));
@@ -204,6 +264,16 @@ mod tests {
             ("Take the second one.", Some("2")),
             ("Die erste bitte", Some("1")),
             ("Wait a second.", None),
+            (
+                "Let it be the second option, HAT136 and HAT039, as it is the cheaper one.",
+                Some("2"),
+            ),
+            (
+                "On the second day my daughter comes along, so that we need a larger room.",
+                None,
+            ),
+            ("我选第二个。", Some("2")),
+            ("第二天我要带女儿去玩。", None),
             ("Yes.", None),
         ] {
             assert_eq!(ordinal_of(answer).as_deref(), number, "{answer}");
@@ -219,6 +289,7 @@ mod tests {
             ("3にします。", Some("3")),
             ("Dann (a), bitte", Some("a")),
             ("Then option B.", Some("b")),
+            ("I would like to book Flight Option 2, please.", Some("2")),
             ("A new one (if there is any)", None),
             ("What are my options?", None),
             ("2nd", None),

@@ -102,8 +102,8 @@ impl<'t> Choice<'t> {
             line.part == Part::User
         })?;
         let before = left;
-        self.first((&mut left, budget), share::ANSWERED, |line, _| {
-            line.standing == Standing::Answered
+        self.first((&mut left, budget), share::ANSWERED, |line, weight| {
+            line.standing == Standing::Answered && !weight.is_passed_over()
         })?;
         let told = before - left;
         self.first((&mut left, budget), share::TO_MEND, |line, _| {
@@ -217,7 +217,7 @@ impl<'t> Choice<'t> {
         cancel: &'t Cancel,
     ) -> Result<Self, Cancelled> {
         let mut of = weigh(lines, context, cancel)?;
-        find_named(lines, &mut of, cancel)?;
+        find_named(lines, &mut of, context, cancel)?;
         Ok(Choice {
             tables: Tables::new(lines, &of.lines),
             regions: named_regions(lines, &of.lines, &context.recent, cancel)?,

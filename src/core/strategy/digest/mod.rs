@@ -9,6 +9,7 @@ mod arguments;
 mod candidate;
 mod changes;
 mod choose;
+mod chosen;
 mod diffs;
 mod encoded;
 mod entries;

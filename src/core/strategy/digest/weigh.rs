@@ -37,7 +37,8 @@ pub(super) struct Weight {
     /// The mentions that name the record or the item that it tells of.
     pub name: Range<usize>,
     /// Factor of its score: above 1 where it tells of a record that a party named, or of an item of
-    /// the model's lists that the user named; 1 until that was looked for.
+    /// the model's lists that the user named, below where he chose another; 1 until that was looked
+    /// for.
     pub named: f32,
     /// The weight in the newest messages of the words of the line that opens its entry, or of the
     /// item that it is within.
@@ -47,6 +48,11 @@ pub(super) struct Weight {
 impl Weight {
     pub(super) fn is_named(&self) -> bool {
         self.named > 1.0
+    }
+
+    /// Whether the user chose another item of its list.
+    pub(super) fn is_passed_over(&self) -> bool {
+        self.named < 1.0
     }
 
     /// The same by the newest messages.
@@ -77,6 +83,30 @@ pub(super) struct Weighed {
     pub mentions: Vec<u32>,
     /// The words that each word contains whole.
     pub within: Vec<Vec<u32>>,
+}
+
+impl Weighed {
+    /// The words at some mentions, each with its index.
+    pub(super) fn words_at(&self, mentions: &Range<usize>) -> impl Iterator<Item = (u32, &Word)> {
+        let ids = self.mentions.get(mentions.clone());
+        let word = |id: &u32| Some((*id, self.words.get(*id as usize)?));
+        ids.into_iter().flatten().filter_map(word)
+    }
+
+    /// Of the name of a line, as `Hotel Alster`, the word that tells it from other hotels.
+    pub(super) fn name_of(&self, weight: &Weight) -> Option<(u32, &Word)> {
+        most_telling(self.words_at(&weight.name))
+    }
+}
+
+/// Of the words of a name the one that tells it from others.
+pub(super) fn most_telling<'w>(
+    name: impl Iterator<Item = (u32, &'w Word)>,
+) -> Option<(u32, &'w Word)> {
+    name.max_by(|(_, a), (_, b)| {
+        let by_form = a.shape.total_cmp(&b.shape);
+        by_form.then(b.lines.cmp(&a.lines))
+    })
 }
 
 /// Weighs all lines.

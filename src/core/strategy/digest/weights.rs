@@ -5,8 +5,9 @@
 pub(super) mod share {
     /// The most for what the user said: it is short as a rule, and cannot be looked up again.
     pub(in super::super) const USER: f64 = 0.4;
-    /// For what the model said last, which the user's newest message answers.
-    pub(in super::super) const ANSWERED: f64 = 0.2;
+    /// For what the model said last, which the user's newest message answers: what he accepts is
+    /// done next, with all that was said of it.
+    pub(in super::super) const ANSWERED: f64 = 0.25;
     /// For the records of the newest turn, where no result stays as it is; less what the model's
     /// words took. The next question may be about what the model did not say.
     pub(in super::super) const NEWEST: f64 = 0.16;
@@ -154,6 +155,8 @@ pub(super) mod line {
     /// known, but what is said of it is wanted.
     pub(in super::super) const NAMED: f32 = 2.0;
     pub(in super::super) const CHOSEN: f32 = 4.0;
+    /// Of an item beside which the user chose another.
+    pub(in super::super) const NOT_CHOSEN: f32 = 0.3;
     /// The length of a result that changes the scores of its lines neither way, the lengths between
     /// which it makes a difference (bytes), and the power to which it is raised.
     pub(in super::super) const USUAL_BYTES: f32 = 400.0;

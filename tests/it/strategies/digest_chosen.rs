@@ -1,0 +1,120 @@
+//! What a digest keeps of the options that the model offered, given what the user chose.
+
+use serde_json::{Value, json};
+
+use super::digest_needs::digest_in;
+use super::job;
+use crate::support::{message, words};
+
+/// A chat in which the model offers six options of two flights each, and what the user says then.
+fn options_and(answer: &str) -> Vec<String> {
+    let flights: Vec<Value> = (1..13)
+        .map(|n| {
+            json!({
+                "flight_number": format!("ZQ{}", 300 + n), "seats": 20 + n,
+                "gate": format!("G{n}"), "price": 90 + 13 * n, "craft": words(n, 1),
+            })
+        })
+        .collect();
+    let found = json!({ "flights": flights }).to_string();
+    let mut all = job(&[("search_flights", "{}", found.as_str())]);
+    all.pop();
+    let options: Vec<String> = (1..7)
+        .map(|n| {
+            let flight = |nth: usize, at: usize| {
+                format!(
+                    "   - **Flight {nth}:**\n     - Flight Number: ZQ{}\n     \
+                    - Departure: {}:05\n     - Price: ${}\n",
+                    300 + at,
+                    6 + at,
+                    90 + 13 * at
+                )
+            };
+            let (first, second) = (flight(1, 2 * n - 1), flight(2, 2 * n));
+            format!("{n}. **Flight Option {n}:**\n{first}{second}")
+        })
+        .collect();
+    let offer = format!(
+        "These are left from Graz (GRZ):\n\n{}\nAll can be paid with voucher_7712. \
+        Which of them do you want?",
+        options.join("\n")
+    );
+    all.extend([message("assistant", &offer), message("user", answer)]);
+    all
+}
+
+#[test]
+fn the_option_that_was_chosen_stays_whole() {
+    for answer in [
+        "I would like to book Flight Option 4, please.",
+        "Let us go with the fourth option, since it is the cheaper one, and send me the invoice.",
+        "Take the one with ZQ307 from Graz (GRZ).",
+        "4, please",
+    ] {
+        let digest = digest_in(330, &options_and(answer));
+        let said = digest.split("assistant: ").last().unwrap();
+        for needed in ["ZQ307", "13:05", "$181", "ZQ308", "14:05", "$194"] {
+            assert!(said.contains(needed), "{answer} {needed}: {digest}");
+        }
+        let shown = |n: usize| said.contains(&format!("Flight Number: ZQ{}", 300 + n));
+        let others = (1..13).filter(|n| !matches!(n, 7 | 8) && shown(*n)).count();
+        assert!(others < 5, "{answer}: {digest}");
+        let rows = digest.lines().filter(|line| line.starts_with("  ZQ30"));
+        let rows: Vec<&str> = rows
+            .map(|row| row.trim().split(',').next().unwrap())
+            .collect();
+        assert!(
+            rows.iter().all(|row| ["ZQ307", "ZQ308"].contains(row)),
+            "{answer}: {digest}"
+        );
+    }
+}
+
+#[test]
+fn what_introduces_a_list_chooses_none_of_its_items() {
+    // All of these fly from where the user said, so that he named none of them.
+    let all = options_and("And which of those from GRZ have a meal?");
+    let digest = digest_in(330, &all);
+    let said = digest.split("assistant: ").last().unwrap();
+    assert!(said.contains("voucher_7712"), "{digest}");
+}
+
+#[test]
+fn a_value_of_an_option_stays_with_the_option() {
+    let mut all = job(&[("search_flights", "{}", &words(4, 500))]);
+    all.pop();
+    let options: Vec<String> = (1..9)
+        .map(|n| {
+            format!(
+                "{n}. **Flight ZQ{n}**\n   - Departure: 1{n}:05\n   - Arrival: 2{n}:55\n   \
+                - Price: ${}\n   - Seats left: {}",
+                110 + n * 17,
+                20 + n
+            )
+        })
+        .collect();
+    let offer = format!(
+        "These are left:\n\n{}\n\nWhich of them do you want?",
+        options.join("\n\n")
+    );
+    all.extend([
+        message("assistant", &offer),
+        message("user", "I will take ZQ6. What is the fare for two?"),
+    ]);
+    for room in [300, 360, 420] {
+        let digest = digest_in(room, &all);
+        let mut option = 0;
+        let mut shown = 0;
+        for line in digest.lines() {
+            if let Some((_, flight)) = line.split_once("**Flight ZQ") {
+                option = flight[..1].parse().unwrap();
+            }
+            if let Some((_, price)) = line.split_once("Price: $") {
+                let price: String = price.chars().take_while(char::is_ascii_digit).collect();
+                assert_eq!(price, (110 + option * 17).to_string(), "{digest}");
+                shown += 1;
+            }
+        }
+        assert!(shown > 0 && digest.contains("Price: $212"), "{digest}");
+    }
+}
