@@ -219,13 +219,12 @@ fn letter_of(answer: &str) -> Option<String> {
 /// or `the second option`, `第二个`.
 fn ordinal_of(answer: &str) -> Option<String> {
     let is_short = answer.chars().count() <= ORDINAL_CHARS;
-    let counted = |counted: &&str| {
-        let behind = answer
-            .split_once("第")
-            .and_then(|(_, behind)| behind.strip_prefix(*counted));
+    let behind = answer.split_once("第").map_or("", |(_, behind)| behind);
+    let is_counted = |number: &str| {
+        let behind = behind.strip_prefix(number);
         behind.is_some_and(|behind| COUNTERS.iter().any(|counter| behind.starts_with(counter)))
     };
-    if let Some(at) = COUNTED.iter().position(|number| counted(&number)) {
+    if let Some(at) = COUNTED.iter().position(|number| is_counted(number)) {
         return Some((at + 1).to_string());
     }
     let lower = answer.to_lowercase();

@@ -41,6 +41,7 @@ mod text_tokens;
 mod unspaced;
 mod untold;
 mod weigh;
+mod weight;
 mod weights;
 mod word;
 mod worth;

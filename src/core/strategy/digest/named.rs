@@ -3,7 +3,8 @@
 
 use super::chosen::Items;
 use super::line::{DigestLine, Part};
-use super::weigh::{Context, STRIDE, Weighed, Weight};
+use super::weigh::{Context, STRIDE};
+use super::weight::{Weighed, Weight};
 use super::weights::{line as lines_by, word as words_by};
 use super::word::Word;
 use crate::core::strategy::maps::Map;

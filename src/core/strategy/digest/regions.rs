@@ -4,7 +4,8 @@
 use std::cmp::Reverse;
 
 use super::line::{DigestLine, Part, Standing, leading_number};
-use super::weigh::{STRIDE, Weight};
+use super::weigh::STRIDE;
+use super::weight::Weight;
 use crate::core::strategy::maps::{Map, Set};
 use crate::core::text::{FilePlace, file_name, file_paths, file_places, is_same_file};
 use crate::core::{Cancel, Cancelled};

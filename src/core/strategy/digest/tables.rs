@@ -2,7 +2,7 @@
 //! that counts what is missing (`… 1 more`), which costs about as much and says nothing.
 
 use super::line::{DigestLine, Part};
-use super::weigh::Weight;
+use super::weight::Weight;
 
 /// The missing rows of each table.
 pub(super) struct Tables {

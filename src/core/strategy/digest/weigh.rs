@@ -11,6 +11,7 @@ use foldhash::fast::FixedState;
 use super::line::{DigestLine, Heading, Part, Standing};
 use super::place::Current;
 use super::unspaced::Unspaced;
+use super::weight::{Weighed, Weight};
 use super::weights::{line as lines_by, word as words_by};
 use super::word::Word;
 use crate::core::strategy::maps::{Map, hash_of};
@@ -23,44 +24,6 @@ const MOST_WORDS: usize = 240;
 /// Lines between two looks at the cancel flag.
 pub(super) const STRIDE: usize = 128;
 
-/// What is known of a line of the full digest.
-pub(super) struct Weight {
-    /// The line without which this one would not be understood.
-    pub needs: Option<usize>,
-    /// Its distinct words: where their indices stand among the mentions.
-    pub words: Range<usize>,
-    /// The line that opens its entry.
-    pub entry: usize,
-    /// Factor of its score: above 1 in a short result and in that of a call that took a value of an
-    /// earlier one, below in a long one.
-    pub length_prior: f32,
-    /// The mentions that name the record or the item that it tells of.
-    pub name: Range<usize>,
-    /// Factor of its score: above 1 where it tells of a record that a party named, or of an item of
-    /// the model's lists that the user named, below where he chose another; 1 until that was looked
-    /// for.
-    pub named: f32,
-    /// The weight in the newest messages of the words of the line that opens its entry, or of the
-    /// item that it is within.
-    pub topic: f32,
-}
-
-impl Weight {
-    pub(super) fn is_named(&self) -> bool {
-        self.named > 1.0
-    }
-
-    /// Whether the user chose another item of its list.
-    pub(super) fn is_passed_over(&self) -> bool {
-        self.named < 1.0
-    }
-
-    /// The same by the newest messages.
-    pub(super) fn is_chosen(&self) -> bool {
-        self.named >= lines_by::CHOSEN
-    }
-}
-
 /// The text that stays besides the digest.
 #[derive(Debug, Default)]
 pub(in crate::core::strategy) struct Context {
@@ -72,41 +35,6 @@ pub(in crate::core::strategy) struct Context {
     pub calls: Vec<String>,
     /// The newest of these: the present topic of the conversation.
     pub recent: Vec<String>,
-}
-
-/// The weights of a full digest's lines, and its words.
-pub(super) struct Weighed {
-    /// One per line.
-    pub lines: Vec<Weight>,
-    pub words: Vec<Word>,
-    /// Indices of the distinct words of each line, line by line.
-    pub mentions: Vec<u32>,
-    /// The words that each word contains whole.
-    pub within: Vec<Vec<u32>>,
-}
-
-impl Weighed {
-    /// The words at some mentions, each with its index.
-    pub(super) fn words_at(&self, mentions: &Range<usize>) -> impl Iterator<Item = (u32, &Word)> {
-        let ids = self.mentions.get(mentions.clone());
-        let word = |id: &u32| Some((*id, self.words.get(*id as usize)?));
-        ids.into_iter().flatten().filter_map(word)
-    }
-
-    /// Of the name of a line, as `Hotel Alster`, the word that tells it from other hotels.
-    pub(super) fn name_of(&self, weight: &Weight) -> Option<(u32, &Word)> {
-        most_telling(self.words_at(&weight.name))
-    }
-}
-
-/// Of the words of a name the one that tells it from others.
-pub(super) fn most_telling<'w>(
-    name: impl Iterator<Item = (u32, &'w Word)>,
-) -> Option<(u32, &'w Word)> {
-    name.max_by(|(_, a), (_, b)| {
-        let by_form = a.shape.total_cmp(&b.shape);
-        by_form.then(b.lines.cmp(&a.lines))
-    })
 }
 
 /// Weighs all lines.

@@ -1,7 +1,8 @@
 //! Which lines the shares of the room are for.
 
 use crate::core::strategy::digest::line::{DigestLine, Part, Standing};
-use crate::core::strategy::digest::weigh::{Context, Weight};
+use crate::core::strategy::digest::weigh::Context;
+use crate::core::strategy::digest::weight::Weight;
 use crate::core::text::{asks, greets_by_name, only_serves, shape, words_of};
 
 /// The most words of a sentence that says nothing by itself, such as `Your call.`
@@ -13,7 +14,8 @@ pub(super) fn is_crumb(text: &str) -> bool {
     text.is_ascii() && !tells && text.split_whitespace().count() <= CRUMB_WORDS
 }
 
-/// Whether a sentence of the model's tells something, rather than to ask, to offer help or to thank.
+/// Whether a sentence of the model's tells something, rather than to ask, to offer help or to
+/// thank.
 pub(super) fn says_more_than_help(line: &DigestLine) -> bool {
     !asks(&line.text) && !only_serves(&line.text) && !greets_by_name(&line.text)
 }
