@@ -54,6 +54,7 @@ def figures(quality, args):
     """(set, ratio, facet, figure) of everything."""
     for name, every in SAMPLE.items():
         path = os.path.join(args.traces, name + ".jsonl")
+        if args.of not in (None, name): continue
         if not os.path.exists(path):
             print(f"SKIPPED: {path} is not there", flush=True)
             continue
@@ -80,12 +81,27 @@ def probes(args):
     return int(passed)
 
 
+def results_of(quality, args, pasts, ratio):
+    """What Baler leaves of each list, or a rival in the same number of tokens."""
+    if args.rival:
+        def budget(past):
+            head = quality.tokens(past[:quality.head_len(past)])
+            return head + int(ratio * (quality.tokens(past) - head))
+        return [quality.BASELINES[args.rival](past, budget(past)) for past in pasts]
+    room = ["--room", args.room] if args.room else []
+    return quality.compact([args.baler, "compact", "--target-ratio", str(ratio), *room], pasts)
+
+
 def shares_of(quality, args, path, ratio):
-    """[{facet: (found, of)}] for the conversations in odd lines of a file, and for those in even ones."""
+    """[{facet: (found, of)}] for the conversations in odd lines of a file, and for those in even ones; "kept" is the share of the tokens."""
     cases = list(quality.cases_of(path, 1500))
-    results = quality.compact([args.baler, "compact", "--target-ratio", str(ratio)], [past for _, past, _ in cases])
+    results = results_of(quality, args, [past for _, past, _ in cases], ratio)
     sums = ({}, {})
     for (number, past, message), result in zip(cases, results):
+        head = quality.tokens(past[:quality.head_len(past)])
+        before = sums[number % 2].get("kept", (0, 0))
+        kept = quality.tokens(past if result is None else result) - head
+        sums[number % 2]["kept"] = (before[0] + kept, before[1] + quality.tokens(past) - head)
         for facet, (found, of) in quality.judge(past, message, result).items():
             before = sums[number % 2].get(facet, (0, 0))
             sums[number % 2][facet] = (before[0] + found, before[1] + of)
@@ -94,7 +110,7 @@ def shares_of(quality, args, path, ratio):
 
 def table(quality, args):
     """Prints the shares of all facets by set and ratio, odd / even, where there are enough to say something."""
-    facets = SHARES[1:]
+    facets = ["kept", *SHARES[1:]]
     print("| set | ratio | " + " | ".join(facets).replace("_", " ") + " |\n" + "| --- " * (len(facets) + 2) + "|", flush=True)
     for name in SAMPLE:
         path = os.path.join(args.traces, name + ".jsonl")
@@ -127,6 +143,8 @@ def main():
     parser.add_argument("--record", action="store_true")
     parser.add_argument("--table", nargs="?", const=",".join(map(str, RATIOS)))
     parser.add_argument("--of")
+    parser.add_argument("--room")
+    parser.add_argument("--rival")
     parser.add_argument("--blind")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--half", choices=("odd", "even"), default="even")

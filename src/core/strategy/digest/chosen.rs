@@ -102,7 +102,7 @@ impl Lists<'_> {
             if at.is_multiple_of(STRIDE) {
                 cancel.check_budget()?;
             }
-            for item in self.around(at) {
+            for item in around(self.lines, of, at) {
                 let list = self.list_of(item);
                 *self.sizes.entry(item).or_default() += 1;
                 count(self.items.entry(list).or_default(), item);
@@ -121,7 +121,15 @@ impl Lists<'_> {
             if at.is_multiple_of(STRIDE) {
                 cancel.check_budget()?;
             }
-            for item in self.around(at) {
+            // Few lines have a word of the user's.
+            if !self
+                .of
+                .words_at(&own.words)
+                .any(|(_, word)| word.said_by_user)
+            {
+                continue;
+            }
+            for item in around(self.lines, self.of, at) {
                 let list = self.list_of(item);
                 let is_alone = |(id, _): &(u32, &Word)| self.is_alone(list, *id);
                 let name = self.of.words_at(&own.name);
@@ -139,29 +147,13 @@ impl Lists<'_> {
         Ok(chosen)
     }
 
-    /// A line of the model's and the items that it is within, innermost first.
-    fn around(&self, at: usize) -> Vec<usize> {
-        let is_model = |line: &DigestLine| line.part == Part::Assistant;
-        let first = self.lines.get(at).filter(|line| is_model(line)).map(|_| at);
-        let above = |at: &usize| self.above(*at);
-        std::iter::successors(first, above)
-            .take(MOST_WITHIN)
-            .collect()
-    }
-
-    /// The item that a line is within.
-    fn above(&self, at: usize) -> Option<usize> {
-        self.lines.get(at)?.within?;
-        self.of.lines.get(at)?.needs
-    }
-
     fn list_of(&self, item: usize) -> List {
         let entry = self.of.lines.get(item).map_or(item, |weight| weight.entry);
         let is_head = self
             .lines
             .get(item)
             .is_some_and(|line| is_label(&line.text));
-        (entry, self.above(item), is_head)
+        (entry, above(self.lines, self.of, item), is_head)
     }
 
     /// Whether a line is an item, or the head of one, rather than a sentence.
@@ -180,6 +172,23 @@ impl Lists<'_> {
         let with_it = self.words.get(&(list, word));
         is_list && with_it.is_some_and(|(items, _)| *items == 1)
     }
+}
+
+/// A line of the model's and the items that it is within, innermost first.
+fn around<'t>(
+    lines: &'t [DigestLine],
+    of: &'t Weighed,
+    at: usize,
+) -> impl Iterator<Item = usize> + 't {
+    let line = lines.get(at).filter(|line| line.part == Part::Assistant);
+    let next = move |at: &usize| above(lines, of, *at);
+    std::iter::successors(line.map(|_| at), next).take(MOST_WITHIN)
+}
+
+/// The item that a line is within.
+fn above(lines: &[DigestLine], of: &Weighed, at: usize) -> Option<usize> {
+    lines.get(at)?.within?;
+    of.lines.get(at)?.needs
 }
 
 /// Counts an item, once for all of its lines, which follow each other.
