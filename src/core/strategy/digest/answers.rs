@@ -77,8 +77,10 @@ const COUNTERS: [&str; 6] = ["个", "個", "种", "種", "项", "番"];
 const ARTICLES: [&str; 11] = [
     "das", "dem", "den", "der", "die", "el", "il", "la", "le", "the", "your",
 ];
-/// The longest answer that may name an item by its place (characters).
+/// The longest answer that may name an item by its place alone, and how much of a longer one is
+/// looked at (characters).
 const ORDINAL_CHARS: usize = 48;
+const LOOKED_AT_CHARS: usize = 256;
 
 /// What the model said last, where nothing was done since, is what the user's newest message
 /// answers: "yes" says nothing without it.
@@ -218,6 +220,7 @@ fn letter_of(answer: &str) -> Option<String> {
 /// The number of the item that an answer names by its place: `Take the second.`, where it is short,
 /// or `the second option`, `第二个`.
 fn ordinal_of(answer: &str) -> Option<String> {
+    let answer = first_chars(answer, LOOKED_AT_CHARS);
     let is_short = answer.chars().count() <= ORDINAL_CHARS;
     let behind = answer.split_once("第").map_or("", |(_, behind)| behind);
     let is_counted = |number: &str| {
@@ -243,6 +246,15 @@ fn ordinal_of(answer: &str) -> Option<String> {
     named
         .find_map(|(_, word)| place(word))
         .map(|place| (place + 1).to_string())
+}
+
+/// At most so many characters of a text, from its beginning.
+fn first_chars(text: &str, most: usize) -> &str {
+    let end = text
+        .char_indices()
+        .nth(most)
+        .map_or(text.len(), |(at, _)| at);
+    text.get(..end).unwrap_or(text)
 }
 
 #[cfg(test)]

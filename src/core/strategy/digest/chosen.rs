@@ -52,7 +52,7 @@ impl Items {
         let said = context.said.iter().filter(|(is_user, _)| *is_user);
         let by_place = items_by_place(lines, said.map(|(_, text)| text.as_str()));
         chosen.extend(&by_place);
-        let decided: Vec<List> = by_place.iter().map(|item| lists.list_of(*item)).collect();
+        let decided: BTreeSet<List> = by_place.iter().map(|item| lists.list_of(*item)).collect();
         let is_other = |at: &usize| {
             decided.contains(&lists.list_of(*at)) && lists.is_item(*at) && !chosen.contains(at)
         };
