@@ -84,10 +84,7 @@ def probes(args):
 def results_of(quality, args, pasts, ratio):
     """What Baler leaves of each list, or a rival in the same number of tokens."""
     if args.rival:
-        def budget(past):
-            head = quality.tokens(past[:quality.head_len(past)])
-            return head + int(ratio * (quality.tokens(past) - head))
-        return [quality.BASELINES[args.rival](past, budget(past)) for past in pasts]
+        return [quality.BASELINES[args.rival](past, blind.limit_of(quality, past, ratio)) for past in pasts]
     room = ["--room", args.room] if args.room else []
     return quality.compact([args.baler, "compact", "--target-ratio", str(ratio), *room], pasts)
 
