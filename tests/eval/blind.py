@@ -13,6 +13,8 @@ LEAST_MESSAGES, LEAST_ARGUMENTS = 14, 30
 RATIOS = (0.4, 0.25)
 # Calls that are told by their name: what they say is free.
 FREE = ("think", "calculate", "transfer_to_human_agents")
+# How the names of calls begin that change something.
+CHANGES = ("book", "cancel", "exchange", "modify", "return", "send", "update")
 
 
 def arguments_of(call):
@@ -103,6 +105,15 @@ def leaves(value, key=""):
     if isinstance(value, dict): return [leaf for inner in value for leaf in leaves(value[inner], f"{key}.{inner}")]
     if isinstance(value, list): return [leaf for inner in value for leaf in leaves(inner, key)]
     return [(key, str(value))]
+
+
+def decided(quality, past, message, result):
+    """(all values that the next call takes from the list are left, 1) where it changes something; else (0, 0)."""
+    calls = message.get("tool_calls") or []
+    if not calls or not calls[0]["function"]["name"].startswith(CHANGES): return 0, 0
+    before, after = ("\n".join(map(quality.text_of, messages)) for messages in (past, past if result is None else result))
+    values = [value for _, value in leaves(arguments_of(calls[0])) if len(value) > 2 and value in before]
+    return (int(all(value in after for value in values)), 1) if values else (0, 0)
 
 
 def score(args):

@@ -99,7 +99,8 @@ def shares_of(quality, args, path, ratio):
         before = sums[number % 2].get("kept", (0, 0))
         kept = quality.tokens(past if result is None else result) - head
         sums[number % 2]["kept"] = (before[0] + kept, before[1] + quality.tokens(past) - head)
-        for facet, (found, of) in quality.judge(past, message, result).items():
+        facets = quality.judge(past, message, result) | {"decisions": blind.decided(quality, past, message, result)}
+        for facet, (found, of) in facets.items():
             before = sums[number % 2].get(facet, (0, 0))
             sums[number % 2][facet] = (before[0] + found, before[1] + of)
     return sums
@@ -107,7 +108,7 @@ def shares_of(quality, args, path, ratio):
 
 def table(quality, args):
     """Prints the shares of all facets by set and ratio, odd / even, where there are enough to say something."""
-    facets = ["kept", *SHARES[1:]]
+    facets = ["kept", *SHARES[1:], "decisions"]
     print("| set | ratio | " + " | ".join(facets).replace("_", " ") + " |\n" + "| --- " * (len(facets) + 2) + "|", flush=True)
     for name in SAMPLE:
         path = os.path.join(args.traces, name + ".jsonl")

@@ -23,13 +23,16 @@ const BEGINNINGS: [&str; 12] = [
     "пожалуйста",
 ];
 /// Signs of that anywhere in a sentence.
-const SIGNS: [&str; 11] = [
+const SIGNS: [&str; 14] = [
     "please let me know",
     "please provide",
     "please confirm",
     "could you please",
     "i'll need your",
     "i need your",
+    "i'll need the following",
+    "i need the following",
+    "provide the following",
     "请告诉",
     "请提供",
     "请确认",

@@ -118,3 +118,65 @@ fn a_value_of_an_option_stays_with_the_option() {
         assert!(shown > 0 && digest.contains("Price: $212"), "{digest}");
     }
 }
+
+/// A chat in which the user wants another lamp instead of the one that he ordered, and what was
+/// looked up since: the newest result has all of his words, too.
+fn lamps_for(ordered: &str, wanted: &str) -> Vec<String> {
+    let shades = ["silver", "black", "copper", "white"];
+    let bases = ["oak", "stone", "steel"];
+    let variants = (0..12).map(|n| {
+        let id = format!("771{:03}", 113 + 37 * n);
+        let lamp = json!({
+            "lamp_id": id, "shade": shades[n % 4], "base": bases[n / 4],
+            "dims": n % 2 == 1, "price": 41 + 7 * n,
+        });
+        (id, lamp)
+    });
+    let variants: serde_json::Map<String, Value> = variants.collect();
+    let lamps = json!({ "name": words(1, 2), "variants": variants }).to_string();
+    let order = json!({
+        "order_id": "W-31", "status": "pending", "paid_with": "card_7712",
+        "items": [
+            { "name": "floor lamp", "lamp_id": "771150", "price": 47 },
+            { "name": "desk lamp", "lamp_id": "772446", "price": 105 },
+        ],
+        "address": { "street": words(3, 3), "zip": "31007" },
+    });
+    let (order, notes) = (order.to_string(), words(5, 160));
+    let desks = "In stock for desks: silver, black, copper and white shades; steel, oak and stone \
+        bases.";
+    let mut all = job(&[
+        ("get_order", r#"{"order":"W-31"}"#, order.as_str()),
+        ("get_product", r#"{"product":"floor lamp"}"#, &lamps),
+        ("get_notes", r#"{"order":"W-31"}"#, &notes),
+        ("get_product", r#"{"product":"desk lamp"}"#, desks),
+    ]);
+    all.pop();
+    let task = format!(
+        "For order W-31, please change the floor lamp with {ordered} to one with {wanted}, and \
+        then the desk lamp, too."
+    );
+    if let Some(user) = all.get_mut(1) {
+        *user = message("user", &task);
+    }
+    all
+}
+
+#[test]
+fn the_row_that_the_user_describes_stays() {
+    let ordered = "the black shade and the oak base";
+    for (ordered, wanted, id) in [
+        (ordered, "a white shade and a stone base", "771372"),
+        (ordered, "a silver shade and a stone base", "771261"),
+        (
+            "the white shade and the steel base",
+            "a copper shade and an oak base",
+            "771187",
+        ),
+    ] {
+        for target in (280..380).step_by(20) {
+            let digest = digest_in(target, &lamps_for(ordered, wanted));
+            assert!(digest.contains(id), "{target} {wanted} {id}: {digest}");
+        }
+    }
+}

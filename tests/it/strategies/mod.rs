@@ -15,6 +15,7 @@ mod digest_form;
 mod digest_honest;
 mod digest_in_text;
 mod digest_needs;
+mod digest_parts;
 mod digest_work;
 mod long_turn;
 mod lossless;

@@ -1,8 +1,11 @@
 //! What answers need: "yes" says nothing without the question, and "2" nothing without the list.
 
+use std::ops::Range;
+
 use super::line::{DigestLine, Part, Standing};
 use super::lists::{is_item, is_listed};
-use crate::core::text::{asks, is_question};
+use super::weights::word as words_by;
+use crate::core::text::{asks, is_question, shape, words_of};
 
 /// The longest answer that says nothing without its question (characters), and the longest word
 /// before the number of a choice (bytes).
@@ -83,15 +86,69 @@ const ORDINAL_CHARS: usize = 48;
 const LOOKED_AT_CHARS: usize = 256;
 
 /// What the model said last, where nothing was done since, is what the user's newest message
-/// answers: "yes" says nothing without it.
+/// answers: "yes" says nothing without it. Where it only asks for more, he still answers what it
+/// said before: what it offered is what that is for.
 pub(super) fn note_answered(lines: &mut [DigestLine]) {
-    let newest = lines.iter().rposition(|line| line.depth == 0);
-    let entry = newest.and_then(|at| lines.get_mut(at..));
-    for line in entry.into_iter().flatten() {
+    let Some(newest) = entry_before(lines, lines.len()) else {
+        return;
+    };
+    mark_answered(lines, newest..lines.len());
+    if !lines.get(newest..).is_some_and(only_asks) {
+        return;
+    }
+    let is_of = |at: &usize, part| lines.get(*at).is_some_and(|line| line.part == part);
+    let user = entry_before(lines, newest).filter(|at| is_of(at, Part::User));
+    let before = user.and_then(|user| Some(entry_before(lines, user)?..user));
+    if let Some(before) = before.filter(|before| is_of(&before.start, Part::Assistant)) {
+        mark_answered(lines, before);
+    }
+}
+
+/// Where the last entry before a line begins.
+fn entry_before(lines: &[DigestLine], end: usize) -> Option<usize> {
+    lines.get(..end)?.iter().rposition(|line| line.depth == 0)
+}
+
+fn mark_answered(lines: &mut [DigestLine], entry: Range<usize>) {
+    for line in lines.get_mut(entry).into_iter().flatten() {
         if line.part == Part::Assistant && line.standing != Standing::Repeated {
             line.standing = Standing::Answered;
         }
     }
+}
+
+/// Whether what the model said asks for more and tells nothing by a name or a number.
+fn only_asks(said: &[DigestLine]) -> bool {
+    let asked = asked(said);
+    let tells = |line: &DigestLine| {
+        let mut words = words_of(&line.text);
+        words.any(|word| shape(word) >= words_by::TELLING)
+    };
+    let is_said = said
+        .first()
+        .is_some_and(|line| line.part == Part::Assistant);
+    is_said
+        && asked.contains(&true)
+        && said
+            .iter()
+            .zip(&asked)
+            .all(|(line, asked)| *asked || !tells(line))
+}
+
+/// Whether each line of the model's asks for something, or is below the head of a list that does.
+pub(super) fn asked(lines: &[DigestLine]) -> Vec<bool> {
+    let mut asked = vec![false; lines.len()];
+    for (at, line) in lines.iter().enumerate() {
+        if line.part != Part::Assistant {
+            continue;
+        }
+        let head = line.within.and_then(|above| at.checked_sub(above));
+        let of_head = head.is_some_and(|head| asked.get(head) == Some(&true));
+        if let Some(this) = asked.get_mut(at) {
+            *this = of_head || asks(&line.text);
+        }
+    }
+    asked
 }
 
 /// What the user chose by its number says nothing without the item of the list that he was shown,

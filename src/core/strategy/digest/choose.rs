@@ -2,6 +2,7 @@
 //! room, then whatever says most for its tokens.
 
 mod around;
+mod density;
 mod room;
 mod short;
 mod wanted;
@@ -17,13 +18,14 @@ use super::line::{DigestLine, Part, Standing};
 use super::lists::announces;
 use super::named::find_named;
 use super::outline::heads;
+use super::parts::Parts;
 use super::printed::names_columns;
 use super::regions::{Region, named_regions};
 use super::tables::Tables;
 use super::text_tokens::TextTokens;
 use super::weigh::{Context, STRIDE, weigh};
 use super::weight::{Weighed, Weight};
-use super::weights::{cost, line as lines_by, share, word as words_by};
+use super::weights::share;
 use super::word::Word;
 use super::worth::{Worth, worths};
 use super::write::is_gap;
@@ -47,6 +49,7 @@ pub(super) struct Choice<'t> {
     /// Tokens of each line, once they were counted.
     tokens: Vec<Option<u64>>,
     tables: Tables,
+    parts: Parts,
     /// Of the files that were read, what the newest messages name: the most wanted first.
     regions: Vec<Region>,
     /// The turn of the newest records, where no result stays besides the digest.
@@ -96,8 +99,6 @@ impl<'t> Choice<'t> {
 
     /// Chooses the best lines that take about `budget` tokens together.
     pub(super) fn spend(&mut self, budget: u64) -> Result<(), Cancelled> {
-        let model = self.share_of_the_model(budget);
-        let long = self.share_of_long(model);
         let mut left = budget;
         self.first((&mut left, budget), share::USER, |line, _| {
             line.part == Part::User
@@ -118,24 +119,16 @@ impl<'t> Choice<'t> {
         self.first((&mut left, budget), share::DONE, |line, _| {
             line.changes && line.standing == Standing::Usual
         })?;
-        self.first((&mut left, budget), model, |line, _| {
-            line.standing == Standing::Edge
-                && line.text.chars().count() <= STATEMENT_CHARS
-                && says_more_than_help(line)
-                && !is_crumb(&line.text)
-        })?;
-        self.first((&mut left, budget), long, |line, _| {
-            line.standing == Standing::Edge && says_more_than_help(line)
-        })?;
-        self.first((&mut left, budget), share::QUESTIONS, |line, _| {
-            line.standing == Standing::Edge
-        })?;
+        left = self.take_of_the_model((left, budget))?;
         self.first((&mut left, budget), share::PROSE, |line, _| {
             line.standing == Standing::Prose
         })?;
         left -= self.take_newest(scale(budget, share::NEWEST).saturating_sub(told).min(left))?;
         let chosen = self.share_of_the_chosen(budget);
         self.first((&mut left, budget), chosen, is_chosen_row)?;
+        self.first((&mut left, budget), share::DESCRIBED, |_, weight| {
+            weight.described
+        })?;
         self.first((&mut left, budget), share::RECORDS, is_record)?;
         self.first((&mut left, budget), share::NAMED, |line, weight| {
             is_record(line, weight) || is_named_row(line, weight)
@@ -166,6 +159,25 @@ impl<'t> Choice<'t> {
         let room = scale(budget, most).min(*left);
         *left -= room - self.fill(room, wanted)?;
         Ok(())
+    }
+
+    /// Takes what the model found and promised, and what it asked. Returns the tokens left.
+    fn take_of_the_model(&mut self, (mut left, budget): (u64, u64)) -> Result<u64, Cancelled> {
+        let model = self.share_of_the_model(budget);
+        let long = self.share_of_long(model);
+        self.first((&mut left, budget), model, |line, _| {
+            line.standing == Standing::Edge
+                && line.text.chars().count() <= STATEMENT_CHARS
+                && says_more_than_help(line)
+                && !is_crumb(&line.text)
+        })?;
+        self.first((&mut left, budget), long, |line, _| {
+            line.standing == Standing::Edge && says_more_than_help(line)
+        })?;
+        self.first((&mut left, budget), share::QUESTIONS, |line, _| {
+            line.standing == Standing::Edge
+        })?;
+        Ok(left)
     }
 
     /// Takes what the newest records have, in at most so many tokens. Returns those spent.
@@ -221,6 +233,7 @@ impl<'t> Choice<'t> {
         find_named(lines, &mut of, context, cancel)?;
         Ok(Choice {
             tables: Tables::new(lines, &of.lines),
+            parts: Parts::of(lines, &of),
             regions: named_regions(lines, &of.lines, &context.recent, cancel)?,
             fresh: of.words.clone(),
             of,
@@ -251,42 +264,6 @@ impl<'t> Choice<'t> {
             };
             tokens(&line.text) + marks
         })
-    }
-
-    /// The score that taking a line would add.
-    fn gain(&self, at: usize) -> f32 {
-        let (Some(worth), Some(weight)) = (self.worth.get(at), self.of.lines.get(at)) else {
-            return 0.0;
-        };
-        let (mut value, mut topic) = (worth.own, 0.0_f32);
-        let mentions = self.of.mentions.get(weight.words.clone());
-        let words = mentions.into_iter().flatten();
-        for word in words.filter_map(|id| self.of.words.get(*id as usize)) {
-            value += if word.covered {
-                word.value * words_by::COVERED
-            } else {
-                word.value
-            };
-            topic += word.topic;
-        }
-        let line = self.lines.get(at);
-        let is_json = line.is_some_and(|line| !line.part.is_plain());
-        let own = match line.map(|line| line.standing) {
-            _ if is_json => lines_by::RECORD_ON_TOPIC,
-            Some(Standing::Answered) => lines_by::ANSWERED_ON_TOPIC,
-            _ => lines_by::ON_TOPIC,
-        };
-        // A key of a text is not about what the key above it is about.
-        let is_of_item = |line: &DigestLine| {
-            line.within.is_some() && (line.part != Part::Text || line.is_printed_row)
-        };
-        let above = if is_json || line.is_some_and(is_of_item) {
-            weight.topic.min(lines_by::MOST_TOPIC) * lines_by::ASKED_ON_TOPIC
-        } else {
-            0.0
-        };
-        let on_topic = 1.0 + topic.min(lines_by::MOST_TOPIC) * own + above;
-        value.max(worth.least) * worth.factor * weight.length_prior * on_topic * weight.named
     }
 
     /// Whether a line says something on its own, without lines below it.
@@ -325,48 +302,6 @@ impl<'t> Choice<'t> {
 
     fn is_taken(&self, at: usize) -> bool {
         self.taken.get(at).copied().unwrap_or(true)
-    }
-
-    /// The line and those it needs that were not taken yet.
-    fn chain(&self, at: usize) -> impl Iterator<Item = usize> + '_ {
-        std::iter::successors(Some(at), |at| self.of.lines.get(*at)?.needs)
-            .filter(|at| !self.is_taken(*at))
-    }
-
-    /// What taking a line saves or costs in marks of what is left out: lines of text that follow
-    /// each other need none, nor does a table that has all its rows.
-    fn mark_cost(&self, at: usize) -> f32 {
-        if self.tables.misses_one(at) {
-            return -cost::COUNT;
-        }
-        if !self.is_quoted(at) {
-            return 0.0;
-        }
-        let above = at
-            .checked_sub(1)
-            .is_none_or(|above| !self.is_quoted(above) || self.is_taken(above));
-        let below = !self.is_quoted(at + 1) || self.is_taken(at + 1);
-        match (above, below) {
-            (true, true) => -cost::GAP,
-            (false, false) if self.is_result(at) => cost::ALONE,
-            (false, false) => cost::GAP,
-            _ => 0.0,
-        }
-    }
-
-    fn density(&self, at: usize) -> f32 {
-        let (mut gain, mut tokens) = (0.0, self.mark_cost(at));
-        // The rows of a printed table are short beside what they need: several share that.
-        let is_printed = self.lines.get(at).is_some_and(|line| line.is_printed_row);
-        let shared_by = if is_printed { cost::ROWS } else { 1.0 };
-        for needed in self.chain(at) {
-            gain += self.gain(needed);
-            let own = self.lines.get(needed).map_or(0.0, |line| {
-                line.text.len() as f32 / cost::BYTES_PER_TOKEN + cost::LINE
-            });
-            tokens += if needed == at { own } else { own / shared_by };
-        }
-        gain / tokens.max(1.0)
     }
 
     /// The lines that are `wanted` and may be taken.

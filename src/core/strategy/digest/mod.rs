@@ -10,6 +10,7 @@ mod candidate;
 mod changes;
 mod choose;
 mod chosen;
+mod described;
 mod diffs;
 mod encoded;
 mod entries;
@@ -25,6 +26,7 @@ mod named;
 mod outline;
 mod place;
 mod page;
+mod parts;
 mod plumbing;
 mod printed;
 mod quoted;
@@ -403,18 +405,12 @@ pub(super) fn context_besides(
                 context.recent.extend(recent.cloned());
             }
             if is_output(messages, exchange.first) {
-                let said = words_of_user(messages, exchange.first);
                 context.texts.extend(texts);
-                context
-                    .said
-                    .extend(said.into_iter().map(|text| (true, text)));
+                context.note_said(true, words_of_user(messages, exchange.first));
             } else if entry.speaker == Speaker::Tool {
                 context.texts.extend(texts);
             } else {
-                let is_user = entry.speaker == Speaker::User;
-                context
-                    .said
-                    .extend(texts.into_iter().map(|text| (is_user, text)));
+                context.note_said(entry.speaker == Speaker::User, texts);
             }
             context.calls.extend(arguments);
         }

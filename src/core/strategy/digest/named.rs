@@ -2,6 +2,7 @@
 //! called failed, of the options that the model offered the one that was chosen.
 
 use super::chosen::Items;
+use super::described::find_described;
 use super::line::{DigestLine, Part};
 use super::weigh::{Context, STRIDE};
 use super::weight::{Weighed, Weight};
@@ -26,22 +27,7 @@ pub(super) fn find_named(
             word.topic = 0.0;
         }
     }
-    let is_plain = |line: &DigestLine, weight: &Weight| {
-        let opens = lines.get(weight.entry);
-        line.part == Part::Row && opens.is_some_and(|opens| opens.part != Part::Head)
-    };
-    // What several rows have is not the name of one of them: a customer has many invoices.
-    let mut rows: Map<u32, u32> = Map::default();
-    for (at, (line, weight)) in lines.iter().zip(&of.lines).enumerate() {
-        if at.is_multiple_of(STRIDE) {
-            cancel.check_budget()?;
-        }
-        if is_plain(line, weight) {
-            for (id, _) in said_of_row(of, weight) {
-                *rows.entry(id).or_default() += 1;
-            }
-        }
-    }
+    let rows = rows_with_words(lines, of, cancel)?;
     let mut factors: Vec<f32> = Vec::with_capacity(lines.len());
     for (at, (line, weight)) in lines.iter().zip(&of.lines).enumerate() {
         if at.is_multiple_of(STRIDE) {
@@ -54,7 +40,7 @@ pub(super) fn find_named(
                 let of_item = item.and_then(|item| factors.get(item)).copied();
                 items.factor(at).or(of_item).unwrap_or(1.0)
             }
-            _ if is_plain(line, weight) => {
+            _ if is_plain_row(lines, line, weight) => {
                 let names = said_of_row(of, weight);
                 let alone = names.filter(|(id, _)| rows.get(id) == Some(&1));
                 alone.map(|(_, word)| of_row(word)).fold(1.0, f32::max)
@@ -65,10 +51,43 @@ pub(super) fn find_named(
             },
         });
     }
-    for (weight, factor) in of.lines.iter_mut().zip(factors) {
-        weight.named = factor;
+    let described = find_described(lines, of, cancel)?;
+    for ((weight, factor), described) in of.lines.iter_mut().zip(factors).zip(described) {
+        weight.described = described;
+        weight.named = if described {
+            factor.max(lines_by::CHOSEN)
+        } else {
+            factor
+        };
     }
     Ok(())
+}
+
+/// Whether a line is the row of a table in a result, rather than of one of records.
+fn is_plain_row(lines: &[DigestLine], line: &DigestLine, weight: &Weight) -> bool {
+    let opens = lines.get(weight.entry);
+    line.part == Part::Row && opens.is_some_and(|opens| opens.part != Part::Head)
+}
+
+/// How many rows have each word that a party said. What several have is not the name of one of
+/// them: a customer has many invoices.
+fn rows_with_words(
+    lines: &[DigestLine],
+    of: &Weighed,
+    cancel: &Cancel,
+) -> Result<Map<u32, u32>, Cancelled> {
+    let mut rows: Map<u32, u32> = Map::default();
+    for (at, (line, weight)) in lines.iter().zip(&of.lines).enumerate() {
+        if at.is_multiple_of(STRIDE) {
+            cancel.check_budget()?;
+        }
+        if is_plain_row(lines, line, weight) {
+            for (id, _) in said_of_row(of, weight) {
+                *rows.entry(id).or_default() += 1;
+            }
+        }
+    }
+    Ok(rows)
 }
 
 /// The factor of a row that a word names.

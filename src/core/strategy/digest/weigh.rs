@@ -29,12 +29,25 @@ pub(super) const STRIDE: usize = 128;
 pub(in crate::core::strategy) struct Context {
     /// Results of calls, and other texts that nobody said.
     pub texts: Vec<String>,
-    /// What the parties said, and whether it was the user.
+    /// What the parties said, and whether it was the user: newest exchange first.
     pub said: Vec<(bool, String)>,
     /// Arguments of calls.
     pub calls: Vec<String>,
     /// The newest of these: the present topic of the conversation.
     pub recent: Vec<String>,
+    /// The user's newest message.
+    pub said_last: Vec<String>,
+}
+
+impl Context {
+    /// Adds what a party said in the next older exchange.
+    pub(super) fn note_said(&mut self, is_user: bool, texts: Vec<String>) {
+        if is_user && self.said_last.is_empty() {
+            self.said_last.clone_from(&texts);
+        }
+        self.said
+            .extend(texts.into_iter().map(|text| (is_user, text)));
+    }
 }
 
 /// Weighs all lines.
@@ -121,6 +134,7 @@ impl<'t> Reader<'t> {
             length_prior: 1.0,
             name,
             named: 1.0,
+            described: false,
             topic: 0.0,
         });
     }
@@ -373,6 +387,10 @@ impl<'t> Reader<'t> {
         for text in &context.recent {
             cancel.check_budget()?;
             self.for_said(text, |word| word.topic = rarity(word));
+        }
+        for text in &context.said_last {
+            cancel.check_budget()?;
+            self.for_said(text, |word| word.said_last = true);
         }
         Ok(())
     }

@@ -22,6 +22,8 @@ pub(super) struct Weight {
     /// the model's lists that the user named, below where he chose another; 1 until that was looked
     /// for.
     pub named: f32,
+    /// It is a row that the user's newest message describes.
+    pub described: bool,
     /// The weight in the newest messages of the words of the line that opens its entry, or of the
     /// item that it is within.
     pub topic: f32,

@@ -25,6 +25,8 @@ pub(super) mod share {
     /// than the first part of all lines, and as much where there is room for the second.
     pub(in super::super) const CHOSEN: f64 = 0.3;
     pub(in super::super) const ROOM_FOR_CHOSEN: (f64, f64) = (0.45, 0.55);
+    /// For the rows that the user's newest message describes, by what he wants instead of by name.
+    pub(in super::super) const DESCRIBED: f64 = 0.1;
     /// For the scalars that records themselves have: decisions turn on them.
     pub(in super::super) const RECORDS: f64 = 0.42;
     /// For the rows of what a party named, and more such scalars.
@@ -150,9 +152,9 @@ pub(super) mod line {
     pub(in super::super) const ASKED_ON_TOPIC: f32 = 0.2;
     /// The most that such words count together.
     pub(in super::super) const MOST_TOPIC: f32 = 12.0;
-    /// Factors of the row of what a party named; and of one that the newest messages name, as of an
-    /// item of the model's lists that the user named: the name counts little by itself, as it is
-    /// known, but what is said of it is wanted.
+    /// Factors of the row of what a party named; and of one that the newest messages name, or the
+    /// user's newest describes, as of an item of the model's lists that the user named: the name
+    /// counts little by itself, as it is known, but what is said of it is wanted.
     pub(in super::super) const NAMED: f32 = 2.0;
     pub(in super::super) const CHOSEN: f32 = 4.0;
     /// Of an item beside which the user chose another.

@@ -25,6 +25,8 @@ pub(super) struct Word {
     pub said: bool,
     /// The user said it.
     pub said_by_user: bool,
+    /// The user's newest message has it.
+    pub said_last: bool,
     /// Its weight in the newest messages.
     pub topic: f32,
 }

@@ -1,13 +1,14 @@
 //! What the lines of a full digest are worth besides their words: by what they are, how new they
 //! are, and who said them.
 
+use super::answers::asked;
 use super::line::{DigestLine, Part, Standing};
 use super::lists::is_label;
 use super::printed::is_rule;
 use super::weigh::STRIDE;
 use super::weights::{cost, line as lines_by};
 use crate::core::text::{
-    Speech, asks, greets_by_name, limits, only_serves, proposes, sums_up, tells_of_failure,
+    Speech, greets_by_name, limits, only_serves, proposes, sums_up, tells_of_failure,
 };
 use crate::core::{Cancel, Cancelled};
 
@@ -26,10 +27,9 @@ pub(super) struct Worth {
 
 impl Worth {
     /// `age` is the number of later entries.
-    /// `demanded` says that the head of the list that it is an item of demands or refuses.
-    fn of(line: &DigestLine, age: usize, demanded: bool) -> Self {
+    fn of(line: &DigestLine, age: usize, by_list: ByList) -> Self {
         let part = line.weighed_as();
-        let Form { own, said, factor } = form_of(line, demanded);
+        let Form { own, said, factor } = form_of(line, by_list);
         let fresh = match part {
             Part::Argument => lines_by::FRESH_ARGUMENT,
             Part::Text if !line.is_printed_row => lines_by::FRESH_TEXT,
@@ -52,6 +52,15 @@ impl Worth {
     }
 }
 
+/// What a line says with the head of the list that it is an item of.
+#[derive(Clone, Copy)]
+struct ByList {
+    /// It demands or refuses.
+    demanded: bool,
+    /// It is asked for.
+    asked: bool,
+}
+
 /// What the form of a text makes of a line.
 struct Form {
     /// Added to the score of its words.
@@ -61,7 +70,7 @@ struct Form {
     factor: f32,
 }
 
-fn form_of(line: &DigestLine, demanded: bool) -> Form {
+fn form_of(line: &DigestLine, by_list: ByList) -> Form {
     let part = line.weighed_as();
     let own = match part {
         Part::Call if is_command(&line.text) => lines_by::COMMAND,
@@ -94,7 +103,7 @@ fn form_of(line: &DigestLine, demanded: bool) -> Form {
     };
     Form {
         own,
-        said: of_sentence(line, demanded),
+        said: of_sentence(line, by_list),
         factor: by_part * by_standing,
     }
 }
@@ -115,9 +124,9 @@ fn of_prose(line: &DigestLine) -> f32 {
 }
 
 /// The worth of a sentence, per token, by what it is for.
-fn of_sentence(line: &DigestLine, demanded: bool) -> f32 {
+fn of_sentence(line: &DigestLine, by_list: ByList) -> f32 {
     let by_speech = || match Speech::of(&line.text) {
-        _ if demanded => lines_by::DEMANDS,
+        _ if by_list.demanded => lines_by::DEMANDS,
         Speech::Demands if line.part == Part::User => lines_by::DEMANDS,
         Speech::Polite => lines_by::POLITE,
         _ => 1.0,
@@ -126,7 +135,7 @@ fn of_sentence(line: &DigestLine, demanded: bool) -> f32 {
     let factor = match line.part {
         Part::User => by_speech(),
         Part::Assistant if !is_told => return 0.0,
-        Part::Assistant if asks(&line.text) => lines_by::QUESTION,
+        Part::Assistant if by_list.asked => lines_by::QUESTION,
         Part::Assistant if greets_by_name(&line.text) || only_serves(&line.text) => {
             lines_by::POLITE
         }
@@ -144,12 +153,13 @@ fn of_sentence(line: &DigestLine, demanded: bool) -> f32 {
 pub(super) fn worths(lines: &[DigestLine], cancel: &Cancel) -> Result<Vec<Worth>, Cancelled> {
     let mut age = lines.iter().filter(|line| line.depth == 0).count();
     let mut worths = Vec::with_capacity(lines.len());
-    for (at, (line, demanded)) in lines.iter().zip(demanded(lines)).enumerate() {
+    let by_list = demanded(lines).into_iter().zip(asked(lines));
+    for (at, (line, (demanded, asked))) in lines.iter().zip(by_list).enumerate() {
         if at.is_multiple_of(STRIDE) {
             cancel.check_budget()?;
         }
         age -= usize::from(line.depth == 0);
-        worths.push(Worth::of(line, age, demanded));
+        worths.push(Worth::of(line, age, ByList { demanded, asked }));
     }
     Ok(worths)
 }

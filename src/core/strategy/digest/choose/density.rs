@@ -1,0 +1,90 @@
+//! What lines are worth for their tokens, given those that were taken.
+
+use super::Choice;
+use crate::core::strategy::digest::line::{DigestLine, Part, Standing};
+use crate::core::strategy::digest::weights::{cost, line as lines_by, word as words_by};
+
+impl Choice<'_> {
+    /// The score that taking a line would add.
+    fn gain(&self, at: usize) -> f32 {
+        let (Some(worth), Some(weight)) = (self.worth.get(at), self.of.lines.get(at)) else {
+            return 0.0;
+        };
+        let (mut value, mut topic) = (worth.own, 0.0_f32);
+        let mentions = self.of.mentions.get(weight.words.clone());
+        let told = self.parts.told_above(at);
+        for id in mentions.into_iter().flatten() {
+            let Some(word) = self.of.words.get(*id as usize) else {
+                continue;
+            };
+            value += if word.covered || told.is_some_and(|told| told.contains(id)) {
+                word.value * words_by::COVERED
+            } else {
+                word.value
+            };
+            topic += word.topic;
+        }
+        let line = self.lines.get(at);
+        let is_json = line.is_some_and(|line| !line.part.is_plain());
+        let own = match line.map(|line| line.standing) {
+            _ if is_json => lines_by::RECORD_ON_TOPIC,
+            Some(Standing::Answered) => lines_by::ANSWERED_ON_TOPIC,
+            _ => lines_by::ON_TOPIC,
+        };
+        // A key of a text is not about what the key above it is about.
+        let is_of_item = |line: &DigestLine| {
+            line.within.is_some() && (line.part != Part::Text || line.is_printed_row)
+        };
+        let above = if is_json || line.is_some_and(is_of_item) {
+            weight.topic.min(lines_by::MOST_TOPIC) * lines_by::ASKED_ON_TOPIC
+        } else {
+            0.0
+        };
+        let on_topic = 1.0 + topic.min(lines_by::MOST_TOPIC) * own + above;
+        value.max(worth.least) * worth.factor * weight.length_prior * on_topic * weight.named
+    }
+
+    /// The line and those that it needs or is taken together with, of those that were not taken
+    /// yet.
+    pub(super) fn chain(&self, at: usize) -> impl Iterator<Item = usize> + '_ {
+        std::iter::successors(Some(at), |at| self.of.lines.get(*at)?.needs)
+            .chain(self.parts.beside(at))
+            .filter(|at| !self.is_taken(*at))
+    }
+
+    /// What taking a line saves or costs in marks of what is left out: lines of text that follow
+    /// each other need none, nor does a table that has all its rows.
+    fn mark_cost(&self, at: usize) -> f32 {
+        if self.tables.misses_one(at) {
+            return -cost::COUNT;
+        }
+        if !self.is_quoted(at) {
+            return 0.0;
+        }
+        let above = at
+            .checked_sub(1)
+            .is_none_or(|above| !self.is_quoted(above) || self.is_taken(above));
+        let below = !self.is_quoted(at + 1) || self.is_taken(at + 1);
+        match (above, below) {
+            (true, true) => -cost::GAP,
+            (false, false) if self.is_result(at) => cost::ALONE,
+            (false, false) => cost::GAP,
+            _ => 0.0,
+        }
+    }
+
+    pub(super) fn density(&self, at: usize) -> f32 {
+        let (mut gain, mut tokens) = (0.0, self.mark_cost(at));
+        // The rows of a printed table are short beside what they need: several share that.
+        let is_printed = self.lines.get(at).is_some_and(|line| line.is_printed_row);
+        let shared_by = if is_printed { cost::ROWS } else { 1.0 };
+        for needed in self.chain(at) {
+            gain += self.gain(needed);
+            let own = self.lines.get(needed).map_or(0.0, |line| {
+                line.text.len() as f32 / cost::BYTES_PER_TOKEN + cost::LINE
+            });
+            tokens += if needed == at { own } else { own / shared_by };
+        }
+        gain / tokens.max(1.0)
+    }
+}
