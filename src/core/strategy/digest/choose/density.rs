@@ -73,6 +73,7 @@ impl Choice<'_> {
         }
     }
 
+    /// What taking a line, with those that come with it, adds for each of its tokens.
     pub(super) fn density(&self, at: usize) -> f32 {
         let (mut gain, mut tokens) = (0.0, self.mark_cost(at));
         // The rows of a printed table are short beside what they need: several share that.
