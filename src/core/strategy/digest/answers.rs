@@ -4,8 +4,10 @@ use std::ops::Range;
 
 use super::line::{DigestLine, Part, Standing};
 use super::lists::{is_item, is_listed};
+use super::weigh::STRIDE;
 use super::weights::word as words_by;
 use crate::core::text::{asks, is_question, shape, words_of};
+use crate::core::{Cancel, Cancelled};
 
 /// The longest answer that says nothing without its question (characters), and the longest word
 /// before the number of a choice (bytes).
@@ -88,13 +90,16 @@ const LOOKED_AT_CHARS: usize = 256;
 /// What the model said last, where nothing was done since, is what the user's newest message
 /// answers: "yes" says nothing without it. Where it only asks for more, he still answers what it
 /// said before: what it offered is what that is for.
-pub(super) fn note_answered(lines: &mut [DigestLine]) {
+///
+/// # Errors
+/// [`Cancelled`].
+pub(super) fn note_answered(lines: &mut [DigestLine], cancel: &Cancel) -> Result<(), Cancelled> {
     let Some(newest) = entry_before(lines, lines.len()) else {
-        return;
+        return Ok(());
     };
     mark_answered(lines, newest..lines.len());
-    if !lines.get(newest..).is_some_and(only_asks) {
-        return;
+    if !only_asks(lines.get(newest..).unwrap_or_default(), cancel)? {
+        return Ok(());
     }
     let is_of = |at: &usize, part| lines.get(*at).is_some_and(|line| line.part == part);
     let user = entry_before(lines, newest).filter(|at| is_of(at, Part::User));
@@ -102,6 +107,7 @@ pub(super) fn note_answered(lines: &mut [DigestLine]) {
     if let Some(before) = before.filter(|before| is_of(&before.start, Part::Assistant)) {
         mark_answered(lines, before);
     }
+    Ok(())
 }
 
 /// Where the last entry before a line begins.
@@ -118,8 +124,8 @@ fn mark_answered(lines: &mut [DigestLine], entry: Range<usize>) {
 }
 
 /// Whether what the model said asks for more and tells nothing by a name or a number.
-fn only_asks(said: &[DigestLine]) -> bool {
-    let asked = asked(said);
+fn only_asks(said: &[DigestLine], cancel: &Cancel) -> Result<bool, Cancelled> {
+    let asked = asked(said, cancel)?;
     let tells = |line: &DigestLine| {
         let mut words = words_of(&line.text);
         words.any(|word| shape(word) >= words_by::TELLING)
@@ -127,18 +133,20 @@ fn only_asks(said: &[DigestLine]) -> bool {
     let is_said = said
         .first()
         .is_some_and(|line| line.part == Part::Assistant);
-    is_said
-        && asked.contains(&true)
-        && said
-            .iter()
-            .zip(&asked)
-            .all(|(line, asked)| *asked || !tells(line))
+    let mut said = said.iter().zip(&asked);
+    Ok(is_said && asked.contains(&true) && said.all(|(line, asked)| *asked || !tells(line)))
 }
 
 /// Whether each line of the model's asks for something, or is below the head of a list that does.
-pub(super) fn asked(lines: &[DigestLine]) -> Vec<bool> {
+///
+/// # Errors
+/// [`Cancelled`].
+pub(super) fn asked(lines: &[DigestLine], cancel: &Cancel) -> Result<Vec<bool>, Cancelled> {
     let mut asked = vec![false; lines.len()];
     for (at, line) in lines.iter().enumerate() {
+        if at.is_multiple_of(STRIDE) {
+            cancel.check_budget()?;
+        }
         if line.part != Part::Assistant {
             continue;
         }
@@ -148,7 +156,7 @@ pub(super) fn asked(lines: &[DigestLine]) -> Vec<bool> {
             *this = of_head || asks(&line.text);
         }
     }
-    asked
+    Ok(asked)
 }
 
 /// What the user chose by its number says nothing without the item of the list that he was shown,

@@ -207,7 +207,7 @@ impl<'m, 'a> Reader<'m, 'a> {
     pub(super) fn finish(self, mut lines: Vec<DigestLine>) -> Result<Vec<DigestLine>, Cancelled> {
         // Lines go here, so that what counts lines comes after it.
         let mut tables = tables_of(&self.records, &mut lines, self.cancel)?;
-        note_answered(&mut lines);
+        note_answered(&mut lines, self.cancel)?;
         note_choices(&mut lines);
         lines.append(&mut tables);
         Ok(lines)

@@ -153,7 +153,7 @@ fn of_sentence(line: &DigestLine, by_list: ByList) -> f32 {
 pub(super) fn worths(lines: &[DigestLine], cancel: &Cancel) -> Result<Vec<Worth>, Cancelled> {
     let mut age = lines.iter().filter(|line| line.depth == 0).count();
     let mut worths = Vec::with_capacity(lines.len());
-    let by_list = demanded(lines).into_iter().zip(asked(lines));
+    let by_list = demanded(lines).into_iter().zip(asked(lines, cancel)?);
     for (at, (line, (demanded, asked))) in lines.iter().zip(by_list).enumerate() {
         if at.is_multiple_of(STRIDE) {
             cancel.check_budget()?;
