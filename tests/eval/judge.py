@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 """Runs the judges of digests over recorded conversations, and compares what they find with the floors.
 
-    judge.py BALER EVAL_DIR TRACES_DIR [--sample] [--record] [--table [RATIO,…]] [--of SET]
+    judge.py BALER EVAL_DIR TRACES_DIR [--sample] [--record] [--table [RATIO,…]] [--by-room] [--of SET]
     judge.py BALER EVAL_DIR TRACES_DIR --blind DIR [--seed N] [--half odd|even]
     judge.py BALER EVAL_DIR TRACES_DIR --answers DIR
 
 --sample takes part of the cases of each file. --record prints the floors that follow from what is found, instead of comparing.
---table prints a table for conversations in odd / even lines of each file, at these ratios: the curve of what room buys.
+--table prints a table for conversations in odd / even lines of each file, at these ratios: the curve of what room buys. With --by-room
+the cases are told apart by the tokens that the target leaves beside the messages that stay: the first and last user message and the newest
+exchange.
 --blind writes decisions that someone is to make from one form of the messages alone, and --answers compares what they decided.
 EVAL_DIR holds quality.py (facets: values, fields, words, lines, honesty) and probes.py (made-up conversations).
 """
@@ -21,6 +23,8 @@ SAMPLE = {"airline-agent": 40, "coding-agent": 240, "coding-session": 60, "retai
 # Windows in which the longer conversations of a set are compacted several times: what is left when the policy decides by itself.
 WINDOWS = {"coding-agent": 12_000, "coding-session": 32_000, "retail-agent": 7_000, "travel-zh": 7_000}
 WALK = "walk"
+# Tokens of room from which on cases are told apart.
+ROOMS = (0, 100, 400, 1_500)
 # What a floor lies below the figure that it was recorded from.
 SLACK = {"share": 0.03, "per_100": 1.0, "passed": 0}
 SHARES = ("values", "values_in_context", "fields_own", "fields_all", "replies", "lines", "user_words", "assistant_words")
@@ -89,38 +93,49 @@ def results_of(quality, args, pasts, ratio):
     return quality.compact([args.baler, "compact", "--target-ratio", str(ratio), *room], pasts)
 
 
+def room_of(quality, past, ratio):
+    """The tokens that a ratio leaves beside the messages that stay."""
+    head = quality.tokens(past[:quality.head_len(past)])
+    return max(0, blind.limit_of(quality, past, ratio) - head - quality.floor(past))
+
+
 def shares_of(quality, args, path, ratio):
-    """[{facet: (found, of)}] for the conversations in odd lines of a file, and for those in even ones; "kept" is the share of the tokens."""
+    """{room: [{facet: (found, of)}]} of the cases with so much room or more, all in one without --by-room: for the conversations in odd
+    lines of a file, and for those in even ones. "kept" is the share of the tokens."""
     cases = list(quality.cases_of(path, 1500))
     results = results_of(quality, args, [past for _, past, _ in cases], ratio)
-    sums = ({}, {})
+    sums = {}
     for (number, past, message), result in zip(cases, results):
+        room = max(least for least in ROOMS if least <= room_of(quality, past, ratio)) if args.by_room else 0
+        half = sums.setdefault(room, ({}, {}))[number % 2]
         head = quality.tokens(past[:quality.head_len(past)])
-        before = sums[number % 2].get("kept", (0, 0))
         kept = quality.tokens(past if result is None else result) - head
-        sums[number % 2]["kept"] = (before[0] + kept, before[1] + quality.tokens(past) - head)
         facets = quality.judge(past, message, result) | {"decisions": blind.decided(quality, past, message, result)}
-        for facet, (found, of) in facets.items():
-            before = sums[number % 2].get(facet, (0, 0))
-            sums[number % 2][facet] = (before[0] + found, before[1] + of)
+        for facet, (found, of) in (facets | {"kept": (kept, quality.tokens(past) - head)}).items():
+            before = half.get(facet, (0, 0))
+            half[facet] = (before[0] + found, before[1] + of)
     return sums
 
 
 def table(quality, args):
     """Prints the shares of all facets by set and ratio, odd / even, where there are enough to say something."""
     facets = ["kept", *SHARES[1:], "decisions"]
-    print("| set | ratio | " + " | ".join(facets).replace("_", " ") + " |\n" + "| --- " * (len(facets) + 2) + "|", flush=True)
+    columns = ["set", "ratio", *["room"] * args.by_room, *facets]
+    print("| " + " | ".join(columns).replace("_", " ") + " |\n" + "| --- " * len(columns) + "|", flush=True)
     for name in SAMPLE:
         path = os.path.join(args.traces, name + ".jsonl")
         if args.of not in (None, name) or not os.path.exists(path):
             continue
         for ratio in map(float, args.table.split(",")):
-            halves = [sums for sums in shares_of(quality, args, path, ratio) if sums]
-            cells = []
-            for facet in facets:
-                shares = [f"{sums[facet][0] / sums[facet][1]:.2f}".lstrip("0") if sums[facet][1] >= 20 else "–" for sums in halves]
-                cells.append("–" if set(shares) == {"–"} else " / ".join(shares))
-            print(f"| {name} | {ratio} | " + " | ".join(cells) + " |", flush=True)
+            for room, halves in sorted(shares_of(quality, args, path, ratio).items()):
+                row = [name, str(ratio), *[f"{room} or more"] * args.by_room]
+                row += [cell_of([sums.get(facet, (0, 0)) for sums in halves if sums]) for facet in facets]
+                print("| " + " | ".join(row) + " |", flush=True)
+
+
+def cell_of(halves):
+    shares = [f"{found / of:.2f}".lstrip("0") if of >= 20 else "–" for found, of in halves]
+    return "–" if set(shares) == {"–"} else " / ".join(shares)
 
 
 def is_count(facet):
@@ -140,6 +155,7 @@ def main():
     parser.add_argument("--sample", action="store_true")
     parser.add_argument("--record", action="store_true")
     parser.add_argument("--table", nargs="?", const=",".join(map(str, RATIOS)))
+    parser.add_argument("--by-room", action="store_true")
     parser.add_argument("--of")
     parser.add_argument("--room")
     parser.add_argument("--rival")
