@@ -110,7 +110,7 @@ fn lines_are_where_the_text_has_them() {
             let Some(number) = mark.trim().strip_prefix("… line ") else {
                 continue;
             };
-            let number: usize = number.parse().unwrap();
+            let number: usize = number.trim_end_matches(':').parse().unwrap();
             assert_eq!(next.strip_prefix(" |"), Some(lines[number - 1]), "{digest}");
             marks += 1;
         }

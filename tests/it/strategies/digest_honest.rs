@@ -205,6 +205,8 @@ fn calls_whose_text_is_hidden_count_although_their_record_is_shown() {
             None => 1,
         });
         assert!(digest.contains("records, newest state"), "{digest}");
+        // The rows are no whole mails.
+        assert!(digest.contains("\n … also body\n"), "{digest}");
         assert!(shown < 8, "{digest}");
         assert_eq!(shown + counted, 8, "{digest}");
     }
@@ -229,4 +231,79 @@ fn the_mark_of_a_result_stands_behind_the_arguments() {
         seen += u32::from(has_argument);
     }
     assert!(seen > 0, "no target shows the script");
+}
+
+#[test]
+fn what_was_set_anew_since_does_not_look_like_what_is_there() {
+    let reads = (0..6).map(|n| call("read_page", json!({"n": n}), words(n, 50)));
+    let mut calls: Vec<_> = reads.collect();
+    let set = |asked: Value| call("calendar_update", asked, r#"{"ok":true,"etag":"a91"}"#);
+    calls.insert(
+        1,
+        set(json!({"id": "ev-7", "start": "2026-03-02T09:30", "hall": "Hall Amber"})),
+    );
+    calls.insert(3, set(json!({"id": "ev-7", "hall": "Hall Birch"})));
+    calls.insert(5, set(json!({"id": "ev-8", "hall": "Hall Cedar"})));
+    // One that failed set nothing.
+    calls.insert(
+        7,
+        call(
+            "calendar_update",
+            json!({"id": "ev-8", "hall": "Hall Dahlia"}),
+            "Error: no such hall",
+        ),
+    );
+    for target in (160..500).step_by(20) {
+        let digest = digest_of(target, &calls);
+        assert!(!digest.contains("Amber"), "{target}: {digest}");
+        let first = digest
+            .lines()
+            .find(|line| line.contains("ev-7") && line.contains("start="));
+        assert!(first.is_none_or(|line| line.contains("hall=…")), "{digest}");
+    }
+    let all = digest_of(500, &calls);
+    for set in [
+        "start=2026-03-02T09:30",
+        "hall=Hall Birch",
+        "hall=Hall Cedar",
+    ] {
+        assert!(all.contains(set), "{set}: {all}");
+    }
+}
+
+#[test]
+fn an_argument_with_commas_does_not_look_like_several() {
+    let step = "PN: closed, stage=won, revisit in May";
+    let calls = [
+        call(
+            "update_deal",
+            json!({"deal": "D-20418", "next_step": step}),
+            r#"{"ok":true}"#,
+        ),
+        call("run", json!({"command": "echo a, b"}), "a, b"),
+    ];
+    let digest = digest_of(400, &calls);
+    assert!(
+        digest.contains(&format!("next_step=\"{step}\"")),
+        "{digest}"
+    );
+    assert!(digest.contains("→ run(command=echo a, b)"), "{digest}");
+}
+
+/// That something was done is no state of what it was done to.
+#[test]
+fn an_acknowledgement_is_no_record() {
+    let update = |n: usize| {
+        let done =
+            json!({"id": format!("ev-{n}"), "ok": true, "etag": format!("a{n}"), "notified": n});
+        call(
+            "calendar_update",
+            json!({"id": format!("ev-{n}"), "hall": words(n, 1)}),
+            done.to_string(),
+        )
+    };
+    let calls: Vec<_> = (3..6).map(update).collect();
+    let digest = digest_of(400, &calls);
+    assert!(!digest.contains("newest state"), "{digest}");
+    assert!(digest.contains("→ calendar_update("), "{digest}");
 }

@@ -261,7 +261,7 @@ fn what_was_written_last_is_a_run_and_a_run_has_its_place() {
             digest.contains(&run)
         })
         .unwrap_or_else(|| panic!("{digest}"));
-    let place = format!("  … line {}\n  |{}\n", from + 1, last[from]);
+    let place = format!("  … line {}:\n  |{}\n", from + 1, last[from]);
     assert!(from < 2 || digest.contains(&place), "{digest}");
     // The lines of a long text that stay together somewhere in it say where that is.
     let mut lines: Vec<String> = (1..200).map(|n| words(n, 6)).collect();
@@ -280,11 +280,11 @@ fn what_was_written_last_is_a_run_and_a_run_has_its_place() {
         .lines()
         .rev()
         .find_map(|line| line.strip_prefix(" … line "));
-    let place: usize = place.unwrap().parse().unwrap();
+    let place: usize = place.unwrap().trim_end_matches(':').parse().unwrap();
     let run = place..=120;
     let run: String = run.map(|n| format!(" |{}\n", lines[n - 1])).collect();
     assert!(
-        place >= 110 && digest.contains(&format!(" … line {place}\n{run}")),
+        place >= 110 && digest.contains(&format!(" … line {place}:\n{run}")),
         "{digest}"
     );
 }

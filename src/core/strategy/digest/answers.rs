@@ -2,90 +2,16 @@
 
 use std::ops::Range;
 
+use super::choices::{item_by_words, item_of};
 use super::line::{DigestLine, Part, Standing};
-use super::lists::{is_item, is_listed};
+use super::lists::{is_listed, is_numbered_or_bullet};
 use super::weigh::STRIDE;
 use super::weights::word as words_by;
 use crate::core::text::{asks, is_question, shape, words_of};
 use crate::core::{Cancel, Cancelled};
 
-/// The longest answer that says nothing without its question (characters), and the longest word
-/// before the number of a choice (bytes).
+/// The longest answer that says nothing without its question (characters).
 const ANSWER_CHARS: usize = 14;
-const CHOICE_BYTES: usize = 12;
-/// What may stand before a choice in brackets (bytes), and the words in which one by its letter
-/// stands.
-const BEFORE_BYTES: usize = 24;
-const MOST_WORDS: usize = 8;
-/// Words before the number or the letter of a choice, or behind the word for its place.
-const OPTIONS: [&str; 10] = [
-    "option",
-    "variant",
-    "variante",
-    "choice",
-    "plan",
-    "opción",
-    "opzione",
-    "opção",
-    "вариант",
-    "вариантом",
-];
-
-/// Letters of items that are no words of their own, and words for the places of items.
-const LETTERS: [&str; 11] = ["b", "c", "d", "f", "g", "h", "B", "C", "D", "F", "G"];
-const ORDINALS: [&[&str]; 4] = [
-    &[
-        "first",
-        "erste",
-        "ersten",
-        "erstes",
-        "premier",
-        "première",
-        "primero",
-        "primera",
-    ],
-    &[
-        "second",
-        "zweite",
-        "zweiten",
-        "zweites",
-        "deuxième",
-        "segundo",
-        "segunda",
-        "seconda",
-    ],
-    &[
-        "third",
-        "dritte",
-        "dritten",
-        "drittes",
-        "troisième",
-        "tercero",
-        "tercera",
-        "terza",
-    ],
-    &[
-        "fourth",
-        "vierte",
-        "vierten",
-        "viertes",
-        "quatrième",
-        "cuarto",
-        "cuarta",
-        "quarta",
-    ],
-];
-/// The same where no blank stands between words, and what is behind a number.
-const COUNTED: [&str; 4] = ["一", "二", "三", "四"];
-const COUNTERS: [&str; 6] = ["个", "個", "种", "種", "项", "番"];
-/// What stands before such a word.
-const ARTICLES: [&str; 11] = [
-    "das", "dem", "den", "der", "die", "el", "il", "la", "le", "the", "your",
-];
-/// The longest answer that may name an item by its place alone, and how much of a longer one is
-/// looked at (characters).
-const ORDINAL_CHARS: usize = 48;
-const LOOKED_AT_CHARS: usize = 256;
 
 /// What the model said last, where nothing was done since, is what the user's newest message
 /// answers: "yes" says nothing without it. Where it only asks for more, he still answers what it
@@ -161,10 +87,16 @@ pub(super) fn asked(lines: &[DigestLine], cancel: &Cancel) -> Result<Vec<bool>, 
 
 /// What the user chose by its number says nothing without the item of the list that he was shown,
 /// and a short answer nothing without the question.
-pub(super) fn note_choices(lines: &mut [DigestLine]) {
+///
+/// # Errors
+/// [`Cancelled`].
+pub(super) fn note_choices(lines: &mut [DigestLine], cancel: &Cancel) -> Result<(), Cancelled> {
     // The lines of the last message of the model before.
     let mut offered = 0..0;
     for at in 0..lines.len() {
+        if at.is_multiple_of(STRIDE) {
+            cancel.check_budget()?;
+        }
         let Some(line) = lines.get(at).filter(|line| line.depth == 0) else {
             continue;
         };
@@ -176,37 +108,67 @@ pub(super) fn note_choices(lines: &mut [DigestLine]) {
             Part::User => {
                 let asked = lines.get(offered.clone()).unwrap_or_default();
                 let is_short = end == at + 1 && line.text.chars().count() <= ANSWER_CHARS;
-                let place = item_of(asked, &line.text);
+                let said = lines.get(at..end).unwrap_or_default();
+                // He may have changed his mind within it.
+                let choices = said.iter().enumerate().rev();
+                let mut choices =
+                    choices.filter_map(|(nth, line)| Some((at + nth, item_of(asked, &line.text)?)));
                 // `Please confirm.` behind a question says nothing without it.
                 let last =
                     |is_it: fn(&str) -> bool| asked.iter().rposition(|line| is_it(&line.text));
                 let question = || last(is_question).or_else(|| last(asks));
-                let place = place.or_else(|| is_short.then(question).flatten());
-                let answered = place.map(|place| at - offered.start - place);
-                if let Some(line) = lines.get_mut(at).filter(|_| answered.is_some()) {
-                    line.within = answered;
+                let question = || Some((at, is_short.then(question).flatten()?));
+                let answered = choices.next().or_else(question);
+                if let Some((at, place)) = answered
+                    && let Some(line) = lines.get_mut(at)
+                {
+                    line.within = Some(at - offered.start - place);
                     // The same answer to another question is another answer.
                     line.standing = Standing::Usual;
                 }
+                tell_chosen(lines, offered, at..end, cancel)?;
                 offered = 0..0;
             }
             _ => {}
         }
     }
+    Ok(())
 }
 
-/// Which of the lines that the user was shown his answer chooses, by its number, letter or place.
-fn item_of(offered: &[DigestLine], answer: &str) -> Option<usize> {
-    let item = |choice: String| {
-        let is_it = |line: &DigestLine| {
-            is_item(&line.text, &choice)
-                || is_listed(&line.text) && option_in(&line.text).as_ref() == Some(&choice)
-        };
-        offered.iter().rposition(is_it)
+/// Where what the model said ends with a list, the item that the user chose stands for that list
+/// rather than the last one.
+fn tell_chosen(
+    lines: &mut [DigestLine],
+    offered: Range<usize>,
+    answer: Range<usize>,
+    cancel: &Cancel,
+) -> Result<(), Cancelled> {
+    let said = lines.get(offered.clone()).unwrap_or_default();
+    let ends_with_item =
+        |last: &DigestLine| last.standing == Standing::Edge && is_numbered_or_bullet(&last.text);
+    if !said.last().is_some_and(ends_with_item) {
+        return Ok(());
+    }
+    let answer = lines.get(answer).unwrap_or_default();
+    let mut sentences = answer.iter().rev();
+    let by_place = sentences.find_map(|line| item_of(said, &line.text));
+    let chosen = match by_place {
+        None => item_by_words(said, answer, cancel)?,
+        place => place,
     };
-    let place = choice_of(answer).and_then(item);
-    let place = place.or_else(|| letter_of(answer).and_then(item));
-    place.or_else(|| ordinal_of(answer).and_then(item))
+    let chosen = chosen.map(|item| offered.start + item);
+    let is_item = |at: &usize| {
+        let line = lines.get(*at);
+        line.is_some_and(|line| is_numbered_or_bullet(&line.text))
+    };
+    if let Some(chosen) = chosen.filter(is_item) {
+        for (at, standing) in [(offered.end - 1, Standing::Usual), (chosen, Standing::Edge)] {
+            if let Some(line) = lines.get_mut(at) {
+                line.standing = standing;
+            }
+        }
+    }
+    Ok(())
 }
 
 /// The items of the model's lists that were chosen by their places, in lines and by what the user
@@ -234,148 +196,9 @@ pub(super) fn items_by_place<'t>(
     items
 }
 
-/// The number or the letter behind a word for a choice, in small letters: `Flight Option 2`.
-fn option_in(text: &str) -> Option<String> {
-    let mut words = text
-        .split(|c: char| !c.is_alphanumeric())
-        .filter(|word| !word.is_empty())
-        .take(MOST_WORDS);
-    words.find(|word| OPTIONS.contains(&word.to_lowercase().as_str()))?;
-    let mark = words.next()?.to_lowercase();
-    let is_number = mark.len() <= 2 && mark.bytes().all(|b| b.is_ascii_digit());
-    let is_letter = mark.len() == 1 && mark.bytes().all(|b| b.is_ascii_lowercase());
-    (is_number || is_letter).then_some(mark)
-}
-
-/// The number or the letter by which an answer chooses, in small letters: `2, please`, `Option 2`,
-/// `#2`, `Then (a)`.
-fn choice_of(answer: &str) -> Option<String> {
-    let in_brackets = answer.split_once('(').and_then(|(before, rest)| {
-        let (choice, _) = rest.split_once(')')?;
-        let is_mark = choice.len() <= 2 && choice.chars().all(char::is_alphanumeric);
-        (before.len() <= BEFORE_BYTES && is_mark && !choice.is_empty()).then_some(choice)
-    });
-    if let Some(choice) = in_brackets {
-        return Some(choice.to_lowercase());
-    }
-    if let Some(choice) = option_in(answer) {
-        return Some(choice);
-    }
-    let digit = answer.find(|c: char| c.is_ascii_digit())?;
-    let (before, rest) = answer.split_at_checked(digit)?;
-    let end = rest.find(|c: char| !c.is_ascii_digit());
-    let (number, behind) = rest.split_at_checked(end.unwrap_or(rest.len()))?;
-    let ends = |c: char| !c.is_alphanumeric() || !c.is_ascii();
-    let is_number = behind.chars().next().is_none_or(ends) && number.len() <= 2;
-    let is_first = before.len() <= CHOICE_BYTES && before.split_whitespace().count() <= 1;
-    let number: u32 = number.parse().ok()?;
-    (is_number && is_first).then(|| number.to_string())
-}
-
-/// The letter that stands alone in an answer, as in `Nehmen Sie b, aber später`: none that is a
-/// word somewhere.
-fn letter_of(answer: &str) -> Option<String> {
-    let mut words = answer
-        .split_whitespace()
-        .map(|word| word.trim_end_matches(['.', ',', ':', ';', ')', '!']));
-    let is_letter = |word: &&str| LETTERS.contains(word);
-    words.find(is_letter).map(str::to_lowercase)
-}
-
-/// The number of the item that an answer names by its place: `Take the second.`, where it is short,
-/// or `the second option`, `第二个`.
-fn ordinal_of(answer: &str) -> Option<String> {
-    let answer = first_chars(answer, LOOKED_AT_CHARS);
-    let is_short = answer.chars().count() <= ORDINAL_CHARS;
-    let behind = answer.split_once("第").map_or("", |(_, behind)| behind);
-    let is_counted = |number: &str| {
-        let behind = behind.strip_prefix(number);
-        behind.is_some_and(|behind| COUNTERS.iter().any(|counter| behind.starts_with(counter)))
-    };
-    if let Some(at) = COUNTED.iter().position(|number| is_counted(number)) {
-        return Some((at + 1).to_string());
-    }
-    let lower = answer.to_lowercase();
-    let words: Vec<&str> = lower
-        .split(|c: char| !c.is_alphanumeric())
-        .filter(|word| !word.is_empty())
-        .collect();
-    // `Wait a second` names none.
-    let names = |at: usize| {
-        let before = at.checked_sub(1).and_then(|before| words.get(before));
-        let is_option = words.get(at + 1).is_some_and(|word| OPTIONS.contains(word));
-        before.is_some_and(|before| ARTICLES.contains(before)) && (is_short || is_option)
-    };
-    let place = |word: &str| ORDINALS.iter().position(|places| places.contains(&word));
-    let mut named = words.iter().enumerate().filter(|(at, _)| names(*at));
-    named
-        .find_map(|(_, word)| place(word))
-        .map(|place| (place + 1).to_string())
-}
-
-/// At most so many characters of a text, from its beginning.
-fn first_chars(text: &str, most: usize) -> &str {
-    let end = text
-        .char_indices()
-        .nth(most)
-        .map_or(text.len(), |(at, _)| at);
-    text.get(..end).unwrap_or(text)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_choice_may_stand_within_an_answer() {
-        for (answer, letter) in [
-            ("Nehmen Sie b, aber später", Some("b")),
-            ("Then C.", Some("c")),
-            ("I need a car", None),
-            ("D'accord, c'est bon", None),
-        ] {
-            assert_eq!(letter_of(answer).as_deref(), letter, "{answer}");
-        }
-        for (answer, number) in [
-            ("Take the second one.", Some("2")),
-            ("Die erste bitte", Some("1")),
-            ("Wait a second.", None),
-            (
-                "Let it be the second option, HAT136 and HAT039, as it is the cheaper one.",
-                Some("2"),
-            ),
-            (
-                "On the second day my daughter comes along, so that we need a larger room.",
-                None,
-            ),
-            ("我选第二个。", Some("2")),
-            ("第二天我要带女儿去玩。", None),
-            ("Yes.", None),
-        ] {
-            assert_eq!(ordinal_of(answer).as_deref(), number, "{answer}");
-        }
-    }
-
-    #[test]
-    fn a_choice_is_told_by_its_number() {
-        for (answer, number) in [
-            ("2, please.", Some("2")),
-            ("Option 12", Some("12")),
-            ("#3", Some("3")),
-            ("3にします。", Some("3")),
-            ("Dann (a), bitte", Some("a")),
-            ("Then option B.", Some("b")),
-            ("I would like to book Flight Option 2, please.", Some("2")),
-            ("A new one (if there is any)", None),
-            ("What are my options?", None),
-            ("2nd", None),
-            ("I would take 2", None),
-            ("1500", None),
-            ("Yes.", None),
-        ] {
-            assert_eq!(choice_of(answer).as_deref(), number, "{answer}");
-        }
-    }
 
     #[test]
     fn answers_need_what_they_answer() {
@@ -391,12 +214,70 @@ mod tests {
             said(Part::User, 0, "Yes."),
             said(Part::User, 0, "No."),
         ];
-        note_choices(&mut lines);
+        note_choices(&mut lines, &Cancel::default()).unwrap();
         let within: Vec<Option<usize>> = lines.iter().map(|line| line.within).collect();
         let none = None;
         assert_eq!(
             within,
             [none, none, none, Some(1), none, none, none, Some(3), none]
         );
+    }
+
+    /// The lines of an offer that ends with a list, and of an answer.
+    fn offered(items: &[&str], answer: &[&str]) -> Vec<DigestLine> {
+        let of = |part, at: usize, text: &&str| DigestLine::new(part, u8::from(at > 0), text);
+        let mut lines = vec![DigestLine::new(Part::Assistant, 0, "These are left:")];
+        for (at, item) in items.iter().enumerate() {
+            let mut line = of(Part::Assistant, 1, item);
+            line.within = Some(at + 1);
+            lines.push(line);
+        }
+        for at in [0, items.len()] {
+            lines[at].standing = Standing::Edge;
+        }
+        let answer = answer.iter().enumerate();
+        lines.extend(answer.map(|(at, text)| of(Part::User, at, text)));
+        lines
+    }
+
+    #[test]
+    fn the_item_that_was_chosen_stands_for_its_list() {
+        let numbered = [
+            "1. Norte, jueves 13",
+            "2. Norte, lunes 17",
+            "3. Centro, lunes 17",
+        ];
+        let lettered = [
+            "a) Dra. Ochoa, jueves",
+            "b) Dra. Ochoa, viernes",
+            "c) Dr. Goñi, lunes",
+        ];
+        let bullets = ["- am 20., 10:40", "- am 20., 12:20", "- am 27., 11:20"];
+        for (items, answer, chosen) in [
+            (numbered, &["El lunes 17 en el Norte, por favor."][..], None),
+            (numbered, &["El jueves 13 me va bien."], Some(0)),
+            (numbered, &["La 2.", "No, espere, la primera."], Some(0)),
+            (lettered, &["Con la doctora Ochoa, la b."], Some(1)),
+            (bullets, &["Das zweite, bitte."], Some(1)),
+            (bullets, &["Danke, ich rufe wieder an."], None),
+        ] {
+            let mut lines = offered(&items, answer);
+            note_choices(&mut lines, &Cancel::default()).unwrap();
+            let edges: Vec<usize> = (0..items.len())
+                .filter(|at| lines[at + 1].standing == Standing::Edge)
+                .collect();
+            assert_eq!(edges, [chosen.unwrap_or(items.len() - 1)], "{answer:?}");
+        }
+    }
+
+    #[test]
+    fn who_changes_his_mind_answers_by_what_he_said_last() {
+        let mut lines = offered(
+            &["1. on the 13th", "2. on the 14th"],
+            &["The second.", "No!", "Then the first."],
+        );
+        note_choices(&mut lines, &Cancel::default()).unwrap();
+        let within: Vec<Option<usize>> = lines[3..].iter().map(|line| line.within).collect();
+        assert_eq!(within, [None, None, Some(4)]);
     }
 }

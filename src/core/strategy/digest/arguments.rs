@@ -31,11 +31,11 @@ enum Argument<'j> {
     Rows(Table<'j>),
 }
 
-/// Appends the line of a call, and those of its long arguments: `json` where they are JSON.
+/// Appends the line of a call, and those of its long arguments: `members` where they are an object.
 pub(super) fn called(
     name: &str,
     arguments: Option<&str>,
-    json: Option<&Json>,
+    members: Option<&[(String, Json)]>,
     cancel: &Cancel,
     out: &mut Vec<DigestLine>,
 ) -> Result<(), Cancelled> {
@@ -43,7 +43,7 @@ pub(super) fn called(
     head.push('(');
     // Long texts: the parts of them that are not in the head line yet.
     let mut rest: Vec<Rest<'_>> = Vec::new();
-    if let Some(Json::Object(members)) = json {
+    if let Some(members) = members {
         named_arguments(members, &mut head, &mut rest);
     } else {
         let opening = Opening::of(arguments.unwrap_or_default());
@@ -55,7 +55,7 @@ pub(super) fn called(
     head.push(')');
     out.push(DigestLine::new(Part::Call, 0, &head));
     // What it belongs to is said unless there is nothing else.
-    let has_others = matches!(json, Some(Json::Object(all)) if all.len() > 1);
+    let has_others = members.is_some_and(|members| members.len() > 1);
     let alone = rest.len() == 1 && !has_others;
     for (key, argument) in rest {
         let key = shown_argument(key);
@@ -115,7 +115,7 @@ fn named_arguments<'j>(members: &'j [(String, Json)], head: &mut String, rest: &
         head.push_str(&shown_argument(key));
         head.push('=');
         match value {
-            Json::String(text) if is_long(text) => {
+            Json::String(text) if is_long(text) && !(members.len() > 1 && needs_quotes(text)) => {
                 let opening = Opening::of(text);
                 head.push_str(opening.first);
                 if !opening.rest.is_empty() {
@@ -159,6 +159,12 @@ fn shown_argument(key: &str) -> Cow<'_, str> {
 /// Whether an argument has lines of its own, or is a phrase, which needs no quotes.
 fn is_long(text: &str) -> bool {
     text.len() > ARGUMENT_BYTES || text.contains(char::is_whitespace)
+}
+
+/// Whether a phrase reads as one only in quotes: behind a comma, another argument could begin.
+fn needs_quotes(text: &str) -> bool {
+    let is_phrase = text.len() <= ARGUMENT_BYTES && !text.contains(['\n', '"', '\\']);
+    is_phrase && (text.contains(", ") || text.trim() != text)
 }
 
 /// The beginning of a text, for its call's own line, and the rest.

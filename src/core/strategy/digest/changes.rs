@@ -8,7 +8,8 @@ use crate::core::strategy::maps::Map;
 
 /// Words in the names of tools that change something, and of those that only look; the first that
 /// a name has decides. What edits texts is not among them: what was written has room of its own.
-const CHANGES: [&str; 58] = [
+const CHANGES: [&str; 72] = [
+    "activate",
     "actualizar",
     "add",
     "anlegen",
@@ -16,6 +17,7 @@ const CHANGES: [&str; 58] = [
     "apply",
     "approve",
     "assign",
+    "block",
     "book",
     "borrar",
     "buchen",
@@ -28,14 +30,20 @@ const CHANGES: [&str; 58] = [
     "crear",
     "create",
     "créer",
+    "deactivate",
     "delete",
     "deploy",
     "disable",
+    "downgrade",
     "enable",
     "enviar",
     "envoyer",
     "erstellen",
     "exchange",
+    "freeze",
+    "grant",
+    "hold",
+    "lock",
     "löschen",
     "merge",
     "modify",
@@ -46,6 +54,7 @@ const CHANGES: [&str; 58] = [
     "post",
     "publish",
     "refund",
+    "register",
     "remove",
     "rename",
     "reply",
@@ -54,6 +63,7 @@ const CHANGES: [&str; 58] = [
     "reset",
     "restart",
     "return",
+    "revoke",
     "réserver",
     "schedule",
     "send",
@@ -64,8 +74,12 @@ const CHANGES: [&str; 58] = [
     "submit",
     "supprimer",
     "transfer",
+    "unblock",
+    "unlock",
     "update",
+    "upgrade",
     "upload",
+    "void",
     "ändern",
 ];
 const LOOKS: [&str; 26] = [
@@ -221,11 +235,20 @@ fn cells_of(row: &str) -> Vec<&str> {
 /// Whether the tool of a call, given as it is written, changes something: what was done must not be
 /// done again.
 fn changes(call: &str) -> bool {
-    let first = words_in(call).find(|word| is_among(&LOOKS, word) || is_among(&CHANGES, word));
-    match first {
-        Some(word) => is_among(&CHANGES, word),
-        None => runs_change(call),
-    }
+    by_name(call).unwrap_or_else(|| runs_change(call))
+}
+
+/// Whether a tool changes something, by its name.
+pub(super) fn is_change(tool: &str) -> bool {
+    by_name(tool).unwrap_or_default()
+}
+
+/// The same; `None` where the name does not tell.
+fn by_name(call: &str) -> Option<bool> {
+    let tells = |word: &&str| is_among(&LOOKS, word) || is_among(&CHANGES, word);
+    words_in(call)
+        .find(tells)
+        .map(|word| is_among(&CHANGES, word))
 }
 
 /// Whether a call runs a command that changes something elsewhere, such as `helm rollback`.

@@ -24,25 +24,19 @@ use super::read_back::{last_turn, read_back};
 use super::record::Results;
 use super::records::{RecordParts, tables_of};
 use super::seen::Seen;
+use super::telling::most_telling;
 use crate::core::conversation::{Block, Call, Entry, Exchange, Kind, Speaker, Text, ToolResult};
 use crate::core::edit::{Tag, is_synthetic};
 use crate::core::json::Json;
 use crate::core::strategy::maps::{Map, Set, hash_of};
 use crate::core::strategy::options::Run;
-use crate::core::text::{Failures, MOST_COLUMNS, shape, words_of};
+use crate::core::text::{Failures, MOST_COLUMNS, ToolFailures};
 use crate::core::{Cancel, Cancelled};
 
 /// A line from this length on is told once (bytes).
 const SAID_BYTES: usize = 40;
 /// A column's name in an earlier digest is known up to this length (bytes).
 const NAME_BYTES: usize = 256;
-
-/// In a message of so many sentences one more tells more than others, up to so many.
-const SENTENCES: usize = 5;
-const MOST_TELLING: usize = 3;
-/// The least score of the words of such a sentence, and the most words that are looked at.
-const LEAST_TELLING: f32 = 1.5;
-const MOST_WORDS: usize = 60;
 
 /// Reads exchanges into lines, newest first.
 pub(super) struct Reader<'m, 'a> {
@@ -208,7 +202,7 @@ impl<'m, 'a> Reader<'m, 'a> {
         // Lines go here, so that what counts lines comes after it.
         let mut tables = tables_of(&self.records, &mut lines, self.cancel)?;
         note_answered(&mut lines, self.cancel)?;
-        note_choices(&mut lines);
+        note_choices(&mut lines, self.cancel)?;
         lines.append(&mut tables);
         Ok(lines)
     }
@@ -268,7 +262,7 @@ impl<'m, 'a> Reader<'m, 'a> {
         // Beside calls, what is announced is short, and says what was done.
         let is_wanted = part == Part::Assistant && ends == Standing::Edge;
         let telling = if is_wanted {
-            most_telling(&out, (out.len() / SENTENCES).clamp(1, MOST_TELLING))
+            most_telling(&out)
         } else {
             Vec::new()
         };
@@ -315,8 +309,15 @@ impl<'m, 'a> Reader<'m, 'a> {
         if !self.told.insert(key) {
             return Ok(());
         }
-        let json = arguments.and_then(Json::parse);
-        called(&call.name, arguments, json.as_ref(), self.cancel, out)?;
+        let (asked, other) = match arguments.and_then(Json::parse) {
+            Some(Json::Object(members)) => (Some(members), None),
+            other => (None, other),
+        };
+        let is_named = asked.is_some();
+        let made = Made::new(&call.name, asked.unwrap_or_default());
+        let (told, is_overridden) = self.seen.told_of(&made);
+        let told_of_call = is_named.then_some(told.as_ref());
+        called(&call.name, arguments, told_of_call, self.cancel, out)?;
         note_replaced(out);
         let head = out.first().map(|line| line.text.clone());
         let stale = head.as_ref().is_some_and(|head| !self.seen.call(head));
@@ -325,14 +326,40 @@ impl<'m, 'a> Reader<'m, 'a> {
             head.text.push_str(&format!(" ×{times}"));
         }
         let from = out.len();
-        let (asked, other) = match json {
-            Some(Json::Object(members)) => (members, None),
-            other => (Vec::new(), other),
-        };
-        let made = Made::new(&call.name, asked);
-        let failures = self.failures.of(Some(&call.name));
         let is_last = self.tools.insert(hash_of(call.name.as_ref()));
         let is_old_plan = !is_last && keeps_plan(&call.name);
+        let failures = self.failures.of(Some(&call.name));
+        let failed = self.read_result(result, &made, failures, out)?;
+        let lines = out.get_mut(from..).unwrap_or_default();
+        note_diffs(lines, head.as_deref().unwrap_or_default());
+        note_failures(lines, failures, is_last && failed);
+        note_refusal(lines);
+        mark_changes(out);
+        if let Some(head) = out.first_mut() {
+            head.failed = failed;
+        }
+        if is_overridden {
+            let of_call = out.iter_mut().filter(|line| line.changes);
+            of_call.for_each(|line| line.standing = Standing::Stale);
+        }
+        if !failed {
+            self.seen.note_change(&made);
+        }
+        drop(told);
+        self.seen
+            .note(&other.unwrap_or(Json::Object(made.arguments)));
+        self.note_repeated(out, stale || is_overridden, is_old_plan);
+        Ok(())
+    }
+
+    /// Reads what a call gave. Returns whether that is a failure.
+    fn read_result(
+        &mut self,
+        result: Option<&ToolResult<'_>>,
+        made: &Made,
+        failures: ToolFailures<'_>,
+        out: &mut Vec<DigestLine>,
+    ) -> Result<bool, Cancelled> {
         let mut failed = false;
         let mut results = Results {
             seen: &mut self.seen,
@@ -342,20 +369,9 @@ impl<'m, 'a> Reader<'m, 'a> {
         for text in result.into_iter().flat_map(ToolResult::decoded) {
             let text = ResultText::of(&text);
             failed |= text.is_failure(failures);
-            results.read(text, &made, out)?;
+            results.read(text, made, out)?;
         }
-        let lines = out.get_mut(from..).unwrap_or_default();
-        note_diffs(lines, head.as_deref().unwrap_or_default());
-        note_failures(lines, failures, is_last && failed);
-        note_refusal(lines);
-        mark_changes(out);
-        if let Some(head) = out.first_mut() {
-            head.failed = failed;
-        }
-        self.seen
-            .note(&other.unwrap_or(Json::Object(made.arguments)));
-        self.note_repeated(out, stale, is_old_plan);
-        Ok(())
+        Ok(failed)
     }
 
     /// Marks the lines of a call that are told elsewhere: those of an old plan by a newer one.
@@ -390,24 +406,6 @@ impl<'m, 'a> Reader<'m, 'a> {
         }
         self.printed.extend(rows.into_iter().map(|(_, key)| key));
     }
-}
-
-/// The sentences that have most names, numbers and dates: a finding is seldom the first or the
-/// last.
-fn most_telling(lines: &[DigestLine], most: usize) -> Vec<usize> {
-    let score = |line: &DigestLine| -> f32 {
-        let words = words_of(&line.text).take(MOST_WORDS);
-        words.map(|word| shape(word).min(1.0)).sum()
-    };
-    let own = lines
-        .iter()
-        .enumerate()
-        .filter(|(_, line)| line.within.is_none());
-    let scored = own.map(|(at, line)| (score(line), at));
-    let mut telling: Vec<(f32, usize)> =
-        scored.filter(|(score, _)| *score > LEAST_TELLING).collect();
-    telling.sort_by(|(one, at), (other, later)| other.total_cmp(one).then(at.cmp(later)));
-    telling.into_iter().take(most).map(|(_, at)| at).collect()
 }
 
 /// The number of the user's message at or before each message. A digest that came back from a

@@ -5,6 +5,9 @@ use crate::core::text::harmless;
 /// Stands for what was left out.
 pub(super) const GAP: &str = "…";
 
+/// Names the lists and long texts of records that are not shown.
+pub(super) const ALSO: &str = "… also ";
+
 /// What a line is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Part {

@@ -10,6 +10,8 @@ pub(super) struct OpenItems {
     lines: usize,
     /// Blanks before the last line.
     indent: usize,
+    /// The line with the names of the columns of the table that is open.
+    table: Option<usize>,
 }
 
 /// What a line of a list is. Of lines with the same blanks before them, those of a higher rank are
@@ -41,6 +43,13 @@ impl OpenItems {
         let at = self.lines;
         self.lines += 1;
         self.indent = indent;
+        if !is_table_row(line) {
+            self.table = None;
+        } else if let Some(names) = self.table {
+            return Some(at - names);
+        } else {
+            self.table = Some(at);
+        }
         let rank = rank_of(line);
         let stays = |item: &Item| match rank {
             Some(Rank::Heading) => false,
@@ -123,9 +132,22 @@ pub(super) fn is_label(line: &str) -> bool {
     matches!(rank_of(line), Some(Rank::Heading | Rank::Label))
 }
 
-/// Whether a line is the head of what is below it, or an item that is, such as `- **Return**:`.
+/// Whether a line is the row of a table in Markdown. The first one has the names of the columns.
+pub(super) fn is_table_row(line: &str) -> bool {
+    let line = without_gap(line);
+    line.len() > 1 && line.starts_with('|') && line.ends_with('|')
+}
+
+/// Whether a line is the one between the names of the columns of such a table and its rows.
+pub(super) fn is_rule_of_table(line: &str) -> bool {
+    line.starts_with('|') && line.contains('-') && line.bytes().all(|b| b"|-: ".contains(&b))
+}
+
+/// Whether a line is the head of what is below it, or an item that is, such as `- **Return**:`, or
+/// may have the names of a table's columns.
 pub(super) fn announces(line: &str) -> bool {
     is_label(line)
+        || is_table_row(line)
         || line
             .trim_end()
             .trim_end_matches(['*', '_'])
@@ -142,6 +164,21 @@ pub(super) fn is_listed(line: &str) -> bool {
     rank_of(line).is_some()
 }
 
+/// Whether a line is an item with a mark that does not tell its place.
+pub(super) fn is_bullet(line: &str) -> bool {
+    rank_of(line) == Some(Rank::Bullet)
+}
+
+/// Whether a line is an item, rather than the head of a list.
+pub(super) fn is_numbered_or_bullet(line: &str) -> bool {
+    rank_of(line) >= Some(Rank::Number)
+}
+
+/// Whether a line is an item with a letter: `b) by card`.
+fn is_lettered(line: &str) -> bool {
+    line.starts_with(|c: char| c.is_ascii_alphabetic()) && line.get(1..3) == Some(") ")
+}
+
 fn rank_of(line: &str) -> Option<Rank> {
     let line = without_gap(line);
     if ["- ", "* ", "• ", "+ "]
@@ -150,7 +187,7 @@ fn rank_of(line: &str) -> Option<Rank> {
     {
         return Some(Rank::Bullet);
     }
-    if number_of(line).is_some() {
+    if number_of(line).is_some() || is_lettered(line) {
         return Some(Rank::Number);
     }
     let heading = line.trim_start_matches('#');
@@ -191,6 +228,19 @@ mod tests {
         }
         for (line, mark) in [("12. HAT2", "2"), ("2.5 kg", "2"), ("by card", "b")] {
             assert!(!is_item(line, mark), "{line}");
+        }
+    }
+
+    #[test]
+    fn a_row_of_a_table_is_within_the_names_of_its_columns() {
+        let text = "Both:\n| a | b |\n| 1 | 2 |\n| 3 | 4 |\nThen:\n| c |\n| 5 |";
+        let within = [None, None, Some(1), Some(2), None, None, Some(1)];
+        assert_eq!(read(text), within);
+        for rule in ["|---|:--:|", "| --- | --- |"] {
+            assert!(is_rule_of_table(rule), "{rule}");
+        }
+        for other in ["| 1 | - |", "||", "---"] {
+            assert!(!is_rule_of_table(other), "{other}");
         }
     }
 

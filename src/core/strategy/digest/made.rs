@@ -22,6 +22,20 @@ const EDITS: [&str; 12] = [
     "replace",
     "write",
 ];
+/// Words in the names of tools that set something: the last call tells what is there now.
+const OVERRIDES: [&str; 11] = [
+    "actualizar",
+    "assign",
+    "change",
+    "modify",
+    "move",
+    "put",
+    "rename",
+    "schedule",
+    "set",
+    "update",
+    "ändern",
+];
 /// The arguments with the name of a file.
 const FILE: [&str; 7] = [
     "path",
@@ -37,6 +51,11 @@ const HEADS: [&str; 3] = ["*** Update File: ", "*** Add File: ", "*** Delete Fil
 
 pub(super) fn is_among(words: &[&str], word: &str) -> bool {
     words.iter().any(|known| known.eq_ignore_ascii_case(word))
+}
+
+/// Whether a tool, by its name, replaces what an earlier call of it set of the same thing.
+fn overrides(tool: &str) -> bool {
+    words_in(tool).any(|word| is_among(&OVERRIDES, word))
 }
 
 /// Whether a tool, by its name, edits files that it is given.
@@ -104,6 +123,22 @@ impl Made {
         let mut scalars: Vec<(String, String)> = scalars.map(named_value).collect();
         scalars.sort_unstable();
         (hash_of(self.tool.as_str()), hash_of(&scalars))
+    }
+
+    /// Of a call that replaces what an earlier one of its tool set: the argument that names the
+    /// thing that it changes, and the hash of the tool and the thing.
+    pub(super) fn target(&self) -> Option<(&str, u64)> {
+        if self.is_long() || !overrides(&self.tool) {
+            return None;
+        }
+        let is_id = |(key, value): &&(String, Json)| is_id(key) && value.is_scalar();
+        let (key, value) = self.arguments.iter().find(is_id)?;
+        let target = hash_of(&(self.tool.as_str(), key, value.to_string()));
+        Some((key, target))
+    }
+
+    pub(super) fn keys(&self) -> impl Iterator<Item = &str> {
+        self.arguments.iter().map(|(key, _)| key.as_str())
     }
 
     /// Whether the call was given more than is compared to its result.

@@ -1,5 +1,6 @@
-//! Texts whose lines say little without a line above them: a key of YAML without those that it is
-//! within, and the item of an article's list without its heading.
+//! Texts whose lines say little without a line above them: a key of YAML, or of blocks as those of
+//! Terraform, without those that it is within, and the item of an article's list without its
+//! heading.
 
 use super::line::{DigestLine, leading_number};
 use super::lists::{OpenItems, announces, is_heading, is_listed};
@@ -27,10 +28,34 @@ pub(super) fn note_outline(lines: &mut [DigestLine]) {
     if lines.len() < LEAST_LINES {
         return;
     }
-    if is_outline(lines) {
-        note_keys(lines);
+    let form = Form::of(lines);
+    if is_outline(lines, form) {
+        note_keys(lines, form);
     } else if is_article(lines) {
         note_items(lines);
+    }
+}
+
+/// How keys are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Form {
+    /// `key: value`
+    Colons,
+    /// `key = value` in `kind "name" {`, with `}` at its end.
+    Blocks,
+}
+
+impl Form {
+    fn of(lines: &[DigestLine]) -> Self {
+        let opens = |line: &DigestLine| {
+            let line = without_number(&line.text).trim();
+            line.starts_with(char::is_alphabetic) && line.ends_with("\" {")
+        };
+        if lines.iter().any(opens) {
+            Form::Blocks
+        } else {
+            Form::Colons
+        }
     }
 }
 
@@ -57,9 +82,14 @@ impl<'t> Place<'t> {
         }
     }
 
-    /// Whether it is `key: value`, or `key:`.
-    fn is_keyed(&self) -> bool {
-        let Some((key, behind)) = self.text.split_once(':') else {
+    /// Whether it is a key with its value, or that of what is below it.
+    fn is_keyed(&self, form: Form) -> bool {
+        let mark = match form {
+            Form::Colons => ':',
+            Form::Blocks if self.text.ends_with(" {") && !self.text.contains('=') => '{',
+            Form::Blocks => '=',
+        };
+        let Some((key, behind)) = self.text.split_once(mark) else {
             return false;
         };
         let key = key.trim_end();
@@ -82,15 +112,15 @@ fn without_number(line: &str) -> &str {
 }
 
 /// Whether most lines are keys and items, and some are within others.
-fn is_outline(lines: &[DigestLine]) -> bool {
+fn is_outline(lines: &[DigestLine], form: Form) -> bool {
     let others = || lines.iter().filter(|line| !line.is_printed_row);
     let (part, whole) = OTHERS;
     let mut may_miss = others().count() * part / whole;
     let mut is_deep = false;
     for line in others() {
         let place = Place::of(&line.text);
-        let is_key = place.is_keyed();
-        if !is_key && !place.is_item {
+        let is_key = place.is_keyed(form);
+        if !is_key && !place.is_item && place.text != "}" {
             // Most texts are code, and are soon known as such.
             let Some(left) = may_miss.checked_sub(1) else {
                 return false;
@@ -120,14 +150,14 @@ fn is_article(lines: &[DigestLine]) -> bool {
 }
 
 /// By indentation. A mark of an item may stand below its key without more blanks.
-fn note_keys(lines: &mut [DigestLine]) {
+fn note_keys(lines: &mut [DigestLine], form: Form) {
     // Twice the blanks of each open key, one more for an item: `- a:` is within a key with as many
     // blanks.
     let mut open: Vec<(usize, usize)> = Vec::new();
     for (at, line) in lines.iter_mut().enumerate() {
         let place = Place::of(&line.text);
         let rank = 2 * place.indent + usize::from(place.is_item);
-        let opens = place.is_item || place.is_keyed();
+        let opens = place.is_item || place.is_keyed(form);
         if opens {
             while open.pop_if(|(above, _)| *above >= rank).is_some() {}
         }
@@ -170,6 +200,28 @@ mod tests {
         let mut lines: Vec<DigestLine> = lines.collect();
         note_outline(&mut lines);
         lines.iter().map(|line| line.within).collect()
+    }
+
+    #[test]
+    fn a_key_of_a_block_is_within_it() {
+        let text = "# sizes\nvariable \"a\" {\n  type    = string\n  default = \"m5\"\n}\n\
+            variable \"b\" {\n  default = 4\n  validation {\n    condition = true\n  }\n}";
+        let within = [
+            None,
+            None,
+            Some(1),
+            Some(2),
+            None,
+            None,
+            Some(1),
+            Some(2),
+            Some(1),
+            Some(4),
+            None,
+        ];
+        assert_eq!(outline(text), within);
+        let code = "fn f() {\n  let a = 1;\n  b = 2;\n  c = 3;\n}";
+        assert_eq!(outline(code), [None; 5]);
     }
 
     #[test]

@@ -105,6 +105,9 @@ struct Tree {
 struct Group {
     indent: usize,
     name: Option<usize>,
+    /// A control that is told if there is something to tell within it: what was chosen says nothing
+    /// without it.
+    control: Option<String>,
     /// Lines that tell what it is within.
     within: u8,
 }
@@ -129,14 +132,27 @@ impl Tree {
             .is_some_and(|element| self.repeats(element, thing, out));
         if repeats || element.as_ref().is_some_and(Element::says_nothing) {
             let name = thing.filter(|_| repeats || !ITEMS.contains(&role));
-            let group = Group {
+            let is_control = !repeats && CONTROLS.contains(&role) && said != role;
+            self.open.push(Group {
                 indent,
                 name,
+                control: is_control.then(|| said.to_owned()),
                 within,
-            };
-            self.open.push(group);
+            });
             return;
         }
+        let control = self.open.last_mut().and_then(|group| group.control.take());
+        let thing = match control {
+            Some(control) => {
+                let place = out.len();
+                self.tell(&control, thing, seen, out);
+                if let Some(group) = self.open.last_mut() {
+                    group.name = Some(place);
+                }
+                Some(place)
+            }
+            None => thing,
+        };
         let place = out.len();
         self.tell(said, thing, seen, out);
         let is_landmark = LANDMARKS.contains(&role);
@@ -151,6 +167,7 @@ impl Tree {
         self.open.push(Group {
             indent,
             name,
+            control: None,
             within,
         });
     }
@@ -245,7 +262,8 @@ impl Element {
         let role = self.role();
         let rest = self.said.get(role.len()..).unwrap_or_default();
         let is_control = CONTROLS.contains(&role);
-        rest.is_empty() || (is_control && (rest.ends_with('"') || rest.ends_with(DISABLED)))
+        let name = rest.strip_suffix(DISABLED).unwrap_or(rest);
+        rest.is_empty() || (is_control && (name.is_empty() || is_name(name)))
     }
 
     /// Its name, where it says no more than that.
@@ -253,6 +271,14 @@ impl Element {
         let (_, rest) = self.said.split_once(" \"")?;
         rest.strip_suffix('"').filter(|name| !name.is_empty())
     }
+}
+
+/// Whether what stands behind a role is a name in quotes, and nothing else.
+fn is_name(text: &str) -> bool {
+    let name = text
+        .strip_prefix(" \"")
+        .and_then(|name| name.strip_suffix('"'));
+    name.is_some_and(|name| !name.replace("\\\"", "").contains('"'))
 }
 
 /// The handle in a line of a page.
@@ -324,6 +350,35 @@ mod tests {
                 ("deletion: €50", Some(2)),
                 ("row \"Panel IPS\"", None),
                 ("cell \"PS\"", Some(1)),
+            ]
+        );
+    }
+
+    #[test]
+    fn what_was_entered_and_chosen_stays_with_its_control() {
+        let form = "- group \"Alcohol\" [ref=e1]:\n\
+            \x20 - radio \"Yes\" [ref=e2]\n\
+            \x20 - radio \"No\" [checked] [ref=e3]\n\
+            - combobox \"Gas\" [ref=e4]:\n\
+            \x20 - option \"None\" [selected]\n\
+            \x20 - option \"LPG\"\n\
+            - combobox \"Empty\" [ref=e5]\n\
+            - textbox \"Power\" [invalid] [ref=e6]: \"3360\"\n\
+            - textbox \"Notes\" [ref=e7]\n- button \"Next\" [ref=e8]";
+        let lines = told(form, &mut Seen::default());
+        let told: Vec<(&str, Option<usize>)> = lines
+            .iter()
+            .map(|line| (line.text.trim(), line.within))
+            .collect();
+        assert_eq!(
+            told,
+            [
+                ("group \"Alcohol\"", None),
+                ("radio \"No\" [checked]", Some(1)),
+                ("combobox \"Gas\"", None),
+                ("- option \"None\" [selected]", Some(1)),
+                ("- option \"LPG\"", Some(2)),
+                ("textbox \"Power\" [invalid]: \"3360\"", None),
             ]
         );
     }

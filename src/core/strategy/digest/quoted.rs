@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 
 use super::line::{DigestLine, Part, Standing, leading_number};
-use super::lists::OpenItems;
+use super::lists::{OpenItems, is_rule_of_table, is_table_row};
 use super::mail::note_mail;
 use super::outline::note_outline;
 use super::printed::OpenTable;
@@ -74,7 +74,12 @@ pub(super) fn sentences_of(
         let mut joins = false;
         let inner = paragraph.trim_start();
         let indent = paragraph.len() - inner.len();
-        for sentence in sentences(inner.trim_end()) {
+        if is_rule_of_table(inner) {
+            continue;
+        }
+        let whole = Some(inner.trim_end()).filter(|line| is_table_row(line));
+        let split = whole.is_none().then(|| sentences(inner.trim_end()));
+        for sentence in whole.into_iter().chain(split.into_iter().flatten()) {
             for piece in pieces(sentence, SENTENCE_BYTES) {
                 let piece = piece.trim();
                 if piece.is_empty() || THOUGHTS.contains(&piece) {
@@ -141,9 +146,10 @@ fn sentences(text: &str) -> impl Iterator<Item = &str> {
 /// number, as in `ca. 7 kW`, or it stands behind a title or a single letter, as in `Dr. J. Li`, or
 /// behind the number of an item or a place, as in `- [ ] 2. Call him` and `2. OG`.
 fn is_within_sentence(before: &str, after: Option<&str>) -> bool {
-    const TITLES: [&str; 25] = [
-        "av", "ave", "bd", "blvd", "str", "Dr", "Mr", "Mrs", "Ms", "Prof", "Nr", "No", "St", "Ref",
-        "ref", "réf", "Art", "art", "Fig", "fig", "Vol", "vol", "Tel", "cf", "vs",
+    const TITLES: [&str; 38] = [
+        "av", "ave", "bd", "blvd", "str", "Dr", "Dra", "Mr", "Mrs", "Ms", "Prof", "Sr", "Sra",
+        "Srta", "Mme", "Mlle", "Me", "Sig", "Dott", "Hr", "Fr", "Ing", "Lic", "Nr", "No", "St",
+        "Ref", "ref", "réf", "Art", "art", "Fig", "fig", "Vol", "vol", "Tel", "cf", "vs",
     ];
     let next = after.and_then(|after| after.trim_start().chars().next());
     let goes_on = next.is_some_and(|c| c.is_lowercase() || c.is_ascii_digit());

@@ -1,7 +1,7 @@
 //! The lines of an earlier digest from its body, as `write` describes it.
 
 use super::changes::mark_changes;
-use super::line::{DigestLine, Heading, Part, Standing};
+use super::line::{ALSO, DigestLine, Heading, Part, Standing};
 use super::lists::OpenItems;
 use super::printed::OpenTable;
 use super::quoted::{LINE_BYTES, MOST_BLANK};
@@ -205,6 +205,7 @@ impl<'t> Reader<'t> {
         let in_table = self.head.is_some_and(|head| depth == head + 1);
         let part = match (self.entry, quoted) {
             (Some(said @ (Part::User | Part::Assistant)), _) => said,
+            (Some(Part::Head), _) if text.starts_with(ALSO) => Part::Untold,
             (Some(Part::Head), _) => Part::Row,
             (_, Some(_)) if depth > 1 => self.below,
             (_, Some(_)) => Part::Text,

@@ -3,7 +3,7 @@
 //! once.
 
 use super::json_form::{inline_bytes, is_id, is_short};
-use super::line::{DigestLine, Part, Standing};
+use super::line::{ALSO, DigestLine, Part, Standing};
 use super::made::Made;
 use crate::core::json::Json;
 use crate::core::strategy::maps::{Map, Set};
@@ -22,8 +22,13 @@ const LIKE: f32 = 0.6;
 const MOST_KINDS: usize = 16;
 /// The longest key of an id (bytes): each item of the record's lists gets a copy of it.
 const ID_KEY_BYTES: usize = 80;
+/// The most long texts of records that are named.
+const MOST_TEXTS: usize = 12;
 /// The longest list of scalars in a row (bytes).
 const LIST_BYTES: usize = 60;
+
+/// Keys of what is told of a change rather than of the record: that it was made.
+const ACKNOWLEDGES: [&str; 4] = ["acknowledged", "ok", "success", "succeeded"];
 
 type Member = (String, Json);
 
@@ -36,6 +41,8 @@ pub(super) struct RecordParts {
     own: Vec<Member>,
     /// Lists of objects.
     lists: Vec<(String, Vec<Json>)>,
+    /// The keys of texts that are too long for a row.
+    texts: Vec<String>,
     /// What the call was given that the record does not tell.
     asked: Vec<Member>,
     /// The call was given more than has room in a row.
@@ -52,6 +59,12 @@ impl RecordParts {
             return None;
         };
         if made.is_long() {
+            return None;
+        }
+        let acknowledges = |(key, value): &Member| {
+            matches!(value, Json::Bool(_)) && ACKNOWLEDGES.contains(&key.as_str())
+        };
+        if members.iter().any(acknowledges) {
             return None;
         }
         let id = members
@@ -74,6 +87,7 @@ impl RecordParts {
             id: id.clone(),
             own: Vec::new(),
             lists: Vec::new(),
+            texts: Vec::new(),
             asked: asked.into_iter().cloned().collect(),
             asked_more: !more.is_empty(),
             asked_by_id: made.has(&id.1),
@@ -82,7 +96,7 @@ impl RecordParts {
             match value {
                 value if is_short(value) => parts.own.push((key.clone(), value.clone())),
                 // Long texts stay with the call.
-                Json::String(_) => {}
+                Json::String(_) => parts.texts.push(key.clone()),
                 Json::List(items) if items.is_empty() => {}
                 Json::List(items) if items.iter().all(Json::is_scalar) => {
                     if inline_bytes(value, LIST_BYTES) > LIST_BYTES {
@@ -161,6 +175,16 @@ pub(super) fn tables_of(
                 told.remove(at);
             });
             continue;
+        }
+        let mut texts: Vec<&str> = Vec::new();
+        for text in of_kind.iter().flat_map(|record| &record.texts) {
+            if !texts.contains(&text.as_str()) && texts.len() < MOST_TEXTS {
+                texts.push(text);
+            }
+        }
+        if !texts.is_empty() {
+            let also = format!("{ALSO}{}", texts.join(", "));
+            out.push(DigestLine::new(Part::Untold, 1, &also));
         }
         for (key, rows) in lists_of(&of_kind) {
             push_table(key, &rows, Standing::Usual, &mut out);

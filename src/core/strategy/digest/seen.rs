@@ -1,9 +1,10 @@
 //! What newer messages say. Exchanges are read newest first; what an older one says again is told
 //! by a reference.
 
+use std::borrow::Cow;
 use std::rc::Rc;
 
-use super::line::Part;
+use super::line::{GAP, Part};
 use super::made::Made;
 use crate::core::strategy::maps::{Map, Set, hash_of};
 
@@ -59,6 +60,8 @@ pub(super) struct Seen {
     sentences: Set<u64>,
     /// Heads of calls, by their hashes.
     calls: Set<u64>,
+    /// What was given to calls of each tool about each thing, by the hashes of both: the keys.
+    changes: Map<u64, Set<String>>,
     /// Whether there was a page of a browser.
     page: bool,
 }
@@ -73,6 +76,32 @@ impl Seen {
     /// Whether a call with this head is made for the last time.
     pub(super) fn call(&mut self, head: &str) -> bool {
         self.calls.insert(hash_of(head))
+    }
+
+    /// The arguments of a call without the values that newer calls set anew, and whether these are
+    /// all: what was set before would look like what is there now.
+    pub(super) fn told_of<'m>(&self, made: &'m Made) -> (Cow<'m, [(String, Json)]>, bool) {
+        let target = made.target();
+        let later = target.and_then(|(key, target)| Some((key, self.changes.get(&target)?)));
+        let Some((target, later)) = later else {
+            return (Cow::Borrowed(&made.arguments), false);
+        };
+        let is_old = |(key, _): &(String, Json)| key != target && later.contains(key);
+        let told = made.arguments.iter().map(|member| match member {
+            (key, _) if is_old(member) => (key.clone(), Json::String(GAP.to_owned())),
+            member => member.clone(),
+        });
+        let mut all = made.arguments.iter();
+        let is_overridden = all.all(|member| member.0 == target || is_old(member));
+        (told.collect(), is_overridden)
+    }
+
+    /// Takes note of what a call sets.
+    pub(super) fn note_change(&mut self, made: &Made) {
+        if let Some((_, target)) = made.target() {
+            let set = self.changes.entry(target).or_default();
+            set.extend(made.keys().map(str::to_owned));
+        }
     }
 
     /// Whether the page of a browser is an older one; takes note of it.

@@ -1,18 +1,24 @@
-//! The calls that a digest does not show, those made last first, and the files that they changed:
-//! `… 9 calls not shown: edit ×3, think, …; changed src/a.rs, …`. Without them, what is shown would
-//! look like all that was done.
+//! The calls that a digest does not show, those that change something first and those made last
+//! before others, and the files that they changed; and how many messages of the parties it does not
+//! show: `… 9 calls and 2 texts not shown: edit ×3, think, …; changed src/a.rs, …`. Without that,
+//! what is shown would look like all that was done and said.
 
+use super::changes::is_change;
 use super::in_text::calls_without_output;
-use super::line::{DigestLine, GAP, Part};
+use super::line::{DigestLine, GAP, Part, Standing};
 use super::made::{edited, is_editor};
-use crate::core::conversation::{Entry, Exchange};
+use crate::core::conversation::{Entry, Exchange, Kind};
 use crate::core::strategy::maps::Map;
 use crate::core::text::shown_name;
 use crate::core::{Cancel, Cancelled};
 
-/// Ends the number of the calls.
+/// Ends the numbers of calls and texts.
 pub(super) const NOT_SHOWN: &str = " not shown";
-/// Begins their tools.
+/// Between them.
+const AND: &str = " and ";
+const CALL: &str = "call";
+const TEXT: &str = "text";
+/// Begins the tools of calls.
 const TOOLS: &str = ": ";
 /// Begins the files that they changed.
 const CHANGED: &str = "; changed ";
@@ -29,10 +35,12 @@ const FILES_SHARE: usize = 80;
 /// So many tools are named, and so many files.
 const MOST_NAMED: usize = 8;
 
-/// Calls that are not shown.
+/// What is not shown.
 #[derive(Default)]
 struct Untold<'t> {
     calls: u64,
+    /// Messages of the parties.
+    texts: u64,
     /// Their tools, each with its calls and the place of its last call among all.
     tools: Map<&'t str, (u64, usize)>,
     /// There are tools without a name here.
@@ -44,10 +52,14 @@ struct Untold<'t> {
 }
 
 impl<'t> Untold<'t> {
-    /// Adds a line that opens an entry which is not shown: a call, or those that an earlier digest
-    /// did not show. Lines come in the order in which calls were made.
+    /// Adds a line that opens an entry which is not shown: a call, what a party said, or what an
+    /// earlier digest did not show. Lines come in the order of the messages.
     fn add(&mut self, line: &'t DigestLine) {
         match line.part {
+            // It is said again later, or with a call that is counted.
+            Part::User | Part::Assistant
+                if matches!(line.standing, Standing::Repeated | Standing::Aside) => {}
+            Part::User | Part::Assistant => self.texts = self.texts.saturating_add(1),
             Part::Call => {
                 let tool = line.text.split('(').next().unwrap_or_default();
                 let without_mark = line.text.trim_end_matches([' ', '…']);
@@ -63,10 +75,11 @@ impl<'t> Untold<'t> {
                 for file in files.split(NEXT).collect::<Vec<_>>().into_iter().rev() {
                     self.add_file(file);
                 }
-                let (calls, tools) = text.split_once(TOOLS).unwrap_or((text, ""));
-                let number = calls.split(' ').next().unwrap_or_default();
-                self.calls = self.calls.saturating_add(number.parse().unwrap_or(1));
-                self.more |= tools.is_empty();
+                let (numbers, tools) = text.split_once(TOOLS).unwrap_or((text, ""));
+                let (calls, texts) = numbers_in(numbers);
+                self.calls = self.calls.saturating_add(calls);
+                self.texts = self.texts.saturating_add(texts);
+                self.more |= calls > 0 && tools.is_empty();
                 for tool in tools.split(NEXT).collect::<Vec<_>>().into_iter().rev() {
                     let (tool, calls) = counted(tool);
                     self.add_calls(tool, calls);
@@ -97,13 +110,20 @@ impl<'t> Untold<'t> {
 
     /// What is told of them in a digest of so many bytes; `None` where there are none.
     fn text(&self, digest_bytes: usize) -> Option<String> {
-        if self.calls == 0 {
+        let counted = |(number, word): (u64, &str)| match number {
+            0 => None,
+            1 => Some(format!("1 {word}")),
+            _ => Some(format!("{number} {word}s")),
+        };
+        let numbers = [(self.calls, CALL), (self.texts, TEXT)];
+        let numbers: Vec<String> = numbers.into_iter().filter_map(counted).collect();
+        if numbers.is_empty() {
             return None;
         }
-        let plural = if self.calls == 1 { "" } else { "s" };
-        let mut text = format!("{} call{plural}{NOT_SHOWN}", self.calls);
+        let mut text = format!("{}{NOT_SHOWN}", numbers.join(AND));
         let mut tools: Vec<_> = self.tools.iter().collect();
-        tools.sort_by_key(|(_, (_, place))| std::cmp::Reverse(*place));
+        // Whether something was changed matters more than what was looked up.
+        tools.sort_by_key(|(tool, (_, place))| std::cmp::Reverse((is_change(tool), *place)));
         let tools = tools.into_iter().map(|(tool, (calls, _))| match calls {
             1 => (*tool).to_owned(),
             _ => format!("{tool}{TIMES}{calls}"),
@@ -159,30 +179,52 @@ pub(super) fn line_of<'t>(
     Some(format!("{GAP} {text}"))
 }
 
-/// The calls in a line that [`line_of`] wrote.
+/// What a line tells that [`line_of`] wrote.
 pub(super) fn read_line(line: &str) -> Option<DigestLine> {
     let text = line.strip_prefix(GAP)?.strip_prefix(' ')?;
-    let (number, _) = text.split_once(" call")?;
+    let (number, rest) = text.split_once(' ')?;
     let is_number = !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit());
-    (is_number && text.contains(NOT_SHOWN)).then(|| DigestLine::new(Part::Untold, 0, text))
+    let what = rest.split(' ').next().unwrap_or_default();
+    let what = what.strip_suffix('s').unwrap_or(what);
+    let is_it = is_number && [CALL, TEXT].contains(&what) && rest.contains(NOT_SHOWN);
+    is_it.then(|| DigestLine::new(Part::Untold, 0, text))
 }
 
-/// The calls of exchanges that are not read, oldest first.
+/// The numbers of calls and of texts in `9 calls and 2 texts not shown`.
+fn numbers_in(text: &str) -> (u64, u64) {
+    let (mut calls, mut texts) = (0_u64, 0_u64);
+    for counted in text.split(AND) {
+        let (number, what) = counted.split_once(' ').unwrap_or((counted, CALL));
+        let number = number.parse().unwrap_or(1);
+        let of = if what.starts_with(TEXT) {
+            &mut texts
+        } else {
+            &mut calls
+        };
+        *of = of.saturating_add(number);
+    }
+    (calls, texts)
+}
+
+/// What was done and said in exchanges that are not read, oldest first.
 pub(super) fn of_unread(
     messages: &[Entry<'_>],
     unread: &[Exchange],
     cancel: &Cancel,
 ) -> Result<Option<DigestLine>, Cancelled> {
-    let mut names = Vec::new();
+    let (mut names, mut texts) = (Vec::new(), 0);
     for exchange in unread {
         cancel.check_budget()?;
         let entry = messages.get(exchange.first).into_iter();
+        let is_said = matches!(exchange.kind, Kind::User | Kind::Assistant);
+        texts += u64::from(is_said);
         names.extend(entry.flat_map(Entry::calls).map(|c| shown_name(&c.name)));
         let in_text = calls_without_output(messages, exchange.first);
         names.extend(in_text.iter().map(|call| shown_name(&call.call().name)));
     }
     let mut untold = Untold {
         calls: names.len() as u64,
+        texts,
         ..Untold::default()
     };
     names.iter().for_each(|name| untold.add_calls(name, 1));
@@ -223,11 +265,33 @@ mod tests {
             (Part::Call, "add(n=2) ×2 …"),
             (Part::User, "pay(1)"),
         ];
-        let expected = "… 10 calls not shown: add ×5, search ×4, think";
+        let expected = "… 10 calls and 1 text not shown: add ×5, search ×4, think";
         assert_eq!(written(&hidden).as_deref(), Some(expected));
         let one = written(&hidden[1..2]);
         assert_eq!(one.as_deref(), Some("… 1 call not shown: search"));
-        assert_eq!(written(&hidden[4..]), None);
+        assert_eq!(written(&hidden[5..]), None);
+    }
+
+    #[test]
+    fn changes_are_named_first_and_texts_counted() {
+        let hidden = [
+            (
+                Part::Untold,
+                "2 calls and 3 texts not shown: book_seat, list_seats",
+            ),
+            (Part::User, "The aisle, please"),
+            (Part::Call, "list_meals()"),
+        ];
+        let expected = "… 3 calls and 4 texts not shown: book_seat, list_meals, list_seats";
+        assert_eq!(written(&hidden).as_deref(), Some(expected));
+        let mut lines = lines(&hidden[1..2]);
+        assert_eq!(
+            line_of(lines.iter(), 900).as_deref(),
+            Some("… 1 text not shown")
+        );
+        // What is said again later is told.
+        lines[0].standing = Standing::Repeated;
+        assert_eq!(line_of(lines.iter(), 900), None);
     }
 
     #[test]
@@ -311,6 +375,8 @@ mod tests {
     fn a_line_is_read_back_as_it_was_written() {
         for line in [
             "… 1 call not shown",
+            "… 2 texts not shown",
+            "… 12 calls and 1 text not shown: think, …",
             "… 3 calls not shown: mcp:a/b-2 ×2, think",
             "… 12 calls not shown: mcp:a/b-2, think, …",
         ] {
@@ -320,6 +386,7 @@ mod tests {
         }
         for other in [
             "… 2 more",
+            "… 2 texters were not shown",
             "… also calls not shown",
             "… calls not shown",
             "…",

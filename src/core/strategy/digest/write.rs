@@ -33,7 +33,7 @@
 //! a table of records, `… also items` names their lists that are not shown.
 
 use super::json_form::is_party;
-use super::line::{DigestLine, GAP, Heading, Part, Standing};
+use super::line::{ALSO, DigestLine, GAP, Heading, Part, Standing};
 use super::record::AS_BELOW;
 use super::records::{NEWEST, RECORDS};
 use super::rows::COLUMNS;
@@ -52,15 +52,13 @@ pub(super) const ASSISTANT: &str = "assistant: ";
 pub(super) const CALL: &str = "→ ";
 /// The deepest place of a line (blanks).
 pub(super) const MOST_BLANKS: usize = 6;
-/// Follows it where the place of the next lines matters: `… line 41`.
+/// Follows it where the place of the next lines matters: `… line 41:`.
 const PLACE: &str = " line ";
 /// Begins the line above an argument that has lines of its own.
 pub(super) const ARGUMENT: &str = "with ";
 /// Ends a call that failed, where what is shown of its result does not tell.
 pub(super) const FAILED: &str = " failed";
-/// Names the lists of records that are not shown.
-const ALSO: &str = "… also ";
-/// So many of them are named.
+/// So many lists and texts of records are named that are not shown.
 const MOST_NAMED: usize = 12;
 /// Names the rows of a table that are told in short, besides others.
 const OTHERS: &str = "others";
@@ -358,13 +356,15 @@ fn mark_gap(gap: &mut bool, line: &DigestLine, place: Option<u32>, out: &mut Vec
     if !std::mem::take(gap) {
         return;
     }
-    let place = place.map_or_else(String::new, |number| format!("{PLACE}{number}"));
+    let place = place.map_or_else(String::new, |number| format!("{PLACE}{number}:"));
     out.push(format!("{}{GAP}{place}", blanks(line)));
 }
 
 /// The number in the mark of a gap: that of the next line.
 pub(super) fn place_in(mark: &str) -> Option<u32> {
-    mark.strip_prefix(GAP)?.strip_prefix(PLACE)?.parse().ok()
+    let place = mark.strip_prefix(GAP)?.strip_prefix(PLACE)?;
+    // Digests of earlier versions have no colon.
+    place.strip_suffix(':').unwrap_or(place).parse().ok()
 }
 
 /// Whether a line is the mark of a gap.

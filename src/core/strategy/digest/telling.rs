@@ -1,0 +1,30 @@
+//! Which sentences of a message tell most.
+
+use super::line::DigestLine;
+use crate::core::text::{shape, words_of};
+
+/// In a message of so many sentences one more tells more than others, up to so many.
+const SENTENCES: usize = 5;
+const MOST_TELLING: usize = 3;
+/// The least score of the words of such a sentence, and the most words that are looked at.
+const LEAST_TELLING: f32 = 1.5;
+const MOST_WORDS: usize = 60;
+
+/// The sentences that have most names, numbers and dates: a finding is seldom the first or the
+/// last.
+pub(super) fn most_telling(lines: &[DigestLine]) -> Vec<usize> {
+    let most = (lines.len() / SENTENCES).clamp(1, MOST_TELLING);
+    let score = |line: &DigestLine| -> f32 {
+        let words = words_of(&line.text).take(MOST_WORDS);
+        words.map(|word| shape(word).min(1.0)).sum()
+    };
+    let own = lines
+        .iter()
+        .enumerate()
+        .filter(|(_, line)| line.within.is_none());
+    let scored = own.map(|(at, line)| (score(line), at));
+    let mut telling: Vec<(f32, usize)> =
+        scored.filter(|(score, _)| *score > LEAST_TELLING).collect();
+    telling.sort_by(|(one, at), (other, later)| other.total_cmp(one).then(at.cmp(later)));
+    telling.into_iter().take(most).map(|(_, at)| at).collect()
+}
