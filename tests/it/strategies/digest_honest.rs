@@ -271,6 +271,35 @@ fn what_was_set_anew_since_does_not_look_like_what_is_there() {
     }
 }
 
+/// Two cells of a sheet, two meetings of a person: the second call replaces nothing.
+#[test]
+fn calls_about_parts_of_a_thing_replace_nothing() {
+    let set = |tool: &str, asked: Value| call(tool, asked, r#"{"ok":true}"#);
+    let calls = [
+        set(
+            "update_sheet",
+            json!({"sheet_id": "S-1", "cell": "A1", "text": "Amber"}),
+        ),
+        set(
+            "update_sheet",
+            json!({"sheet_id": "S-1", "cell": "B1", "text": "Birch"}),
+        ),
+        set("set_reminder", json!({"person_id": "P-1", "at": "Cedar"})),
+        set("set_reminder", json!({"person_id": "P-1", "at": "Dahlia"})),
+        set("updateOrder", json!({"orderId": "O-1", "note": "Elm"})),
+        set("updateOrder", json!({"orderId": "O-1", "note": "Fir"})),
+    ];
+    let digest = digest_of(500, &calls);
+    for (value, stays) in [
+        ("Amber", true),
+        ("Birch", true),
+        ("Cedar", true),
+        ("Elm", false),
+    ] {
+        assert_eq!(digest.contains(value), stays, "{value}: {digest}");
+    }
+}
+
 #[test]
 fn an_argument_with_commas_does_not_look_like_several() {
     let step = "PN: closed, stage=won, revisit in May";

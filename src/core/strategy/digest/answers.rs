@@ -12,6 +12,8 @@ use crate::core::{Cancel, Cancelled};
 
 /// The longest answer that says nothing without its question (characters).
 const ANSWER_CHARS: usize = 14;
+/// Sentences at the end of an answer that are looked at for a choice, besides its first.
+const LAST_SENTENCES: usize = 3;
 
 /// What the model said last, where nothing was done since, is what the user's newest message
 /// answers: "yes" says nothing without it. Where it only asks for more, he still answers what it
@@ -108,25 +110,21 @@ pub(super) fn note_choices(lines: &mut [DigestLine], cancel: &Cancel) -> Result<
             Part::User => {
                 let asked = lines.get(offered.clone()).unwrap_or_default();
                 let is_short = end == at + 1 && line.text.chars().count() <= ANSWER_CHARS;
-                let said = lines.get(at..end).unwrap_or_default();
-                // He may have changed his mind within it.
-                let choices = said.iter().enumerate().rev();
-                let mut choices =
-                    choices.filter_map(|(nth, line)| Some((at + nth, item_of(asked, &line.text)?)));
+                let chosen = chosen_by(lines, at..end, asked);
                 // `Please confirm.` behind a question says nothing without it.
                 let last =
                     |is_it: fn(&str) -> bool| asked.iter().rposition(|line| is_it(&line.text));
                 let question = || last(is_question).or_else(|| last(asks));
                 let question = || Some((at, is_short.then(question).flatten()?));
-                let answered = choices.next().or_else(question);
-                if let Some((at, place)) = answered
-                    && let Some(line) = lines.get_mut(at)
+                if let Some((by, place)) = chosen.or_else(question)
+                    && let Some(line) = lines.get_mut(by)
                 {
-                    line.within = Some(at - offered.start - place);
+                    line.within = Some(by - offered.start - place);
                     // The same answer to another question is another answer.
                     line.standing = Standing::Usual;
                 }
-                tell_chosen(lines, offered, at..end, cancel)?;
+                let chosen = chosen.map(|(_, place)| place);
+                tell_chosen(lines, (offered, at..end), chosen, cancel)?;
                 offered = 0..0;
             }
             _ => {}
@@ -135,12 +133,26 @@ pub(super) fn note_choices(lines: &mut [DigestLine], cancel: &Cancel) -> Result<
     Ok(())
 }
 
-/// Where what the model said ends with a list, the item that the user chose stands for that list
-/// rather than the last one.
+/// The line of an answer that chooses by a number, a letter or a place, and which of the lines
+/// that were shown: the last, since he may have changed his mind within it.
+fn chosen_by(
+    lines: &[DigestLine],
+    answer: Range<usize>,
+    shown: &[DigestLine],
+) -> Option<(usize, usize)> {
+    let last = answer.clone().skip(1).rev().take(LAST_SENTENCES);
+    // An item of his own list is within that.
+    let is_own = |at: &usize| lines.get(*at).is_some_and(|line| line.within.is_some());
+    let mut looked_at = last.filter(|at| !is_own(at)).chain([answer.start]);
+    looked_at.find_map(|at| Some((at, item_of(shown, &lines.get(at)?.text)?)))
+}
+
+/// Where what the model said ends with a list, the item that the user chose, by its place or by his
+/// words, stands for that list rather than the last one.
 fn tell_chosen(
     lines: &mut [DigestLine],
-    offered: Range<usize>,
-    answer: Range<usize>,
+    (offered, answer): (Range<usize>, Range<usize>),
+    by_place: Option<usize>,
     cancel: &Cancel,
 ) -> Result<(), Cancelled> {
     let said = lines.get(offered.clone()).unwrap_or_default();
@@ -149,11 +161,8 @@ fn tell_chosen(
     if !said.last().is_some_and(ends_with_item) {
         return Ok(());
     }
-    let answer = lines.get(answer).unwrap_or_default();
-    let mut sentences = answer.iter().rev();
-    let by_place = sentences.find_map(|line| item_of(said, &line.text));
     let chosen = match by_place {
-        None => item_by_words(said, answer, cancel)?,
+        None => item_by_words(said, lines.get(answer).unwrap_or_default(), cancel)?,
         place => place,
     };
     let chosen = chosen.map(|item| offered.start + item);

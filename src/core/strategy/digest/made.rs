@@ -23,18 +23,19 @@ const EDITS: [&str; 12] = [
     "write",
 ];
 /// Words in the names of tools that set something: the last call tells what is there now.
-const OVERRIDES: [&str; 11] = [
+const OVERRIDES: [&str; 7] = [
     "actualizar",
-    "assign",
     "change",
     "modify",
-    "move",
-    "put",
     "rename",
-    "schedule",
     "set",
     "update",
     "ändern",
+];
+/// Arguments that tell which part of a thing is set.
+const PLACES: [&str; 13] = [
+    "cell", "column", "field", "index", "key", "line", "name", "path", "property", "range", "row",
+    "section", "setting",
 ];
 /// The arguments with the name of a file.
 const FILE: [&str; 7] = [
@@ -131,10 +132,20 @@ impl Made {
         if self.is_long() || !overrides(&self.tool) {
             return None;
         }
-        let is_id = |(key, value): &&(String, Json)| is_id(key) && value.is_scalar();
-        let (key, value) = self.arguments.iter().find(is_id)?;
-        let target = hash_of(&(self.tool.as_str(), key, value.to_string()));
-        Some((key, target))
+        // That of a thing within which something is set names no more than the whole.
+        let is_of_tool = |word: &str| {
+            let mut of_tool = words_in(&self.tool).filter_map(|of| of.get(..word.len()));
+            word.len() > 2 && of_tool.any(|of| of.eq_ignore_ascii_case(word))
+        };
+        let names_it = |key: &str| key.eq_ignore_ascii_case("id") || words_in(key).any(is_of_tool);
+        let is_target =
+            |(key, value): &&(String, Json)| is_id(key) && names_it(key) && value.is_scalar();
+        let (target, value) = self.arguments.iter().find(is_target)?;
+        let is_place = |(key, _): &&(String, Json)| is_among(&PLACES, key);
+        let places = self.arguments.iter().filter(is_place).map(named_value);
+        let places: Vec<(String, String)> = places.collect();
+        let hash = hash_of(&(self.tool.as_str(), target, value.to_string(), places));
+        Some((target, hash))
     }
 
     pub(super) fn keys(&self) -> impl Iterator<Item = &str> {

@@ -22,8 +22,9 @@ const LIKE: f32 = 0.6;
 const MOST_KINDS: usize = 16;
 /// The longest key of an id (bytes): each item of the record's lists gets a copy of it.
 const ID_KEY_BYTES: usize = 80;
-/// The most long texts of records that are named.
+/// The most long texts of records that are named, and the longest key of one (bytes).
 const MOST_TEXTS: usize = 12;
+const TEXT_KEY_BYTES: usize = 40;
 /// The longest list of scalars in a row (bytes).
 const LIST_BYTES: usize = 60;
 
@@ -178,7 +179,10 @@ pub(super) fn tables_of(
         }
         let mut texts: Vec<&str> = Vec::new();
         for text in of_kind.iter().flat_map(|record| &record.texts) {
-            if !texts.contains(&text.as_str()) && texts.len() < MOST_TEXTS {
+            if !texts.contains(&text.as_str())
+                && texts.len() < MOST_TEXTS
+                && text.len() <= TEXT_KEY_BYTES
+            {
                 texts.push(text);
             }
         }

@@ -123,7 +123,7 @@ impl<'t> Untold<'t> {
         let mut text = format!("{}{NOT_SHOWN}", numbers.join(AND));
         let mut tools: Vec<_> = self.tools.iter().collect();
         // Whether something was changed matters more than what was looked up.
-        tools.sort_by_key(|(tool, (_, place))| std::cmp::Reverse((is_change(tool), *place)));
+        tools.sort_by_cached_key(|(tool, (_, place))| std::cmp::Reverse((is_change(tool), *place)));
         let tools = tools.into_iter().map(|(tool, (calls, _))| match calls {
             1 => (*tool).to_owned(),
             _ => format!("{tool}{TIMES}{calls}"),
