@@ -327,18 +327,19 @@ mod tests {
         lines
     }
 
+    fn shown(lines: &[DigestLine]) -> Vec<(&str, Option<usize>)> {
+        let shown = lines.iter().map(|line| (line.text.trim(), line.within));
+        shown.collect()
+    }
+
     #[test]
     fn a_page_is_told_without_handles_and_what_belongs_together_does() {
         assert!(is_page(SHOP));
         assert!(!is_page("- a [ref=e1]\n- b\n- c [x]"));
         assert!(!is_page(&"uid=1001(ann) gid=1001(ann)\n".repeat(9)));
         let lines = told(SHOP, &mut Seen::default());
-        let told: Vec<(&str, Option<usize>)> = lines
-            .iter()
-            .map(|line| (line.text.trim(), line.within))
-            .collect();
         assert_eq!(
-            told,
+            shown(&lines),
             [
                 ("- Page URL: https://shop/", None),
                 ("link \"Lamp A\"", None),
@@ -366,12 +367,8 @@ mod tests {
             - textbox \"Power\" [invalid] [ref=e6]: \"3360\"\n\
             - textbox \"Notes\" [ref=e7]\n- button \"Next\" [ref=e8]";
         let lines = told(form, &mut Seen::default());
-        let told: Vec<(&str, Option<usize>)> = lines
-            .iter()
-            .map(|line| (line.text.trim(), line.within))
-            .collect();
         assert_eq!(
-            told,
+            shown(&lines),
             [
                 ("group \"Alcohol\"", None),
                 ("radio \"No\" [checked]", Some(1)),
