@@ -132,7 +132,7 @@ impl Made {
         if self.is_long() || !overrides(&self.tool) {
             return None;
         }
-        // That of a thing within which something is set names no more than the whole.
+        // Any other id is that of what the thing is in or belongs to: a sheet, a person.
         let is_of_tool = |word: &str| {
             let mut of_tool = words_in(&self.tool).filter_map(|of| of.get(..word.len()));
             word.len() > 2 && of_tool.any(|of| of.eq_ignore_ascii_case(word))
@@ -148,6 +148,7 @@ impl Made {
         Some((target, hash))
     }
 
+    /// The keys of the arguments.
     pub(super) fn keys(&self) -> impl Iterator<Item = &str> {
         self.arguments.iter().map(|(key, _)| key.as_str())
     }

@@ -24,13 +24,13 @@
 //!   |import os
 //!  …
 //!  |1 passed
-//! … 9 calls not shown: search ×3, think, …; changed a.py
+//! … 9 calls and 2 texts not shown: search ×3, think, …; changed a.py
 //! ```
 //!
 //! Each line shows where it is from; `#4, whose message is below` begins what was done after a
 //! message of the user that stays after the digest. What the user said is in a section of its own.
 //! Text of others is prefixed with `|`, which no turn has. `…` stands for what was left out; below
-//! a table of records, `… also items` names their lists that are not shown.
+//! a table of records, `… also items` names their lists and long texts that are not shown.
 
 use super::json_form::is_party;
 use super::line::{ALSO, DigestLine, GAP, Heading, Part, Standing};
