@@ -271,7 +271,7 @@ fn what_was_set_anew_since_does_not_look_like_what_is_there() {
     }
 }
 
-/// Two cells of a sheet, two meetings of a person: the second call replaces nothing.
+/// Two cells of a sheet, two meetings of a person, two notes: the second call replaces nothing.
 #[test]
 fn calls_about_parts_of_a_thing_replace_nothing() {
     let set = |tool: &str, asked: Value| call(tool, asked, r#"{"ok":true}"#);
@@ -286,8 +286,10 @@ fn calls_about_parts_of_a_thing_replace_nothing() {
         ),
         set("set_reminder", json!({"person_id": "P-1", "at": "Cedar"})),
         set("set_reminder", json!({"person_id": "P-1", "at": "Dahlia"})),
-        set("updateOrder", json!({"orderId": "O-1", "note": "Elm"})),
-        set("updateOrder", json!({"orderId": "O-1", "note": "Fir"})),
+        set("updateOrder", json!({"orderId": "O-1", "tree": "Elm"})),
+        set("updateOrder", json!({"orderId": "O-1", "tree": "Fir"})),
+        set("updateOrder", json!({"orderId": "O-1", "internalNote": "Gorse"})),
+        set("updateOrder", json!({"orderId": "O-1", "internalNote": "Hazel"})),
     ];
     let digest = digest_of(500, &calls);
     for (value, stays) in [
@@ -295,6 +297,8 @@ fn calls_about_parts_of_a_thing_replace_nothing() {
         ("Birch", true),
         ("Cedar", true),
         ("Elm", false),
+        ("Gorse", true),
+        ("Hazel", true),
     ] {
         assert_eq!(digest.contains(value), stays, "{value}: {digest}");
     }

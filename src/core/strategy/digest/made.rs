@@ -37,6 +37,16 @@ const PLACES: [&str; 13] = [
     "cell", "column", "field", "index", "key", "line", "name", "path", "property", "range", "row",
     "section", "setting",
 ];
+/// Arguments that are added to what a thing has, rather than replaced.
+const ADDED: [&str; 7] = [
+    "comment",
+    "comments",
+    "comentario",
+    "kommentar",
+    "message",
+    "note",
+    "reply",
+];
 /// The arguments with the name of a file.
 const FILE: [&str; 7] = [
     "path",
@@ -57,6 +67,11 @@ pub(super) fn is_among(words: &[&str], word: &str) -> bool {
 /// Whether a tool, by its name, replaces what an earlier call of it set of the same thing.
 fn overrides(tool: &str) -> bool {
     words_in(tool).any(|word| is_among(&OVERRIDES, word))
+}
+
+/// Whether an argument, by its key, stays beside what a newer call gives under the same key.
+pub(super) fn is_added(key: &str) -> bool {
+    is_among(&ADDED, words_in(key).last().unwrap_or_default())
 }
 
 /// Whether a tool, by its name, edits files that it is given.

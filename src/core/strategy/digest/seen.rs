@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::rc::Rc;
 
 use super::line::{GAP, Part};
-use super::made::Made;
+use super::made::{Made, is_added};
 use crate::core::strategy::maps::{Map, Set, hash_of};
 
 use crate::core::json::Json;
@@ -86,7 +86,9 @@ impl Seen {
         let Some((target, later)) = later else {
             return (Cow::Borrowed(&made.arguments), false);
         };
-        let is_old = |(key, _): &(String, Json)| key != target && later.contains(key);
+        let is_old = |(key, _): &(String, Json)| {
+            key != target && later.contains(key) && !is_added(key)
+        };
         let told = made.arguments.iter().map(|member| match member {
             (key, _) if is_old(member) => (key.clone(), Json::String(GAP.to_owned())),
             member => member.clone(),
