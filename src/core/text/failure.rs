@@ -55,6 +55,8 @@ pub(super) static FAILED: Pattern = Pattern::new(concat!(
     r"(?-u:\b)",
     r"|\s+(code )?-?\d)",
     r"|[a-z_.]*(error|exception)(\s*\[[^\]]*\])?:",
+    r"|(erreur|erro|fehler|błąd|hata|ошибка|오류|エラー|错误|錯誤)(\s*[:：!]|\s*$|\s+-?\d)",
+    r"|[a-z_]+( [a-z]+)? failed: |[a-z]+: [45]\d\d(?-u:\b)",
     r"|(the )?(tool|command|request|call|operation|execution)( execution| call)? failed(?-u:\b)",
     r"|failed( to(?-u:\b)|:|$)|mcp error -?\d|\[errno -?\d+\]|e[a-z]{3,12}: ",
     r"|(permission|access) denied|command not found",

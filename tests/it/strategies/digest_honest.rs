@@ -259,7 +259,10 @@ fn what_was_set_anew_since_does_not_look_like_what_is_there() {
         let first = digest
             .lines()
             .find(|line| line.contains("ev-7") && line.contains("start="));
-        assert!(first.is_none_or(|line| line.contains("hall=…")), "{digest}");
+        assert!(
+            first.is_none_or(|line| line.contains("hall=(changed since)")),
+            "{digest}"
+        );
     }
     let all = digest_of(500, &calls);
     for set in [
@@ -288,8 +291,14 @@ fn calls_about_parts_of_a_thing_replace_nothing() {
         set("set_reminder", json!({"person_id": "P-1", "at": "Dahlia"})),
         set("updateOrder", json!({"orderId": "O-1", "tree": "Elm"})),
         set("updateOrder", json!({"orderId": "O-1", "tree": "Fir"})),
-        set("updateOrder", json!({"orderId": "O-1", "internalNote": "Gorse"})),
-        set("updateOrder", json!({"orderId": "O-1", "internalNote": "Hazel"})),
+        set(
+            "updateOrder",
+            json!({"orderId": "O-1", "internalNote": "Gorse"}),
+        ),
+        set(
+            "updateOrder",
+            json!({"orderId": "O-1", "internalNote": "Hazel"}),
+        ),
     ];
     let digest = digest_of(500, &calls);
     for (value, stays) in [
@@ -339,4 +348,99 @@ fn an_acknowledgement_is_no_record() {
     let digest = digest_of(400, &calls);
     assert!(!digest.contains("newest state"), "{digest}");
     assert!(digest.contains("→ calendar_update("), "{digest}");
+}
+
+/// No row, and no line below a call, has a value that a newer result shows to be another one.
+#[test]
+fn what_a_newer_result_changed_does_not_look_like_what_is_there() {
+    let draft = |n: usize| {
+        let draft = json!({
+            "adjustment_id": format!("AJ-70{n}"), "amount": 119 + n, "status": "draft",
+            "reason": words(n, 4),
+        });
+        let id = json!({"adjustment_id": format!("AJ-70{n}")});
+        call("get_adjustment", id, draft.to_string())
+    };
+    let run = |n: usize, state: &str| json!({"run_id": format!("R-80{n}"), "state": state});
+    let runs = |state: &str| {
+        let runs: Vec<Value> = (1..5).map(|n| run(n, state)).collect();
+        json!({"count": 4, "runs": runs}).to_string()
+    };
+    let reviews = |is: &str| {
+        let review = |n: usize| json!({"review_id": format!("V-{n}"), "is": is, "by": words(n, 3)});
+        json!({"reviews": [review(9), review(8)]}).to_string()
+    };
+    let submitted = r#"{"adjustment_id":"AJ-701","status":"submitted"}"#;
+    let calls = [
+        draft(1),
+        draft(2),
+        call("list_runs", json!({"branch": "a"}), runs("failed")),
+        call("submit", json!({"adjustment_id": "AJ-701"}), submitted),
+        call(
+            "get_run",
+            json!({"run_id": "R-803"}),
+            run(3, "passed").to_string(),
+        ),
+        call("list_reviews", json!({"pull": 7}), reviews("refused")),
+        call("list_reviews", json!({"pull": 7}), reviews("granted")),
+    ];
+    let mut shown = 0;
+    for target in (120..700).step_by(20) {
+        let digest = digest_of(target, &calls);
+        for line in digest.lines() {
+            for (id, old) in [("AJ-701", "draft"), ("R-803", "failed"), ("V-9", "refused")] {
+                assert!(
+                    !line.contains(id) || !line.contains(old),
+                    "{target}: {digest}"
+                );
+            }
+        }
+        assert!(!digest.contains("refused"), "{target}: {digest}");
+        shown += usize::from(digest.contains("AJ-702") && digest.contains("draft"));
+    }
+    assert!(shown > 0);
+}
+
+/// A failure that was made good is not told without what made it good.
+#[test]
+fn a_failure_that_was_overcome_does_not_look_like_the_outcome() {
+    let ask = |supplier: &str, result: &str| {
+        let asked = json!({"supplier_id": supplier, "note": words(3, 12)});
+        call("send_rfq", asked, result)
+    };
+    let calls = [
+        ask("S-152", "Error: the address bounced"),
+        ask("S-152", r#"{"rfq_id":"RFQ-906","state":"out"}"#),
+        ask("S-160", "Error: the address bounced"),
+        ask("S-171", r#"{"rfq_id":"RFQ-907","state":"out"}"#),
+    ];
+    let mut shown = 0;
+    for target in (100..500).step_by(20) {
+        let digest = digest_of(target, &calls);
+        let of_failed = |line: &&str| line.contains("S-152") && line.contains("failed");
+        let failed = digest.lines().any(|line| of_failed(&line));
+        assert!(!failed || digest.contains("RFQ-906"), "{target}: {digest}");
+        shown += usize::from(digest.contains("S-160"));
+    }
+    assert!(shown > 0);
+}
+
+/// What a change answers with may tell of the change only.
+#[test]
+fn answers_of_changes_alone_are_no_newest_state() {
+    let accept = |claim: &str, documents: [&str; 1]| {
+        let done = json!({
+            "claim_id": claim, "accepted": documents, "missing": ["D5"], "at": "2026-03-02",
+        });
+        let asked = json!({"claim_id": claim, "documents": documents});
+        call("accept_documents", asked, done.to_string())
+    };
+    let calls = [
+        accept("CL-1", ["K-1"]),
+        accept("CL-1", ["K-2"]),
+        accept("CL-2", ["K-3"]),
+    ];
+    let digest = digest_of(500, &calls);
+    assert!(!digest.contains("newest state"), "{digest}");
+    assert!(digest.contains("K-1") && digest.contains("K-3"), "{digest}");
 }

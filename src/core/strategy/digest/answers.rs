@@ -12,6 +12,37 @@ use crate::core::{Cancel, Cancelled};
 
 /// The longest answer that says nothing without its question (characters).
 const ANSWER_CHARS: usize = 14;
+/// The same of one that begins with such a word (characters).
+const CONSENT_CHARS: usize = 32;
+const CONSENTS: [&str; 27] = [
+    "correct",
+    "da",
+    "evet",
+    "go",
+    "hayır",
+    "ja",
+    "nein",
+    "nie",
+    "no",
+    "non",
+    "não",
+    "ok",
+    "okay",
+    "oui",
+    "right",
+    "si",
+    "sim",
+    "sure",
+    "sí",
+    "tak",
+    "wait",
+    "yes",
+    "да",
+    "нет",
+    "네",
+    "はい",
+    "いいえ",
+];
 /// Sentences at the end of an answer that are looked at for a choice, besides its first.
 const LAST_SENTENCES: usize = 3;
 
@@ -109,7 +140,7 @@ pub(super) fn note_choices(lines: &mut [DigestLine], cancel: &Cancel) -> Result<
             Part::Assistant => offered = at..end,
             Part::User => {
                 let asked = lines.get(offered.clone()).unwrap_or_default();
-                let is_short = end == at + 1 && line.text.chars().count() <= ANSWER_CHARS;
+                let is_short = is_bare(&line.text, end == at + 1);
                 let chosen = chosen_by(lines, at..end, asked);
                 // `Please confirm.` behind a question says nothing without it.
                 let last =
@@ -133,6 +164,15 @@ pub(super) fn note_choices(lines: &mut [DigestLine], cancel: &Cancel) -> Result<
     Ok(())
 }
 
+/// Whether an answer says nothing without its question, given its first sentence: `Yes.`,
+/// `No, only the first two`.
+fn is_bare(sentence: &str, is_all: bool) -> bool {
+    let length = sentence.chars().count();
+    let word = sentence.split(|c: char| !c.is_alphanumeric()).next();
+    let consents = word.is_some_and(|word| CONSENTS.contains(&word.to_lowercase().as_str()));
+    (is_all && length <= ANSWER_CHARS) || (consents && length <= CONSENT_CHARS)
+}
+
 /// The line of an answer that chooses by a number, a letter or a place, and which of the lines
 /// that were shown: the last, since he may have changed his mind within it.
 fn chosen_by(
@@ -148,7 +188,7 @@ fn chosen_by(
 }
 
 /// Where what the model said ends with a list, the item that the user chose, by its place or by his
-/// words, stands for that list rather than the last one.
+/// words, stands for that list, and not the last one.
 fn tell_chosen(
     lines: &mut [DigestLine],
     (offered, answer): (Range<usize>, Range<usize>),
@@ -170,11 +210,13 @@ fn tell_chosen(
         let line = lines.get(*at);
         line.is_some_and(|line| is_numbered_or_bullet(&line.text))
     };
-    if let Some(chosen) = chosen.filter(is_item) {
-        for (at, standing) in [(offered.end - 1, Standing::Usual), (chosen, Standing::Edge)] {
-            if let Some(line) = lines.get_mut(at) {
-                line.standing = standing;
-            }
+    let chosen = chosen.filter(is_item);
+    // Alone, one that he may not have chosen would look like what was agreed.
+    let last = Some((offered.end - 1, Standing::Usual));
+    let chosen = chosen.map(|at| (at, Standing::Edge));
+    for (at, standing) in last.into_iter().chain(chosen) {
+        if let Some(line) = lines.get_mut(at) {
+            line.standing = standing;
         }
     }
     Ok(())
@@ -275,7 +317,7 @@ mod tests {
             let edges: Vec<usize> = (0..items.len())
                 .filter(|at| lines[at + 1].standing == Standing::Edge)
                 .collect();
-            assert_eq!(edges, [chosen.unwrap_or(items.len() - 1)], "{answer:?}");
+            assert_eq!(edges, chosen.into_iter().collect::<Vec<_>>(), "{answer:?}");
         }
     }
 

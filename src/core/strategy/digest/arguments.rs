@@ -127,6 +127,10 @@ fn named_arguments<'j>(members: &'j [(String, Json)], head: &mut String, rest: &
                 head.push('…');
                 rest.push((key, Argument::Rows(table)));
             }
+            Json::List(items) if let Some(text) = texts_of(items) => {
+                head.push('…');
+                rest.push((key, Argument::Text(Cow::Owned(text), None)));
+            }
             value if inline_bytes(value, VALUE_BYTES) > VALUE_BYTES => {
                 let mut text = String::new();
                 inline(value, &mut text);
@@ -139,6 +143,34 @@ fn named_arguments<'j>(members: &'j [(String, Json)], head: &mut String, rest: &
             value => inline(value, head),
         }
     }
+}
+
+/// A list of objects with texts of several lines, such as files: each text as it is, below the
+/// other members of its object.
+fn texts_of(items: &[Json]) -> Option<String> {
+    let is_text = |value: &Json| matches!(value, Json::String(text) if text.contains('\n'));
+    let mut out = String::new();
+    for item in items {
+        let Json::Object(members) = item else {
+            return None;
+        };
+        let (texts, others): (Vec<_>, Vec<_>) =
+            members.iter().partition(|(_, value)| is_text(value));
+        if texts.is_empty() {
+            return None;
+        }
+        for (key, value) in others {
+            out.push_str(&shown_argument(key));
+            out.push_str(": ");
+            inline(value, &mut out);
+            out.push('\n');
+        }
+        for (key, value) in texts {
+            let Json::String(text) = value else { continue };
+            out.push_str(&format!("{}:\n{}\n", shown_argument(key), text.trim_end()));
+        }
+    }
+    Some(out)
 }
 
 /// A list as a table, where its rows are short: edits and texts are quoted, line by line.

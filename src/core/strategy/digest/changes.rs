@@ -8,89 +8,149 @@ use crate::core::strategy::maps::Map;
 
 /// Words in the names of tools that change something, and of those that only look; the first that
 /// a name has decides. What edits texts is not among them: what was written has room of its own.
-const CHANGES: [&str; 72] = [
+const CHANGES: [&str; 129] = [
+    "accept",
     "activate",
     "actualizar",
     "add",
+    "alterar",
+    "amend",
     "anlegen",
     "annuler",
+    "anuluj",
     "apply",
     "approve",
+    "aprovar",
+    "archive",
     "assign",
+    "atualizar",
     "block",
+    "bloquer",
     "book",
     "borrar",
     "buchen",
+    "buy",
     "cancel",
     "cancelar",
     "change",
+    "checkout",
+    "clore",
     "close",
     "commit",
+    "complete",
     "confirm",
+    "control",
+    "counter",
     "crear",
     "create",
+    "creer",
+    "criar",
     "créer",
     "deactivate",
+    "decline",
     "delete",
     "deploy",
     "disable",
+    "dispatch",
+    "dodaj",
     "downgrade",
+    "drop",
     "enable",
     "enviar",
     "envoyer",
+    "equip",
     "erstellen",
     "exchange",
+    "excluir",
+    "extend",
     "freeze",
+    "give",
     "grant",
+    "güncelle",
+    "heal",
     "hold",
+    "import",
+    "insert",
+    "invite",
+    "iptal",
     "lock",
     "löschen",
     "merge",
+    "modifier",
     "modify",
     "move",
+    "notify",
+    "oluştur",
     "order",
+    "pause",
     "pay",
     "place",
     "post",
+    "process",
     "publish",
     "refund",
     "register",
+    "reject",
+    "remind",
     "remove",
     "rename",
     "reply",
+    "reschedule",
     "reservar",
     "reserve",
+    "reserver",
     "reset",
+    "respond",
     "restart",
+    "resume",
+    "retirer",
     "return",
+    "revise",
     "revoke",
     "réserver",
+    "save",
+    "scale",
     "schedule",
+    "sell",
     "send",
     "senden",
     "set",
+    "snooze",
     "speichern",
+    "spend",
+    "start",
+    "stop",
     "stornieren",
     "submit",
     "supprimer",
     "transfer",
+    "trigger",
+    "turn",
+    "unassign",
     "unblock",
     "unlock",
     "update",
     "upgrade",
     "upload",
+    "usuń",
+    "utwórz",
     "void",
+    "wyślij",
+    "zmień",
     "ändern",
 ];
-const LOOKS: [&str; 26] = [
+const LOOKS: [&str; 42] = [
     "anzeigen",
     "buscar",
     "calculate",
+    "catalogue",
     "check",
     "chercher",
     "consultar",
+    "consulter",
     "count",
     "describe",
+    "estimate",
     "fetch",
     "find",
     "get",
@@ -102,13 +162,26 @@ const LOOKS: [&str; 26] = [
     "liste",
     "lister",
     "look",
+    "obtenir",
+    "obter",
+    "pobierz",
+    "preview",
     "prüfen",
     "query",
+    "quote",
     "read",
     "search",
     "show",
+    "sprawdź",
     "suchen",
+    "szukaj",
     "think",
+    "validate",
+    "verificar",
+    "verifier",
+    "verify",
+    "view",
+    "vérifier",
 ];
 /// Rows of a result that are compared with each other; the exceptions among them are at most one in
 /// so many.
@@ -136,9 +209,11 @@ const PROGRAMS: [&str; 16] = [
     "systemctl",
     "terraform",
 ];
-const DOES: [&str; 21] = [
+const DOES: [&str; 29] = [
     "apply",
+    "checkout",
     "close",
+    "commit",
     "cordon",
     "create",
     "delete",
@@ -147,14 +222,20 @@ const DOES: [&str; 21] = [
     "drain",
     "edit",
     "install",
+    "kill",
     "merge",
     "patch",
     "publish",
     "push",
     "replace",
     "restart",
+    "rm",
     "rollback",
     "scale",
+    "set",
+    "start",
+    "stop",
+    "switch",
     "undo",
     "uninstall",
     "upgrade",
@@ -171,9 +252,9 @@ pub(super) fn mark_changes(lines: &mut [DigestLine]) {
     let Some(call) = lines.first().filter(|line| line.part == Part::Call) else {
         return;
     };
-    let looks = words_in(&call.text).any(|word| is_among(&LOOKS, word));
     let is_change = changes(&call.text);
-    if !looks {
+    // Attributes of what was looked up are no outcomes.
+    if is_change {
         let is_row = |line: &DigestLine| line.part == Part::Row && !line.of_argument;
         for rows in lines.chunk_by_mut(|one, next| is_row(one) && is_row(next)) {
             mark_exceptions(rows);
@@ -257,6 +338,13 @@ fn runs_change(call: &str) -> bool {
         let behind = |before: &str| Some(call.split_once(&format!("{before}{key}"))?.1);
         behind("(").or_else(|| behind(", "))
     };
+    let program = call.split('(').next().unwrap_or_default();
+    if PROGRAMS.contains(&program) {
+        let is_break = |c: char| c.is_whitespace() || "(=[],\"'".contains(c);
+        let words = call.split(is_break).filter(|word| !word.is_empty());
+        // Behind the name of the argument.
+        return does(words.skip(2));
+    }
     let Some(command) = COMMAND.iter().find_map(given) else {
         return false;
     };
@@ -264,16 +352,16 @@ fn runs_change(call: &str) -> bool {
         let mut words = part
             .split_whitespace()
             .map(|word| word.trim_matches(['"', '\'', ')', '…']));
-        let is_verb = |word: &&str| {
-            let looks = LOOKING.iter().any(|look| word.starts_with(look));
-            looks || DOES.contains(word)
-        };
-        words.next().is_some_and(|word| PROGRAMS.contains(&word))
-            && words
-                .take(WORDS_OF_COMMAND)
-                .find(is_verb)
-                .is_some_and(|verb| DOES.contains(&verb))
+        words.next().is_some_and(|word| PROGRAMS.contains(&word)) && does(words)
     })
+}
+
+/// Whether the first verb among the words behind a program changes something.
+fn does<'w>(words: impl Iterator<Item = &'w str>) -> bool {
+    let looks = |word: &str| LOOKING.iter().any(|look| word.starts_with(look));
+    let mut verbs = words.take(WORDS_OF_COMMAND);
+    let verb = verbs.find(|word| looks(word) || DOES.contains(word));
+    verb.is_some_and(|verb| DOES.contains(&verb))
 }
 
 #[cfg(test)]
@@ -287,7 +375,11 @@ mod tests {
         lines.extend(rows.map(|row| DigestLine::new(Part::Row, 2, row)));
         mark_changes(&mut lines);
         let marked: Vec<bool> = lines.iter().map(|line| line.changes).collect();
-        assert_eq!(marked, [false, false, false, true]);
+        assert_eq!(marked, [true, false, false, true]);
+        lines.iter_mut().for_each(|line| line.changes = false);
+        lines[0].text = "eligibility(house=7)".to_owned();
+        mark_changes(&mut lines);
+        assert!(!lines.iter().any(|line| line.changes), "attributes");
     }
 
     #[test]
@@ -298,6 +390,8 @@ mod tests {
             "run(cmd=cd infra && terraform apply -auto-approve)",
             "bash(command=kubectl -n shop rollout)",
             "bash(command=kubectl rollout restart deploy/web)",
+            "kubectl(args=-n pay scale deploy/exporter --replicas=0)",
+            "kubectl(args=[rollout, undo, deploy/ledger])",
         ] {
             assert_eq!(changes(call), !call.ends_with("rollout)"), "{call}");
         }
@@ -307,6 +401,8 @@ mod tests {
             "bash(command=gh label list)",
             "bash(command=echo git push)",
             "grep(pattern=git push)",
+            "kubectl(args=get pods -n pay)",
+            "kubectl(args=rollout history deploy/ledger)",
         ] {
             assert!(!changes(call), "{call}");
         }

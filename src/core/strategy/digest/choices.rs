@@ -34,6 +34,11 @@ const LETTERS: [&str; 11] = ["b", "c", "d", "f", "g", "h", "B", "C", "D", "F", "
 const ORDINALS: [&[&str]; 4] = [
     &[
         "first",
+        "primeira",
+        "primeiro",
+        "pierwsza",
+        "pierwszy",
+        "pierwszą",
         "erste",
         "ersten",
         "erstes",
@@ -44,6 +49,9 @@ const ORDINALS: [&[&str]; 4] = [
     ],
     &[
         "second",
+        "druga",
+        "drugi",
+        "drugą",
         "zweite",
         "zweiten",
         "zweites",
@@ -54,6 +62,11 @@ const ORDINALS: [&[&str]; 4] = [
     ],
     &[
         "third",
+        "terceira",
+        "terceiro",
+        "trzeci",
+        "trzecia",
+        "trzecią",
         "dritte",
         "dritten",
         "drittes",
@@ -64,6 +77,9 @@ const ORDINALS: [&[&str]; 4] = [
     ],
     &[
         "fourth",
+        "quarto",
+        "czwarta",
+        "czwarty",
         "vierte",
         "vierten",
         "viertes",
@@ -77,16 +93,41 @@ const ORDINALS: [&[&str]; 4] = [
 const COUNTED: [&str; 4] = ["一", "二", "三", "四"];
 const COUNTERS: [&str; 6] = ["个", "個", "种", "種", "项", "番"];
 /// What stands before such a word.
-const ARTICLES: [&str; 11] = [
-    "das", "dem", "den", "der", "die", "el", "il", "la", "le", "the", "your",
+const ARTICLES: [&str; 15] = [
+    "a", "das", "dem", "den", "der", "die", "el", "il", "la", "le", "o", "ta", "ten", "the", "your",
+];
+/// Words of a clause that takes nothing.
+const REFUSES: [&str; 12] = [
+    "kein", "keine", "nao", "never", "nicht", "nie", "no", "non", "not", "não", "pas", "不",
 ];
 /// The longest answer that may name an item by its place alone, and how much of a longer one is
 /// looked at (characters).
 const ORDINAL_CHARS: usize = 48;
 const LOOKED_AT_CHARS: usize = 256;
 
-/// Which of the lines that the user was shown his answer chooses, by its number, letter or place.
+/// Which of the lines that the user was shown his answer chooses, by its number, letter or place:
+/// by the answer as a whole, or by one of its clauses. A clause that refuses something names what
+/// is not chosen.
 pub(super) fn item_of(offered: &[DigestLine], answer: &str) -> Option<usize> {
+    let answer = first_chars(answer, LOOKED_AT_CHARS);
+    if !refuses(answer) {
+        return chosen_item(offered, answer);
+    }
+    let mut clauses = answer.split([',', ';', '，', '、', '.']);
+    let taken = |clause: &str| {
+        let clause = clause.trim();
+        (!refuses(clause)).then(|| chosen_item(offered, clause))?
+    };
+    clauses.find_map(taken)
+}
+
+fn refuses(clause: &str) -> bool {
+    let lower = clause.to_lowercase();
+    let mut words = lower.split(|c: char| !c.is_alphanumeric());
+    words.any(|word| REFUSES.contains(&word)) || lower.contains('不')
+}
+
+fn chosen_item(offered: &[DigestLine], answer: &str) -> Option<usize> {
     let item = |choice: String| {
         let is_it = |line: &DigestLine| {
             is_item(&line.text, &choice)
@@ -198,11 +239,23 @@ fn choice_of(answer: &str) -> Option<String> {
 /// The letter that stands alone in an answer, as in `Nehmen Sie b, aber später`: none that is a
 /// word somewhere.
 fn letter_of(answer: &str) -> Option<String> {
+    let marks = ['.', ',', ':', ';', ')', '!'];
+    // At the beginning, a mark tells any letter from a word: `a. go.`
+    let first = answer.trim_start_matches('(').split_whitespace().next();
+    let alone = first.filter(|word| {
+        let letter = word.trim_end_matches(marks);
+        letter.len() == 1
+            && letter.bytes().all(|b| b.is_ascii_alphabetic())
+            && (letter.len() < word.len() || answer.trim().len() == 1)
+    });
     let mut words = answer
         .split_whitespace()
-        .map(|word| word.trim_end_matches(['.', ',', ':', ';', ')', '!']));
+        .map(|word| word.trim_end_matches(marks));
     let is_letter = |word: &&str| LETTERS.contains(word);
-    words.find(is_letter).map(str::to_lowercase)
+    let letter = alone.map(|word| word.trim_end_matches(marks));
+    letter
+        .or_else(|| words.find(is_letter))
+        .map(str::to_lowercase)
 }
 
 /// The number of the item that an answer names by its place: `Take the second.`, where it is short,
@@ -227,6 +280,10 @@ fn ordinal_of(answer: &str) -> Option<u32> {
     // `Wait a second` names none.
     let names = |at: usize| {
         let before = at.checked_sub(1).and_then(|before| words.get(before));
+        let is_of_article = |article: &&&str| {
+            article.len() > 1 || words.get(at).is_some_and(|word| word.ends_with(**article))
+        };
+        let before = before.filter(is_of_article);
         let is_option = words.get(at + 1).is_some_and(|word| OPTIONS.contains(word));
         before.is_some_and(|before| ARTICLES.contains(before)) && (is_short || is_option)
     };
@@ -252,6 +309,10 @@ mod tests {
     fn a_choice_may_stand_within_an_answer() {
         for (answer, letter) in [
             ("Nehmen Sie b, aber später", Some("b")),
+            ("a. go.", Some("a")),
+            ("A", Some("a")),
+            ("A table, please", None),
+            ("I. think so", Some("i")),
             ("Then C.", Some("c")),
             ("I need a car", None),
             ("D'accord, c'est bon", None),
@@ -275,6 +336,27 @@ mod tests {
             ("Yes.", None),
         ] {
             assert_eq!(ordinal_of(answer), number, "{answer}");
+        }
+    }
+
+    #[test]
+    fn what_is_refused_is_not_chosen() {
+        let items = [
+            "Options:",
+            "- **A** a table",
+            "- **B** a file",
+            "3. nothing",
+        ];
+        let line = |text: &&str| DigestLine::new(super::super::line::Part::Assistant, 1, text);
+        let items: Vec<DigestLine> = items.iter().map(line).collect();
+        for (answer, item) in [
+            ("A. Leave the limits alone.", Some(1)),
+            ("Not 3, never. B, but later.", Some(2)),
+            ("Option B", Some(2)),
+            ("A primeira não, a terceira sim", Some(3)),
+            ("Not 3.", None),
+        ] {
+            assert_eq!(item_of(&items, answer), item, "{answer}");
         }
     }
 

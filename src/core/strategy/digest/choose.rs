@@ -10,7 +10,7 @@ mod wanted;
 use std::collections::BinaryHeap;
 
 use self::wanted::{
-    is_chosen_row, is_crumb, is_named_row, is_of_records, is_record, newest_turn,
+    is_chosen_row, is_crumb, is_described, is_named_row, is_of_records, is_record, newest_turn,
     says_more_than_help,
 };
 use super::candidate::Candidate;
@@ -126,9 +126,7 @@ impl<'t> Choice<'t> {
         left -= self.take_newest(scale(budget, share::NEWEST).saturating_sub(told).min(left))?;
         let chosen = self.share_of_the_chosen(budget);
         self.first((&mut left, budget), chosen, is_chosen_row)?;
-        self.first((&mut left, budget), share::DESCRIBED, |_, weight| {
-            weight.described
-        })?;
+        self.first((&mut left, budget), share::DESCRIBED, is_described)?;
         self.first((&mut left, budget), share::RECORDS, is_record)?;
         self.first((&mut left, budget), share::NAMED, |line, weight| {
             is_record(line, weight) || is_named_row(line, weight)

@@ -1,6 +1,7 @@
 //! Diffs in results, as tools that edit files answer with.
 
 use super::line::{DigestLine, Part, Standing};
+use crate::core::strategy::maps::{Set, hash_of};
 use crate::core::text::{file_paths, is_same_file};
 
 /// Files of a call whose names in diffs are looked for.
@@ -34,6 +35,45 @@ pub(super) fn note_diffs(lines: &mut [DigestLine], call: &str) {
     }
 }
 
+/// The arguments with the text that an edit replaces, as they are named below a call.
+const REPLACED: [&str; 6] = [
+    "with old_string:",
+    "with old_str:",
+    "with oldString:",
+    "with old_text:",
+    "with oldText:",
+    "with search:",
+];
+
+/// Marks the lines of what an edit replaces that the new text has, too: beside them, what was
+/// changed would not be seen.
+pub(super) fn note_kept(lines: &mut [DigestLine]) {
+    let is_old = |line: &DigestLine| line.of_argument && REPLACED.contains(&line.text.as_str());
+    let Some(old) = lines.iter().position(is_old) else {
+        return;
+    };
+    let is_argument = |line: &DigestLine| line.part == Part::Argument;
+    let end = |from: usize| {
+        let rest = lines.get(from..).unwrap_or_default();
+        let end = rest.iter().position(|line| !is_argument(line));
+        end.map_or(lines.len(), |end| from + end)
+    };
+    let end = end(old + 1);
+    let new = lines.get(end..).unwrap_or_default();
+    let new: Set<u64> = new
+        .iter()
+        .filter(|line| is_argument(line))
+        .map(|line| hash_of(&line.text))
+        .collect();
+    for line in lines.get_mut(old + 1..end).into_iter().flatten() {
+        if new.contains(&hash_of(&line.text)) {
+            line.standing = Standing::Repeated;
+        } else if line.standing == Standing::Usual {
+            line.standing = Standing::Stale;
+        }
+    }
+}
+
 /// Marks the sides of edits in the arguments of a call that say what to replace: what is there now
 /// is the other one.
 pub(super) fn note_replaced(lines: &mut [DigestLine]) {
@@ -62,6 +102,31 @@ pub(super) fn note_replaced(lines: &mut [DigestLine]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn lines_that_an_edit_keeps_are_told_with_the_new_text() {
+        let named = |text: &str| DigestLine {
+            of_argument: true,
+            ..DigestLine::new(Part::Member, 1, text)
+        };
+        let text = |text: &str| DigestLine::new(Part::Argument, 2, text);
+        let mut lines = vec![
+            DigestLine::new(Part::Call, 0, "edit(path=a, old_string=…, new_string=…)"),
+            named("with old_string:"),
+            text("if a {"),
+            text("    b();"),
+            text("}"),
+            named("with new_string:"),
+            text("if a {"),
+            text("    c();"),
+            text("}"),
+        ];
+        note_kept(&mut lines);
+        use Standing::{Repeated, Stale, Usual};
+        let standings: Vec<Standing> = lines.iter().map(|line| line.standing).collect();
+        let (old, new) = ([Repeated, Stale, Repeated], [Usual; 4]);
+        assert_eq!(standings, [&[Usual; 2][..], &old, &new].concat());
+    }
 
     #[test]
     fn what_an_edit_replaces_counts_less() {

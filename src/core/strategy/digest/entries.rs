@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use super::answers::{note_answered, note_choices};
 use super::arguments::called;
 use super::changes::mark_changes;
-use super::diffs::{note_diffs, note_replaced};
+use super::diffs::{note_diffs, note_kept, note_replaced};
 use super::encoded::ResultText;
 use super::failures::{note_failures, note_refusal};
 use super::in_text::{
@@ -17,7 +17,8 @@ use super::in_text::{
 };
 use super::line::{DigestLine, Heading, Part, Standing};
 use super::lists::to_do_of;
-use super::made::Made;
+use super::made::{Made, keeps_plan};
+use super::outcomes::Outcomes;
 use super::printed::row_key;
 use super::quoted::sentences_of;
 use super::read_back::{last_turn, read_back};
@@ -30,7 +31,7 @@ use crate::core::edit::{Tag, is_synthetic};
 use crate::core::json::Json;
 use crate::core::strategy::maps::{Map, Set, hash_of};
 use crate::core::strategy::options::Run;
-use crate::core::text::{Failures, MOST_COLUMNS, ToolFailures};
+use crate::core::text::{Failures, MOST_COLUMNS, ToolFailures, refers_back};
 use crate::core::{Cancel, Cancelled};
 
 /// A line from this length on is told once (bytes).
@@ -54,6 +55,7 @@ pub(super) struct Reader<'m, 'a> {
     told: Set<u64>,
     /// The tools that were called, by the hashes of their names.
     tools: Set<u64>,
+    outcomes: Outcomes,
     /// Rows of printed tables, each with the names of its columns, by their hashes.
     printed: Set<u64>,
     /// The signs of failure in results.
@@ -95,6 +97,7 @@ impl<'m, 'a> Reader<'m, 'a> {
             times,
             told: Set::default(),
             tools: Set::default(),
+            outcomes: Outcomes::default(),
             printed: Set::default(),
             failures: run.failures,
             cancel: run.cancel,
@@ -247,14 +250,8 @@ impl<'m, 'a> Reader<'m, 'a> {
         for text in texts {
             sentences_of(text, part, self.cancel, &mut out)?;
         }
-        for block in blocks {
-            let word = match block {
-                Block::Media(media) => format!("[{}]", media.words()),
-                Block::Other(Some(kind)) => format!("[{kind}]"),
-                _ => continue,
-            };
-            out.push(DigestLine::new(part, 1, &word));
-        }
+        let words = blocks.iter().filter_map(word_of);
+        out.extend(words.map(|word| DigestLine::new(part, 1, &word)));
         if let Some(first) = out.first_mut() {
             (first.depth, first.joins) = (0, false);
         }
@@ -287,6 +284,12 @@ impl<'m, 'a> Reader<'m, 'a> {
             // The items of a list are of that list.
             if line.within.is_none() && !self.seen.say(Some(part), &line.text) {
                 line.standing = Standing::Repeated;
+                continue;
+            }
+            // `That replaces it.` says nothing without the sentence before.
+            let refers = part == Part::Assistant && line.joins && refers_back(&line.text);
+            if refers && line.within.is_none() {
+                line.within = Some(1);
             }
         }
         Ok(out)
@@ -319,6 +322,7 @@ impl<'m, 'a> Reader<'m, 'a> {
         let told_of_call = is_named.then_some(told.as_ref());
         called(&call.name, arguments, told_of_call, self.cancel, out)?;
         note_replaced(out);
+        note_kept(out);
         let head = out.first().map(|line| line.text.clone());
         let stale = head.as_ref().is_some_and(|head| !self.seen.call(head));
         let times = self.times.get(&key).copied();
@@ -335,6 +339,22 @@ impl<'m, 'a> Reader<'m, 'a> {
         note_failures(lines, failures, is_last && failed);
         note_refusal(lines);
         mark_changes(out);
+        drop(told);
+        self.note_outcome(out, &made, failed, is_overridden);
+        self.seen
+            .note(&other.unwrap_or(Json::Object(made.arguments)));
+        self.note_repeated(out, stale || is_overridden, is_old_plan);
+        Ok(())
+    }
+
+    /// Marks the lines of a call by what came of it, and takes note of what it did.
+    fn note_outcome(
+        &mut self,
+        out: &mut [DigestLine],
+        made: &Made,
+        failed: bool,
+        is_overridden: bool,
+    ) {
         if let Some(head) = out.first_mut() {
             head.failed = failed;
         }
@@ -343,13 +363,14 @@ impl<'m, 'a> Reader<'m, 'a> {
             of_call.for_each(|line| line.standing = Standing::Stale);
         }
         if !failed {
-            self.seen.note_change(&made);
+            self.seen.note_change(made);
+            self.outcomes.note(made);
+        } else if self.outcomes.is_overcome(made) {
+            // What came out in the end is told by the call that succeeded.
+            for line in out {
+                (line.changes, line.standing) = (false, Standing::Stale);
+            }
         }
-        drop(told);
-        self.seen
-            .note(&other.unwrap_or(Json::Object(made.arguments)));
-        self.note_repeated(out, stale || is_overridden, is_old_plan);
-        Ok(())
     }
 
     /// Reads what a call gave. Returns whether that is a failure.
@@ -364,11 +385,13 @@ impl<'m, 'a> Reader<'m, 'a> {
         let mut results = Results {
             seen: &mut self.seen,
             records: &mut self.records,
+            failed: false,
             cancel: self.cancel,
         };
         for text in result.into_iter().flat_map(ToolResult::decoded) {
             let text = ResultText::of(&text);
-            failed |= text.is_failure(failures);
+            results.failed = text.is_failure(failures);
+            failed |= results.failed;
             results.read(text, made, out)?;
         }
         Ok(failed)
@@ -405,6 +428,15 @@ impl<'m, 'a> Reader<'m, 'a> {
             }
         }
         self.printed.extend(rows.into_iter().map(|(_, key)| key));
+    }
+}
+
+/// What stands for a block that is no text.
+fn word_of(block: &Block<'_>) -> Option<String> {
+    match block {
+        Block::Media(media) => Some(format!("[{}]", media.words())),
+        Block::Other(Some(kind)) => Some(format!("[{kind}]")),
+        _ => None,
     }
 }
 
@@ -449,22 +481,6 @@ fn made<'m, 'a>(
         None => (call, by_id.get(call.id.as_ref()).copied()),
     };
     calls.map(with_result).collect()
-}
-
-/// Whether a tool keeps the model's own list of what is to be done: each call replaces it.
-fn keeps_plan(tool: &str) -> bool {
-    let name = tool.to_lowercase().replace(['_', '-', '.'], "");
-    [
-        "updateplan",
-        "setplan",
-        "writeplan",
-        "todowrite",
-        "writetodo",
-        "updatetodo",
-        "settodo",
-    ]
-    .iter()
-    .any(|known| name.contains(known))
 }
 
 /// What tells a call as it was made, with its result, from others.

@@ -128,6 +128,18 @@ pub(super) fn inline_bytes(value: &Json, limit: usize) -> usize {
     }
 }
 
+/// Gives members of an object other values.
+pub(super) fn set_members(value: &mut Json, to: &[(String, Json)]) {
+    let Json::Object(members) = value else {
+        return;
+    };
+    for (key, value) in members {
+        if let Some((_, now)) = to.iter().find(|(set, _)| set == key) {
+            value.clone_from(now);
+        }
+    }
+}
+
 /// Whether it is a record, or a list of records, by itself.
 pub(super) fn has_ids(value: &Json) -> bool {
     match value {

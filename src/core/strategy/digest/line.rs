@@ -4,6 +4,8 @@ use crate::core::text::harmless;
 
 /// Stands for what was left out.
 pub(super) const GAP: &str = "…";
+/// Stands for a value that is another one now.
+pub(super) const SET_SINCE: &str = "(changed since)";
 
 /// Names the lists and long texts of records that are not shown.
 pub(super) const ALSO: &str = "… also ";

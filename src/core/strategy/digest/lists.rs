@@ -121,9 +121,12 @@ pub(super) fn number_of(line: &str) -> Option<u32> {
 /// in brackets as one of several.
 pub(super) fn is_item(line: &str, mark: &str) -> bool {
     let lower = line.to_lowercase();
-    let begins = without_gap(&lower)
-        .strip_prefix(mark)
-        .is_some_and(|behind| behind.starts_with(". ") || behind.starts_with(") "));
+    let marked = without_gap(&lower).trim_start_matches(['-', '*', '•', ' ', '(']);
+    let behind = marked.strip_prefix(mark);
+    let ends = [
+        ". ", ") ", "** ", ".** ", ")** ", ":** ", "**: ", ": ", " – ", " — ",
+    ];
+    let begins = behind.is_some_and(|behind| ends.iter().any(|end| behind.starts_with(end)));
     begins || lower.contains(&format!("({mark})"))
 }
 

@@ -1,5 +1,7 @@
 //! A call, as far as it tells what its result is about, and what of the result only repeats it.
 
+use std::cell::OnceCell;
+
 use super::json_form::{is_id, is_short, may_tell_anything};
 use crate::core::json::Json;
 use crate::core::strategy::maps::{Set, hash_of};
@@ -23,13 +25,20 @@ const EDITS: [&str; 12] = [
     "write",
 ];
 /// Words in the names of tools that set something: the last call tells what is there now.
-const OVERRIDES: [&str; 7] = [
+const OVERRIDES: [&str; 14] = [
     "actualizar",
+    "alterar",
+    "atualizar",
+    "amend",
     "change",
+    "modifier",
     "modify",
     "rename",
+    "reschedule",
+    "revise",
     "set",
     "update",
+    "zmień",
     "ändern",
 ];
 /// Arguments that tell which part of a thing is set.
@@ -37,6 +46,8 @@ const PLACES: [&str; 13] = [
     "cell", "column", "field", "index", "key", "line", "name", "path", "property", "range", "row",
     "section", "setting",
 ];
+/// Beginnings of arguments that say how a call is to be made, and nothing of the thing.
+const OF_CALL: [&str; 5] = ["dry", "force", "if", "notify", "send"];
 /// Arguments that are added to what a thing has, rather than replaced.
 const ADDED: [&str; 7] = [
     "comment",
@@ -47,6 +58,8 @@ const ADDED: [&str; 7] = [
     "note",
     "reply",
 ];
+/// Arguments with what is run.
+const COMMANDS: [&str; 6] = ["cmd", "code", "command", "query", "script", "sql"];
 /// The arguments with the name of a file.
 const FILE: [&str; 7] = [
     "path",
@@ -69,14 +82,32 @@ fn overrides(tool: &str) -> bool {
     words_in(tool).any(|word| is_among(&OVERRIDES, word))
 }
 
-/// Whether an argument, by its key, stays beside what a newer call gives under the same key.
-pub(super) fn is_added(key: &str) -> bool {
-    is_among(&ADDED, words_in(key).last().unwrap_or_default())
+/// Whether an argument, by its key, stays true beside what a newer call gives under the same key.
+pub(super) fn stays_true(key: &str) -> bool {
+    let mut words = words_in(key);
+    let first = words.next().unwrap_or_default();
+    is_among(&OF_CALL, first) || is_among(&ADDED, words.last().unwrap_or(first))
 }
 
 /// Whether a tool, by its name, edits files that it is given.
 pub(super) fn is_editor(name: &str) -> bool {
     words_in(name).any(|word| is_among(&EDITS, word))
+}
+
+/// Whether a tool keeps the model's own list of what is to be done: each call replaces it.
+pub(super) fn keeps_plan(tool: &str) -> bool {
+    let name = tool.to_lowercase().replace(['_', '-', '.'], "");
+    [
+        "updateplan",
+        "setplan",
+        "writeplan",
+        "todowrite",
+        "writetodo",
+        "updatetodo",
+        "settodo",
+    ]
+    .iter()
+    .any(|known| name.contains(known))
 }
 
 /// The file that a call, given as it is written, edits: one of several of a patch.
@@ -123,6 +154,8 @@ pub(super) fn words_in(call: &str) -> impl Iterator<Item = &str> {
 pub(super) struct Made {
     tool: String,
     pub(super) arguments: Vec<(String, Json)>,
+    /// Written at the first question: each item of a list asks.
+    hashes: OnceCell<(u64, u64)>,
 }
 
 impl Made {
@@ -130,15 +163,27 @@ impl Made {
         Made {
             tool: tool.to_owned(),
             arguments,
+            hashes: OnceCell::new(),
         }
+    }
+
+    pub(super) fn tool(&self) -> &str {
+        &self.tool
     }
 
     /// The hashes of the tool's name and of the scalars that it was given.
     pub(super) fn hashes(&self) -> (u64, u64) {
-        let scalars = self.arguments.iter().filter(|(_, value)| value.is_scalar());
-        let mut scalars: Vec<(String, String)> = scalars.map(named_value).collect();
-        scalars.sort_unstable();
-        (hash_of(self.tool.as_str()), hash_of(&scalars))
+        *self.hashes.get_or_init(|| {
+            let scalars = self.arguments.iter().filter(|(_, value)| value.is_scalar());
+            let mut scalars: Vec<(String, String)> = scalars.map(named_value).collect();
+            scalars.sort_unstable();
+            (hash_of(self.tool.as_str()), hash_of(&scalars))
+        })
+    }
+
+    /// Whether the call replaces what an earlier one of its tool set, whatever else it was given.
+    pub(super) fn overrides(&self) -> bool {
+        overrides(&self.tool)
     }
 
     /// Of a call that replaces what an earlier one of its tool set: the argument that names the
@@ -161,6 +206,24 @@ impl Made {
         let places: Vec<(String, String)> = places.collect();
         let hash = hash_of(&(self.tool.as_str(), target, value.to_string(), places));
         Some((target, hash))
+    }
+
+    /// The short values that the call was given, but for commands, which are alike in how they are
+    /// run, by their hashes.
+    pub(super) fn values(&self) -> Set<u64> {
+        let is_command = |(key, _): &(String, Json)| is_among(&COMMANDS, key);
+        if self.is_long() || self.arguments.iter().any(is_command) {
+            return Set::default();
+        }
+        let short = self.arguments.iter().filter(|(_, value)| is_short(value));
+        short.map(|member| hash_of(&named_value(member))).collect()
+    }
+
+    /// The hashes of the tool with each id that it was given.
+    pub(super) fn about(&self) -> impl Iterator<Item = u64> {
+        let compared = self.arguments.iter().take(MOST_COMPARED);
+        let ids = compared.filter(|(key, value)| is_id(key) && is_short(value));
+        ids.map(|(key, value)| hash_of(&(self.tool.as_str(), key, value.to_string())))
     }
 
     /// The keys of the arguments.

@@ -21,6 +21,58 @@ const OF_PATH: usize = 4;
 pub(super) const MARK: &str = "…";
 const ALL_ZERO: &str = "(all 0)";
 
+/// Keys of what tells of a list or a request, and of members that hold what a record has; small
+/// letters, without `_`.
+const OF_LISTS: [&str; 14] = [
+    "cursor",
+    "etag",
+    "hasmore",
+    "htmllink",
+    "majordimension",
+    "nextcursor",
+    "nextpage",
+    "nextpagetoken",
+    "nextsynctoken",
+    "perpage",
+    "requestid",
+    "selflink",
+    "totalcount",
+    "truncated",
+];
+/// Those that also may tell of the thing, as the total of an invoice.
+const OF_EITHER: [&str; 8] = [
+    "count", "kind", "limit", "object", "offset", "page", "pages", "total",
+];
+const OF_CONTENT: [&str; 6] = [
+    "attributes",
+    "data",
+    "fields",
+    "properties",
+    "record",
+    "result",
+];
+/// No such key is longer (bytes).
+const LONGEST_KEY: usize = 24;
+
+/// Whether a key is that of a page, a count and their like.
+pub(super) fn is_plumbing(key: &str) -> bool {
+    is_one_of(&OF_LISTS, key)
+}
+
+/// The same where there is nothing else beside what was asked for.
+pub(super) fn is_of_envelope(key: &str) -> bool {
+    is_plumbing(key) || is_one_of(&OF_EITHER, key)
+}
+
+/// Whether a key is that of the member that holds what a record has.
+pub(super) fn is_content(key: &str) -> bool {
+    is_one_of(&OF_CONTENT, key)
+}
+
+fn is_one_of(known: &[&str], key: &str) -> bool {
+    key.len() <= LONGEST_KEY && known.contains(&key.replace('_', "").to_lowercase().as_str())
+}
+
 /// Takes them out of all records in a value.
 pub(super) fn without_plumbing(value: &mut Json) {
     in_value(value, MOST_LEVELS);

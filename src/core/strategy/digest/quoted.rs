@@ -100,6 +100,9 @@ pub(super) fn sentences_of(
     Ok(())
 }
 
+/// How far before a full stop a bracket or a quotation is looked for (bytes).
+const OPEN_BYTES: usize = 120;
+
 /// The sentences of a paragraph, each with the blanks behind it.
 fn sentences(text: &str) -> impl Iterator<Item = &str> {
     let mut rest = text;
@@ -146,10 +149,12 @@ fn sentences(text: &str) -> impl Iterator<Item = &str> {
 /// number, as in `ca. 7 kW`, or it stands behind a title or a single letter, as in `Dr. J. Li`, or
 /// behind the number of an item or a place, as in `- [ ] 2. Call him` and `2. OG`.
 fn is_within_sentence(before: &str, after: Option<&str>) -> bool {
-    const TITLES: [&str; 38] = [
+    const TITLES: [&str; 52] = [
         "av", "ave", "bd", "blvd", "str", "Dr", "Dra", "Mr", "Mrs", "Ms", "Prof", "Sr", "Sra",
         "Srta", "Mme", "Mlle", "Me", "Sig", "Dott", "Hr", "Fr", "Ing", "Lic", "Nr", "No", "St",
-        "Ref", "ref", "réf", "Art", "art", "Fig", "fig", "Vol", "vol", "Tel", "cf", "vs",
+        "Ref", "ref", "réf", "Art", "art", "Fig", "fig", "Vol", "vol", "Tel", "cf", "vs", "np",
+        "ul", "al", "godz", "nr", "poz", "tzn", "bât", "esc", "apt", "approx", "incl", "núm",
+        "pág",
     ];
     let next = after.and_then(|after| after.trim_start().chars().next());
     let goes_on = next.is_some_and(|c| c.is_lowercase() || c.is_ascii_digit());
@@ -159,7 +164,23 @@ fn is_within_sentence(before: &str, after: Option<&str>) -> bool {
             || word.chars().count() == 1
             || (word.len() == 2 && word.bytes().all(|b| b.is_ascii_digit()))
     });
-    goes_on || is_title
+    goes_on || is_title || is_open(before)
+}
+
+/// Whether a bracket or a quotation that was opened shortly before is still open.
+fn is_open(before: &str) -> bool {
+    const PAIRS: [(char, char); 4] = [('(', ')'), ('«', '»'), ('„', '”'), ('“', '”')];
+    let from = before.ceil_char_boundary(before.len().saturating_sub(OPEN_BYTES));
+    let near = before.get(from..).unwrap_or_default();
+    PAIRS.iter().any(|(open, close)| {
+        let opened = near.rfind(*open);
+        opened.is_some_and(|at| {
+            let behind = near.get(at..).unwrap_or_default();
+            // German closes with what opens elsewhere.
+            let is_closed = behind.contains(*close) || (*open == '„' && behind.contains('“'));
+            !is_closed
+        })
+    })
 }
 
 /// Appends the lines of a text, without terminal noise, long ones in pieces.

@@ -4,16 +4,17 @@
 use super::encoded::{ResultText, unfold};
 use super::json_form::{
     has_ids, has_rows, inline, inline_bytes, is_id, is_long_text, is_short, lists_ids,
-    may_tell_anything, naming, shown_key,
+    may_tell_anything, naming, set_members, shown_key,
 };
-use super::line::{DigestLine, Part, Standing};
+use super::left_out::{leave_out, mark_call};
+use super::line::{DigestLine, Part, SET_SINCE, Standing};
 use super::made::{Made, without_echo};
 use super::page::{is_page, page_lines};
-use super::plumbing::{MARK, without_plumbing};
+use super::plumbing::{MARK, is_content, is_of_envelope, is_plumbing, without_plumbing};
 use super::quoted::{LINE_BYTES, Quote, quoted_lines};
 use super::records::RecordParts;
-use super::rows::{grouped_rows, keyed_rows, listed_rows, name_columns, rows_of};
-use super::seen::{MOST_LEVELS, Record, Seen};
+use super::rows::{grouped_rows, keyed_rows, listed_rows, name_columns, rows_of, sheet_rows};
+use super::seen::{Item, MOST_LEVELS, Record, Seen};
 use super::series::tell_series;
 use super::weigh::STRIDE;
 use crate::core::json::Json;
@@ -26,6 +27,8 @@ const INLINE_BYTES: usize = 120;
 const RECORD_BYTES: usize = 400;
 /// The part of a path of keys that is shown before its last one (bytes).
 const PATH_BYTES: usize = 160;
+/// The most items of a list that are compared with their newer states.
+const MOST_COMPARED: usize = 100;
 /// Records inside of a record that are told with it.
 const MOST_OWN: usize = 6;
 /// The deepest place of a line that has others below it.
@@ -41,11 +44,15 @@ const OF_RESULT: Quote = Quote {
     first: Some(1),
 };
 
+type Member = (String, Json);
+
 /// What the results of calls are read with.
 pub(super) struct Results<'r> {
     pub seen: &'r mut Seen,
     /// The parts of records that can be told by rows.
     pub records: &'r mut Vec<RecordParts>,
+    /// The result is a failure.
+    pub failed: bool,
     pub cancel: &'r Cancel,
 }
 
@@ -66,27 +73,19 @@ impl Results<'_> {
         unfold(&mut json);
         without_plumbing(&mut json);
         tell_series(&mut json);
-        if is_empty(&json) {
-            let text = if matches!(json, Json::List(_)) {
-                "[]"
-            } else {
-                "{}"
-            };
-            out.push(DigestLine::new(Part::Member, 1, text));
+        if let Some(empty) = empty(&json) {
+            out.push(DigestLine::new(Part::Member, 1, empty));
             return Ok(());
         }
         let from = out.len();
-        let parts = match self.seen.record(&json, made) {
-            Record::Superseded => {
-                leave_out(out, made.only_names(&json));
-                return Ok(());
-            }
-            Record::Newest => RecordParts::of(&json, made),
-            Record::Older | Record::Unnamed => None,
+        let Some(parts) = self.state(&mut json, made) else {
+            leave_out(out, made.only_names(&json));
+            return Ok(());
         };
         without_echo(&mut json, made);
         let mut lines = Lines {
             seen: self.seen,
+            made,
             out,
             cancel: self.cancel,
             steps: 0,
@@ -112,6 +111,29 @@ impl Results<'_> {
         Ok(())
     }
 
+    /// Compares a record with its newer states: its parts, where it can be a row of the newest
+    /// one. What has changed since is marked in it. `None` where a newer result tells all of it.
+    fn state(&mut self, json: &mut Json, made: &Made) -> Option<Option<RecordParts>> {
+        let changed = self.seen.changed(json, made);
+        let state = match self.failed {
+            // What a refusal says of a thing is not its state.
+            true => Record::Unnamed,
+            false => self.seen.record(json, made),
+        };
+        let parts = match state {
+            Record::Superseded => return None,
+            // A row is of the newest state, and what stands below its call is of that time.
+            Record::Newest => {
+                set_members(json, &changed);
+                RecordParts::of(json, made)
+            }
+            Record::Older | Record::Unnamed => None,
+        };
+        let since = |(key, _): &Member| (key.clone(), Json::String(SET_SINCE.to_owned()));
+        set_members(json, &changed.iter().map(since).collect::<Vec<_>>());
+        Some(parts)
+    }
+
     /// Appends the lines of a text that is no JSON.
     fn read_text(&mut self, text: &str, out: &mut Vec<DigestLine>) -> Result<(), Cancelled> {
         if !is_page(text) {
@@ -130,35 +152,19 @@ impl Results<'_> {
     }
 }
 
-/// Marks a call of which something is left out.
-fn mark_call(lines: &mut [DigestLine]) {
-    let call = lines.first_mut().filter(|line| line.part == Part::Call);
-    if let Some(call) = call.filter(|call| !call.text.ends_with(" …")) {
-        call.text.push_str(" …");
-    }
-}
-
-/// Marks the call of a result that is left out, as a newer one tells the state of its record. What
-/// else was asked for, it does not tell.
-fn leave_out(lines: &mut [DigestLine], only_names: bool) {
-    mark_call(lines);
-    let call = lines.first_mut().filter(|line| line.part == Part::Call);
-    if let Some(call) = call.filter(|_| only_names) {
-        call.standing = Standing::Repeated;
-    }
-}
-
-fn is_empty(value: &Json) -> bool {
+/// What stands for a value that has nothing in it.
+fn empty(value: &Json) -> Option<&'static str> {
     match value {
-        Json::Object(members) => members.is_empty(),
-        Json::List(items) => items.is_empty(),
-        _ => false,
+        Json::Object(members) if members.is_empty() => Some("{}"),
+        Json::List(items) if items.is_empty() => Some("[]"),
+        _ => None,
     }
 }
 
 /// Writes JSON as lines.
 struct Lines<'s> {
     seen: &'s mut Seen,
+    made: &'s Made,
     out: &'s mut Vec<DigestLine>,
     cancel: &'s Cancel,
     /// Values that were read.
@@ -224,15 +230,26 @@ impl Lines<'_> {
     }
 
     /// Whether a newer result shows the same item of a list. What has no id may belong to another
-    /// record there.
-    fn is_known_item(&mut self, item: &Json) -> bool {
+    /// record there. Of one that has changed since, these values are marked.
+    fn is_known_item(&mut self, item: &mut Json, is_compared: bool) -> bool {
+        let is_told = self.is_known("", item);
         let Json::Object(members) = item else {
             return false;
         };
-        self.is_known("", item)
-            && members
-                .iter()
-                .any(|(key, _)| is_id(key) && !may_tell_anything(key))
+        let has_id = |(key, _): &Member| is_id(key) && !may_tell_anything(key);
+        let is_item = !self.is_deep() && members.iter().any(has_id);
+        if !is_item || !is_compared {
+            return is_item && is_told;
+        }
+        match self.seen.item(members, self.made) {
+            Item::Known => true,
+            Item::Changed(keys) => {
+                let since = |key| (key, Json::String(SET_SINCE.to_owned()));
+                let since: Vec<Member> = keys.into_iter().map(since).collect();
+                set_members(item, &since);
+                is_told
+            }
+        }
     }
 
     /// The scalars of an object on one line, small members on shared ones, others on their own.
@@ -246,10 +263,18 @@ impl Lines<'_> {
             Ok(rows) => return self.list(path, rows, false),
             Err(members) => members,
         };
-        let part = if own { Part::Record } else { Part::Member };
         let (scalars, rest): (Vec<_>, Vec<_>) =
             members.into_iter().partition(|(_, value)| is_short(value));
-        self.joined(part, path, RECORD_BYTES, &scalars);
+        // Pages and counts say nothing of what the result is about.
+        let is_envelope = !rest.is_empty() && scalars.iter().all(|(key, _)| is_of_envelope(key));
+        if own && !is_envelope {
+            let (plumbing, own): (Vec<_>, Vec<_>) =
+                scalars.into_iter().partition(|(key, _)| is_plumbing(key));
+            self.joined(Part::Record, path, RECORD_BYTES, &own);
+            self.joined(Part::Member, path, RECORD_BYTES, &plumbing);
+        } else {
+            self.joined(Part::Member, path, RECORD_BYTES, &scalars);
+        }
         self.members(path, rest, own)
     }
 
@@ -310,21 +335,25 @@ impl Lines<'_> {
             }
         }
         self.joined(part, path, RECORD_BYTES, &named);
+        let (content, small): (Vec<_>, Vec<_>) = small
+            .into_iter()
+            .partition(|(key, _)| own && is_content(key));
+        self.joined(part, path, RECORD_BYTES, &content);
         self.joined(Part::Member, path, INLINE_BYTES, &small);
         self.level += 1;
         for (key, value) in large {
-            let key = shown_key(&key);
+            let shown = shown_key(&key);
             let path = if path.is_empty() {
-                key.into_owned()
+                shown.into_owned()
             } else {
                 // Every line below repeats it.
                 let from = path.ceil_char_boundary(path.len().saturating_sub(PATH_BYTES));
                 let cut = if from > 0 { "…" } else { "" };
-                format!("{cut}{}.{key}", path.get(from..).unwrap_or_default())
+                format!("{cut}{}.{shown}", path.get(from..).unwrap_or_default())
             };
             // The one thing that was found is what the result is about.
             let single = matches!(&value, Json::List(items) if items.len() == 1);
-            self.value(&path, value, own && single)?;
+            self.value(&path, value, own && (single || is_content(&key)))?;
         }
         self.level -= 1;
         Ok(())
@@ -352,19 +381,24 @@ impl Lines<'_> {
         }
     }
 
-    fn list(&mut self, path: &str, items: Vec<Json>, own: bool) -> Result<(), Cancelled> {
+    fn list(&mut self, path: &str, mut items: Vec<Json>, own: bool) -> Result<(), Cancelled> {
         if items.iter().all(Json::is_scalar) {
             self.scalars(path, &items);
             return Ok(());
         }
-        let as_rows = || grouped_rows(&items).or_else(|| listed_rows(&items, None));
+        let as_rows = || {
+            let rows = grouped_rows(&items).or_else(|| sheet_rows(&items));
+            rows.or_else(|| listed_rows(&items, None))
+        };
         if !self.is_deep()
             && let Some(rows) = as_rows()
         {
             return self.list(path, rows, false);
         }
         let all = items.len();
-        let is_known: Vec<bool> = items.iter().map(|i| self.is_known_item(i)).collect();
+        let is_compared = all <= MOST_COMPARED;
+        let known = |item: &mut Json| self.is_known_item(item, is_compared);
+        let is_known: Vec<bool> = items.iter_mut().map(known).collect();
         let left = is_known.iter().filter(|known| !**known).count();
         // What its head says is true of all of its rows.
         let table = Table::of_any(&items).filter(|_| left > 1);

@@ -2,6 +2,7 @@
 //! of the newest state of all, and one for each list that they have. Keys and calls are then said
 //! once.
 
+use super::changes::is_change;
 use super::json_form::{inline_bytes, is_id, is_short};
 use super::line::{ALSO, DigestLine, Part, Standing};
 use super::made::Made;
@@ -29,7 +30,20 @@ const TEXT_KEY_BYTES: usize = 40;
 const LIST_BYTES: usize = 60;
 
 /// Keys of what is told of a change rather than of the record: that it was made.
-const ACKNOWLEDGES: [&str; 4] = ["acknowledged", "ok", "success", "succeeded"];
+const ACKNOWLEDGES: [&str; 12] = [
+    "accepted",
+    "acknowledged",
+    "applied",
+    "created",
+    "deleted",
+    "done",
+    "ok",
+    "saved",
+    "sent",
+    "success",
+    "succeeded",
+    "updated",
+];
 
 type Member = (String, Json);
 
@@ -50,6 +64,8 @@ pub(super) struct RecordParts {
     asked_more: bool,
     /// The call was given its id.
     asked_by_id: bool,
+    /// The call looked it up. What a change gives may tell of the change only.
+    was_looked_up: bool,
 }
 
 impl RecordParts {
@@ -92,6 +108,7 @@ impl RecordParts {
             asked: asked.into_iter().cloned().collect(),
             asked_more: !more.is_empty(),
             asked_by_id: made.has(&id.1),
+            was_looked_up: !is_change(made.tool()),
         };
         for (key, value) in members {
             match value {
@@ -252,8 +269,9 @@ fn kinds_of(records: &[RecordParts], cancel: &Cancel) -> Result<Vec<Vec<usize>>,
             None => {}
         }
     }
+    let is_state = |at: &usize| records.get(*at).is_some_and(|record| record.was_looked_up);
     let several = kinds.into_iter().map(|(_, members)| members);
-    let several = several.filter(|members| members.len() > 1);
+    let several = several.filter(|members| members.len() > 1 && members.iter().any(is_state));
     let oldest_first = several.map(|mut members| {
         members.reverse();
         members
@@ -286,7 +304,8 @@ fn lists_of<'r>(records: &[&'r RecordParts]) -> Vec<(&'r str, Vec<Json>)> {
 
 /// Appends a table. `false` where the items are too unlike.
 fn push_table(name: &str, items: &[Json], standing: Standing, out: &mut Vec<DigestLine>) -> bool {
-    let Some(table) = Table::of(items) else {
+    // A single row is all that is told of its list.
+    let Some(table) = Table::of_any(items) else {
         return false;
     };
     let head = format!("{RECORDS}{name} {}", table.head());

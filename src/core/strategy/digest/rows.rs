@@ -23,6 +23,8 @@ const MOST_IN_SHORT: f32 = 0.6;
 const MOST_NAMES: usize = 4;
 /// The longest name of a column that each row of a list of lists gets (bytes).
 const NAME_BYTES: usize = 80;
+/// The most columns of a sheet that is told as a table.
+const SHEET_COLUMNS: usize = 40;
 /// The name of the column with the keys of such an object.
 const KEY_COLUMN: &str = "key";
 /// The name of the column with the number of a row's list in a list of lists.
@@ -102,6 +104,49 @@ pub(super) fn listed_rows(items: &[Json], names: Option<&[Json]>) -> Option<Vec<
         Some(Json::Object(members.collect::<Option<Vec<_>>>()?))
     };
     items.iter().map(row).collect()
+}
+
+/// Rows of a sheet: lists of scalars, of which blanks at the end may be left out, with the names of
+/// the columns in the first one where another row has a number below a name.
+pub(super) fn sheet_rows(items: &[Json]) -> Option<Vec<Json>> {
+    let cells = |item: &'_ Json| match item {
+        Json::List(cells) if cells.iter().all(Json::is_scalar) => Some(cells.clone()),
+        _ => None,
+    };
+    let mut rows: Vec<Vec<Json>> = items.iter().map(cells).collect::<Option<_>>()?;
+    let width = rows.iter().map(Vec::len).max()?;
+    let is_ragged = rows.iter().any(|row| row.len() < width);
+    let are_rows = rows.iter().filter(|row| row.len() > 1).count() * 2 >= rows.len();
+    if !(2..=SHEET_COLUMNS).contains(&width) || rows.len() < 3 || !are_rows {
+        return None;
+    }
+    for row in &mut rows {
+        row.resize(width, Json::String(String::new()));
+    }
+    let (head, below) = rows.split_first()?;
+    let names: Option<Set<&str>> = head.iter().map(text_of).collect();
+    let names = names.filter(|names| names.len() == width && !names.contains(""));
+    let is_named = names.is_some_and(|names| {
+        let is_number = |cell: &Json| match cell {
+            Json::Number(_) => true,
+            Json::String(text) => text.parse::<f64>().is_ok(),
+            _ => false,
+        };
+        let has_number = |at| {
+            below
+                .iter()
+                .filter_map(|row: &Vec<Json>| row.get(at))
+                .any(is_number)
+        };
+        names.iter().all(|name| name.parse::<f64>().is_err()) && (0..width).any(has_number)
+    });
+    let head = Some(head.as_slice()).filter(|_| is_named);
+    if head.is_none() && !is_ragged {
+        return None;
+    }
+    let below = if is_named { below } else { rows.as_slice() };
+    let below: Vec<Json> = below.iter().cloned().map(Json::List).collect();
+    listed_rows(&below, head)
 }
 
 /// Gives the rows among members the names that a list beside them has, as the results of queries
@@ -223,6 +268,24 @@ mod tests {
         };
         name_columns(&mut members);
         Json::Object(members).to_string()
+    }
+
+    #[test]
+    fn the_first_row_of_a_sheet_names_its_columns() {
+        let told = |text: &str| {
+            let Some(Json::List(items)) = Json::parse(text) else {
+                panic!("{text}")
+            };
+            sheet_rows(&items).map(|rows| Json::List(rows).to_string())
+        };
+        let sheet = r#"[["Item","Plan"],["Light","1500"],["Sum"]]"#;
+        let rows = r#"[{"Item":"Light","Plan":"1500"},{"Item":"Sum","Plan":""}]"#;
+        assert_eq!(told(sheet).as_deref(), Some(rows));
+        let unnamed = told(r#"[["a","b"],["c","d"],["e"]]"#).unwrap();
+        assert!(unnamed.starts_with(r#"[{"1":"a","2":"b"}"#), "{unnamed}");
+        for other in [r#"[["a","b"],["c","d"],["e","f"]]"#, r#"[[1],[2],[3]]"#] {
+            assert_eq!(told(other), None, "{other}");
+        }
     }
 
     #[test]

@@ -4,8 +4,9 @@
 use std::borrow::Cow;
 use std::rc::Rc;
 
-use super::line::{GAP, Part};
-use super::made::{Made, is_added};
+use super::json_form::{inline_bytes, is_short, may_tell_anything};
+use super::line::{Part, SET_SINCE};
+use super::made::{Made, stays_true};
 use crate::core::strategy::maps::{Map, Set, hash_of};
 
 use crate::core::json::Json;
@@ -13,6 +14,8 @@ use crate::core::text::write_cell;
 
 /// An object from this length on is told once (bytes of its JSON).
 const LEAST_BYTES: usize = 40;
+/// The longest list or object that is compared with a newer one (bytes).
+const STATE_BYTES: usize = 200;
 /// Newer states of a record with the same id that an older one is compared to.
 const MOST_STATES: usize = 16;
 /// Levels of a value in which objects are taken note of: each is written out once a level.
@@ -36,11 +39,74 @@ type Id = (String, String);
 /// A record: its ids and all its keys.
 #[derive(Debug)]
 struct Named {
+    /// The first of its ids: its own, where others are those of what it refers to.
+    first: Id,
     ids: Set<Id>,
     keys: Set<String>,
+    /// Its short values.
+    values: Map<String, Json>,
     /// The tool that gave it, and the call's arguments, by their hashes.
     tool: u64,
     asked: u64,
+}
+
+impl Named {
+    /// `None` for an object without an id.
+    fn of(members: &[(String, Json)], made: &Made) -> Option<Self> {
+        let is_id = |(key, value): &&(String, Json)| made.identifies(key, value);
+        let ids = members.iter().filter(is_id);
+        let mut ids = ids.map(|(key, value)| (key.clone(), value.to_string()));
+        let first = ids.next()?;
+        let (tool, asked) = made.hashes();
+        let values = members.iter().filter(|(_, value)| is_state(value));
+        Some(Named {
+            ids: std::iter::once(first.clone()).chain(ids).collect(),
+            first,
+            keys: members.iter().map(|(key, _)| key.clone()).collect(),
+            values: values.cloned().collect(),
+            tool,
+            asked,
+        })
+    }
+
+    /// Whether a newer one tells the state of the same thing: its ids are among these.
+    fn is_newer_of(&self, older: &Self) -> bool {
+        self.first == older.first && self.ids.is_subset(&older.ids)
+    }
+
+    fn is_asked_like(&self, other: &Self) -> bool {
+        self.tool == other.tool && self.asked == other.asked
+    }
+}
+
+/// Whether a value tells the state of a record by itself: a scalar, or a few of them.
+fn is_state(value: &Json) -> bool {
+    let is_few = || inline_bytes(value, STATE_BYTES) <= STATE_BYTES;
+    match value {
+        Json::List(items) => items.iter().all(Json::is_scalar) && is_few(),
+        Json::Object(members) => members.iter().all(|(_, value)| value.is_scalar()) && is_few(),
+        scalar => is_short(scalar),
+    }
+}
+
+/// Whether a member has another value now. An object with other members tells something else.
+fn is_other(value: &Json, now: &Json) -> bool {
+    match (value, now) {
+        (Json::Object(members), Json::Object(others)) => {
+            let keys = members.iter().map(|(key, _)| key);
+            keys.eq(others.iter().map(|(key, _)| key)) && members != others
+        }
+        (value, now) => value != now,
+    }
+}
+
+/// What newer results tell of an item of a list.
+#[derive(Debug)]
+pub(super) enum Item {
+    /// All of it.
+    Known,
+    /// These members have other values now.
+    Changed(Vec<String>),
 }
 
 /// What was seen in newer messages.
@@ -54,6 +120,9 @@ pub(super) struct Seen {
     by_key: Map<u64, Option<u64>>,
     /// Records, by each of their ids.
     records: Map<Id, Vec<Rc<Named>>>,
+    /// Items of lists, by the first of their ids, and those of the result that is being read.
+    items: Map<Id, Vec<Rc<Named>>>,
+    items_of_result: Vec<Rc<Named>>,
     /// The same by the values of their ids, as rows begin with them.
     rows: Map<String, Vec<Rc<Named>>>,
     /// Sentences and lines, by their hashes.
@@ -86,11 +155,10 @@ impl Seen {
         let Some((target, later)) = later else {
             return (Cow::Borrowed(&made.arguments), false);
         };
-        let is_old = |(key, _): &(String, Json)| {
-            key != target && later.contains(key) && !is_added(key)
-        };
+        let is_old =
+            |(key, _): &(String, Json)| key != target && later.contains(key) && !stays_true(key);
         let told = made.arguments.iter().map(|member| match member {
-            (key, _) if is_old(member) => (key.clone(), Json::String(GAP.to_owned())),
+            (key, _) if is_old(member) => (key.clone(), Json::String(SET_SINCE.to_owned())),
             member => member.clone(),
         });
         let mut all = made.arguments.iter();
@@ -119,6 +187,9 @@ impl Seen {
 
     /// What older results say again from here on stands in one that was read.
     pub(super) fn end_result(&mut self) {
+        for item in self.items_of_result.drain(..) {
+            self.items.entry(item.first.clone()).or_default().push(item);
+        }
         for (key, object) in self.of_result.drain(..) {
             self.objects.insert(object);
             let only = self.by_key.entry(key).or_insert(Some(object));
@@ -131,35 +202,28 @@ impl Seen {
         let Json::Object(members) = value else {
             return Record::Unnamed;
         };
-        let is_id = |(key, value): &&(String, Json)| made.identifies(key, value);
-        let ids = members.iter().filter(is_id);
-        let ids: Vec<Id> = ids
-            .map(|(key, value)| (key.clone(), value.to_string()))
-            .collect();
-        // The id that fewest records share.
-        let shared = |id: &&Id| self.records.get(*id).map_or(0, Vec::len);
-        let Some(rarest) = ids.iter().min_by_key(shared).cloned() else {
+        let Some(named) = Named::of(members, made) else {
             return Record::Unnamed;
         };
-        let ids: Set<Id> = ids.into_iter().collect();
-        let keys: Set<String> = members.iter().map(|(key, _)| key.clone()).collect();
-        let newer = self.records.get(&rarest).map_or(&[][..], Vec::as_slice);
-        let (tool, asked) = made.hashes();
-        let same = |newer: &&Rc<Named>| ids.is_subset(&newer.ids) && keys.is_subset(&newer.keys);
+        // The id that fewest records share.
+        let shared = |id: &&Id| self.records.get(*id).map_or(0, Vec::len);
+        let rarest = named.ids.iter().min_by_key(shared);
+        let newer = rarest.and_then(|rarest| self.records.get(rarest));
+        let newer = newer.map_or(&[][..], Vec::as_slice);
+        let same = |newer: &&Rc<Named>| {
+            named.ids.is_subset(&newer.ids) && named.keys.is_subset(&newer.keys)
+        };
         // Asked for something else, a tool tells something else of it.
-        let known = |newer: &Rc<Named>| newer.tool != tool || newer.asked == asked;
+        let known = |newer: &Rc<Named>| {
+            newer.tool != named.tool || newer.asked == named.asked || made.overrides()
+        };
         let mut newer = newer.iter().rev().take(MOST_STATES).filter(same).peekable();
         let is_newest = newer.peek().is_none();
         if newer.any(known) {
             return Record::Superseded;
         }
-        let named = Rc::new(Named {
-            ids,
-            keys,
-            tool,
-            asked,
-        });
-        for (_, value) in members.iter().filter(is_id) {
+        let named = Rc::new(named);
+        for (_, value) in members.iter().filter(|(k, v)| made.identifies(k, v)) {
             let mut id = String::new();
             write_cell(value, &mut id);
             self.rows.entry(id).or_default().push(Rc::clone(&named));
@@ -172,6 +236,63 @@ impl Seen {
             Record::Newest
         } else {
             Record::Older
+        }
+    }
+
+    /// The members of a record that have other values in newer results, with the newest of these.
+    pub(super) fn changed(&self, value: &Json, made: &Made) -> Vec<(String, Json)> {
+        let named = match value {
+            Json::Object(members) => Named::of(members, made),
+            _ => None,
+        };
+        named.map_or_else(Vec::new, |named| self.changed_of(&named, made))
+    }
+
+    fn changed_of(&self, older: &Named, made: &Made) -> Vec<(String, Json)> {
+        let newest = self
+            .records
+            .get(&older.first)
+            .map_or(&[][..], Vec::as_slice);
+        let newest = newest.iter().take(MOST_STATES);
+        let newest: Vec<&Rc<Named>> = newest
+            .filter(|newer| {
+                let is_other = newer.tool == older.tool && newer.asked != older.asked;
+                newer.is_newer_of(older) && (!is_other || made.overrides())
+            })
+            .collect();
+        let changed = |(key, value): (&String, &Json)| {
+            let now = newest.iter().find_map(|newer| newer.values.get(key))?;
+            is_other(value, now).then(|| (key.clone(), now.clone()))
+        };
+        older.values.iter().filter_map(changed).collect()
+    }
+
+    /// What newer results tell of an item of a list, or the same call gave since; takes note of it.
+    pub(super) fn item(&mut self, members: &[(String, Json)], made: &Made) -> Item {
+        let is_certain = |named: &Named| !may_tell_anything(&named.first.0);
+        let Some(item) = Named::of(members, made).filter(is_certain) else {
+            return Item::Changed(Vec::new());
+        };
+        let has_all = |newer: &Rc<Named>| {
+            newer.is_newer_of(&item)
+                && item.ids.len() == newer.ids.len()
+                && item.keys.is_subset(&newer.keys)
+        };
+        let of_lists = self.items.get(&item.first).map_or(&[][..], Vec::as_slice);
+        let of_lists = of_lists.iter().rev().take(MOST_STATES);
+        let records = self.records.get(&item.first).map_or(&[][..], Vec::as_slice);
+        let records = records.iter().rev().take(MOST_STATES);
+        let is_known = of_lists
+            .clone()
+            .any(|newer| newer.is_asked_like(&item) && has_all(newer))
+            || records.clone().any(has_all);
+        let changed = self.changed_of(&item, made).into_iter().map(|(key, _)| key);
+        let changed = changed.collect();
+        self.items_of_result.push(Rc::new(item));
+        if is_known {
+            Item::Known
+        } else {
+            Item::Changed(changed)
         }
     }
 

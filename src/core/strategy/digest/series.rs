@@ -1,9 +1,12 @@
 //! Series of numbers, as monitoring and measuring return them: told by their ends and extremes.
 
 use crate::core::json::Json;
+use crate::core::text::write_cell;
 
 /// Points from which on a list of them with their times is a series.
 const LEAST_POINTS: usize = 4;
+/// The same of objects.
+const LEAST_DATED: usize = 12;
 /// The most numbers of a point.
 const MOST_CELLS: usize = 6;
 /// Unix times that points have, in seconds: 2001 to 2286. The same in thousandths.
@@ -25,7 +28,8 @@ const NUMBERS: &str = " numbers ";
 pub(super) fn tell_series(value: &mut Json) {
     match value {
         Json::List(items) => {
-            if let Some(told) = points(items).or_else(|| numbers(items)) {
+            let told = points(items).or_else(|| dated(items));
+            if let Some(told) = told.or_else(|| numbers(items)) {
                 *value = Json::String(told);
             } else {
                 items.iter_mut().for_each(tell_series);
@@ -79,6 +83,58 @@ fn points(items: &[Json]) -> Option<String> {
         tell_extremes(cells.zip(values), &mut told);
     }
     Some(told)
+}
+
+/// The same of objects with a time, such as `{"t": "2026-01-12T01:40:00Z", "v": 25.0}`.
+fn dated(items: &[Json]) -> Option<String> {
+    if items.len() < LEAST_DATED {
+        return None;
+    }
+    let point = |item: &Json| -> Option<(Json, Json, f64)> {
+        let Json::Object(members) = item else {
+            return None;
+        };
+        let [(_, one), (_, other)] = members.as_slice() else {
+            return None;
+        };
+        let (time, value) = if is_time(one) {
+            (one, other)
+        } else {
+            (other, one)
+        };
+        is_time(time).then_some((time.clone(), value.clone(), number(value)?))
+    };
+    let points: Vec<(Json, Json, f64)> = items.iter().map(point).collect::<Option<_>>()?;
+    let times = points.iter().map(|(time, _, _)| spelled(time));
+    if !times.is_sorted_by(|one, next| one < next) {
+        return None;
+    }
+    let shown =
+        |(time, value, _): &(Json, Json, f64)| format!("{}={}", spelled(time), spelled(value));
+    let (first, last) = (shown(points.first()?), shown(points.last()?));
+    let mut told = format!("{}{POINTS}{first} to {last}", items.len());
+    let values = points.iter().map(|(_, value, number)| (value, *number));
+    tell_extremes(values, &mut told);
+    Some(told)
+}
+
+/// Whether a value is a date with a time of the day, as ISO 8601 writes it.
+fn is_time(value: &Json) -> bool {
+    let Json::String(text) = value else {
+        return false;
+    };
+    let (date, time) = text.split_once(['T', ' ']).unwrap_or_default();
+    let is_made_of = |text: &str, mark: char| {
+        text.chars().all(|c| c.is_ascii_digit() || c == mark) && text.contains(mark)
+    };
+    let clock = time.get(..5).unwrap_or_default();
+    text.len() <= MOST_DIGITS && is_made_of(date, '-') && is_made_of(clock, ':')
+}
+
+fn spelled(value: &Json) -> String {
+    let mut text = String::new();
+    write_cell(value, &mut text);
+    text
 }
 
 /// Whether numbers are the times of points: one after another, mostly in like steps.
@@ -192,6 +248,27 @@ mod tests {
         let mut json = Json::parse(text).unwrap();
         tell_series(&mut json);
         json.to_string()
+    }
+
+    #[test]
+    fn dated_values_are_told_by_their_extremes() {
+        let point = |at: usize| {
+            format!(
+                r#"{{"t":"2026-01-12T{:02}:00:00Z","v":{}.5}}"#,
+                at,
+                20 + at % 7
+            )
+        };
+        let series = listed(14, point);
+        let expected = concat!(
+            r#""14 points from 2026-01-12T00:00:00Z=20.5 to 2026-01-12T13:00:00Z=26.5; "#,
+            r#"least 20.5; most 26.5""#
+        );
+        assert_eq!(told(&series), expected);
+        let few = listed(5, point);
+        assert_eq!(told(&few), few);
+        let unordered = listed(14, |at| point(13 - at));
+        assert_eq!(told(&unordered), unordered);
     }
 
     fn listed(count: usize, item: impl Fn(usize) -> String) -> String {

@@ -32,6 +32,7 @@ impl TextLines {
         let mut results = Results {
             seen: &mut Seen::default(),
             records: &mut Vec::new(),
+            failed: false,
             cancel,
         };
         results.read(ResultText::of(text), &Made::default(), &mut lines)?;

@@ -35,14 +35,24 @@ const FILES_SHARE: usize = 80;
 /// So many tools are named, and so many files.
 const MOST_NAMED: usize = 8;
 
+/// The calls of a tool.
+#[derive(Default)]
+struct Calls {
+    number: u64,
+    /// The place of the last one among all calls.
+    place: usize,
+    /// Not all of them failed.
+    succeeded: bool,
+}
+
 /// What is not shown.
 #[derive(Default)]
 struct Untold<'t> {
     calls: u64,
     /// Messages of the parties.
     texts: u64,
-    /// Their tools, each with its calls and the place of its last call among all.
-    tools: Map<&'t str, (u64, usize)>,
+    /// Their tools.
+    tools: Map<&'t str, Calls>,
     /// There are tools without a name here.
     more: bool,
     /// The files that they changed, each with the place of the last such call; there are others.
@@ -65,7 +75,7 @@ impl<'t> Untold<'t> {
                 let without_mark = line.text.trim_end_matches([' ', '…']);
                 let (_, calls) = counted(without_mark);
                 self.calls = self.calls.saturating_add(calls);
-                self.add_calls(tool, calls);
+                self.add_calls(tool, calls, !line.failed);
                 if let Some(file) = edited(&line.text).filter(|_| !line.failed) {
                     self.add_file(file);
                 }
@@ -82,22 +92,23 @@ impl<'t> Untold<'t> {
                 self.more |= calls > 0 && tools.is_empty();
                 for tool in tools.split(NEXT).collect::<Vec<_>>().into_iter().rev() {
                     let (tool, calls) = counted(tool);
-                    self.add_calls(tool, calls);
+                    self.add_calls(tool, calls, true);
                 }
             }
             _ => {}
         }
     }
 
-    fn add_calls(&mut self, tool: &'t str, calls: u64) {
+    fn add_calls(&mut self, tool: &'t str, calls: u64, succeeded: bool) {
         if tool.is_empty() || tool == GAP {
             self.more = true;
             return;
         }
         self.places += 1;
-        let (known, place) = self.tools.entry(tool).or_default();
-        *known = known.saturating_add(calls);
-        *place = self.places;
+        let of_tool = self.tools.entry(tool).or_default();
+        of_tool.number = of_tool.number.saturating_add(calls);
+        of_tool.place = self.places;
+        of_tool.succeeded |= succeeded;
     }
 
     fn add_file(&mut self, file: &'t str) {
@@ -123,10 +134,12 @@ impl<'t> Untold<'t> {
         let mut text = format!("{}{NOT_SHOWN}", numbers.join(AND));
         let mut tools: Vec<_> = self.tools.iter().collect();
         // Whether something was changed matters more than what was looked up.
-        tools.sort_by_cached_key(|(tool, (_, place))| std::cmp::Reverse((is_change(tool), *place)));
-        let tools = tools.into_iter().map(|(tool, (calls, _))| match calls {
+        tools.sort_by_cached_key(|(tool, calls)| {
+            std::cmp::Reverse((calls.succeeded && is_change(tool), calls.place))
+        });
+        let tools = tools.into_iter().map(|(tool, calls)| match calls.number {
             1 => (*tool).to_owned(),
-            _ => format!("{tool}{TIMES}{calls}"),
+            calls => format!("{tool}{TIMES}{calls}"),
         });
         let room = NAMES_BYTES.max(digest_bytes / NAMES_SHARE);
         let named = push_names(&mut text, TOOLS, tools, room);
@@ -227,7 +240,9 @@ pub(super) fn of_unread(
         texts,
         ..Untold::default()
     };
-    names.iter().for_each(|name| untold.add_calls(name, 1));
+    names
+        .iter()
+        .for_each(|name| untold.add_calls(name, 1, true));
     // Their arguments were not read.
     untold.more_files = names.iter().any(|name| is_editor(name));
     let text = untold.text(usize::MAX);

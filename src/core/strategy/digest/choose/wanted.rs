@@ -45,10 +45,20 @@ pub(super) fn is_record(line: &DigestLine, _: &Weight) -> bool {
 
 /// Whether a line is the row of what the newest messages name.
 pub(super) fn is_chosen_row(line: &DigestLine, weight: &Weight) -> bool {
-    weight.is_chosen() && line.part == Part::Row && line.is_whole()
+    weight.is_chosen() && line.part == Part::Row && is_to_tell(line)
 }
 
 /// Whether a line is the row of what a party named.
 pub(super) fn is_named_row(line: &DigestLine, weight: &Weight) -> bool {
-    weight.is_named() && line.part == Part::Row && line.is_whole()
+    weight.is_named() && line.part == Part::Row && is_to_tell(line)
+}
+
+/// Whether a line is one that the newest messages describe.
+pub(super) fn is_described(line: &DigestLine, weight: &Weight) -> bool {
+    weight.described && line.standing != Standing::Repeated
+}
+
+/// Whether a line is whole and told nowhere else: an old plan names what the newest one does.
+fn is_to_tell(line: &DigestLine) -> bool {
+    line.is_whole() && line.standing != Standing::Repeated
 }
