@@ -246,8 +246,8 @@ const LOOKING: [&str; 8] = [
 const WORDS_OF_COMMAND: usize = 4;
 
 /// Marks the call that these lines begin with, and the rows that it was given, where its tool
-/// changes something. Of the result of a call that does more than look, the few rows that came out
-/// otherwise than the others are marked, too.
+/// changes something. Of the result of such a call, the few rows that came out otherwise than the
+/// others are marked, too.
 pub(super) fn mark_changes(lines: &mut [DigestLine]) {
     let Some(call) = lines.first().filter(|line| line.part == Part::Call) else {
         return;

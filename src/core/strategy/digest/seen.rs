@@ -120,11 +120,11 @@ pub(super) struct Seen {
     by_key: Map<u64, Option<u64>>,
     /// Records, by each of their ids.
     records: Map<Id, Vec<Rc<Named>>>,
+    /// The same by the values of their ids, as rows begin with them.
+    rows: Map<String, Vec<Rc<Named>>>,
     /// Items of lists, by the first of their ids, and those of the result that is being read.
     items: Map<Id, Vec<Rc<Named>>>,
     items_of_result: Vec<Rc<Named>>,
-    /// The same by the values of their ids, as rows begin with them.
-    rows: Map<String, Vec<Rc<Named>>>,
     /// Sentences and lines, by their hashes.
     sentences: Set<u64>,
     /// Heads of calls, by their hashes.
