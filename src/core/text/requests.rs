@@ -1,10 +1,6 @@
 //! Sentences of who answers that ask for something, and those that only say that one helps.
 
-use std::collections::HashSet;
-use std::sync::LazyLock;
-
-use foldhash::fast::FixedState;
-
+use super::lexicon::{BESIDES, SERVES};
 use super::speech::{is_polite, words};
 
 /// How sentences begin, in small letters, that ask the user for what he says next.
@@ -50,22 +46,6 @@ const NOTES: [&str; 8] = [
     "bitte beachten",
     "veuillez noter",
 ];
-
-/// Words that say that one helps, looks or waits.
-static SERVES: LazyLock<HashSet<&'static str, FixedState>> = LazyLock::new(|| {
-    let words = "help assist assisting assistance hold wait moment check look looking happy glad \
-        sorry apologize problem course certainly absolutely alright care forward understand ask";
-    words.split_whitespace().collect()
-});
-/// Words that sentences of those have besides.
-static BESIDES: LazyLock<HashSet<&'static str, FixedState>> = LazyLock::new(|| {
-    let words = "i i'm i’m i'd i’d i'll i’ll we we'll can will would be am is are with that this \
-        these those it to on and or in if of while please one just now let me into get started \
-        begin proceed further any more anything else other do there there's here take safe \
-        travels wonderful right away feel free reach out know like hear situation frustration \
-        frustrating inconvenience need questions request requests the your no";
-    words.split_whitespace().collect()
-});
 
 /// Whether a sentence is a question.
 #[must_use]

@@ -410,6 +410,18 @@ mod tests {
     }
 
     #[test]
+    fn columns_of_one_object_stand_side_by_side_though_a_later_row_has_more_of_them() {
+        let text = concat!(
+            r#"[{"id":1,"at":{"day":3},"note":"a"},{"id":2,"at":{"day":4,"hour":9},"note":"b"},"#,
+            r#"{"id":3,"at":{"day":5,"hour":8},"note":"c"}]"#
+        );
+        assert_eq!(
+            shortest(text).unwrap(),
+            "[3]{id,at{day,hour},note}:\n 1,3,,a\n 2,4,9,b\n 3,5,8,c"
+        );
+    }
+
+    #[test]
     fn in_short_a_table_has_the_columns_that_name_rows_and_tell_their_kinds() {
         let in_short = |row: fn(usize) -> String| {
             let rows: Vec<String> = (0..9).map(row).collect();

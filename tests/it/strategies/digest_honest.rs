@@ -444,3 +444,31 @@ fn answers_of_changes_alone_are_no_newest_state() {
     assert!(!digest.contains("newest state"), "{digest}");
     assert!(digest.contains("K-1") && digest.contains("K-3"), "{digest}");
 }
+
+#[test]
+fn a_plan_that_was_replaced_tells_nothing() {
+    let plan = |step: &str, done: [&str; 2]| {
+        json!({"todos": [
+            {"content": format!("{step} the parser"), "status": done[0]},
+            {"content": "measure the parser", "status": done[1]},
+            {"content": "describe the parser", "status": "pending"},
+        ]})
+    };
+    let calls = [
+        call(
+            "todo_write",
+            plan("sketch", ["in_progress", "pending"]),
+            "ok",
+        ),
+        call(
+            "todo_write",
+            plan("write", ["completed", "in_progress"]),
+            "ok",
+        ),
+    ];
+    let digest = digest_of(3_000, &calls);
+    assert!(digest.contains("write the parser,completed"), "{digest}");
+    for old in ["sketch", "measure the parser,pending"] {
+        assert!(!digest.contains(old), "{old}: {digest}");
+    }
+}

@@ -261,4 +261,19 @@ mod tests {
         let hostile = PATCH.repeat(1 << 16);
         assert_eq!(Opening::of(&hostile).number, 3);
     }
+
+    #[test]
+    fn files_in_a_list_are_texts_below_their_names() {
+        let json = r#"{"files":[{"content":"use a;\nfn b() {}\n","path":"src/b.rs","mode":420},
+            {"path":"c.txt","content":"one\ntwo"}],"short":[{"path":"d","content":"one"}]}"#;
+        let json = Json::parse(json).unwrap();
+        let items = |key: &str| match json.get(key) {
+            Some(Json::List(items)) => items.clone(),
+            other => panic!("{other:?}"),
+        };
+        let expected = "path: src/b.rs\nmode: 420\ncontent:\nuse a;\nfn b() {}\n\
+            path: c.txt\ncontent:\none\ntwo\n";
+        assert_eq!(texts_of(&items("files")).as_deref(), Some(expected));
+        assert_eq!(texts_of(&items("short")), None, "a row says as much");
+    }
 }

@@ -2,195 +2,18 @@
 //! otherwise than the others.
 
 use super::line::{DigestLine, Part};
-use super::made::{is_among, words_in};
+use super::made::{COMMANDS, words_in};
 use super::place::commas;
 use crate::core::strategy::maps::Map;
+use crate::core::text::{CHANGES, LOOKS};
 
-/// Words in the names of tools that change something, and of those that only look; the first that
-/// a name has decides. What edits texts is not among them: what was written has room of its own.
-const CHANGES: [&str; 129] = [
-    "accept",
-    "activate",
-    "actualizar",
-    "add",
-    "alterar",
-    "amend",
-    "anlegen",
-    "annuler",
-    "anuluj",
-    "apply",
-    "approve",
-    "aprovar",
-    "archive",
-    "assign",
-    "atualizar",
-    "block",
-    "bloquer",
-    "book",
-    "borrar",
-    "buchen",
-    "buy",
-    "cancel",
-    "cancelar",
-    "change",
-    "checkout",
-    "clore",
-    "close",
-    "commit",
-    "complete",
-    "confirm",
-    "control",
-    "counter",
-    "crear",
-    "create",
-    "creer",
-    "criar",
-    "créer",
-    "deactivate",
-    "decline",
-    "delete",
-    "deploy",
-    "disable",
-    "dispatch",
-    "dodaj",
-    "downgrade",
-    "drop",
-    "enable",
-    "enviar",
-    "envoyer",
-    "equip",
-    "erstellen",
-    "exchange",
-    "excluir",
-    "extend",
-    "freeze",
-    "give",
-    "grant",
-    "güncelle",
-    "heal",
-    "hold",
-    "import",
-    "insert",
-    "invite",
-    "iptal",
-    "lock",
-    "löschen",
-    "merge",
-    "modifier",
-    "modify",
-    "move",
-    "notify",
-    "oluştur",
-    "order",
-    "pause",
-    "pay",
-    "place",
-    "post",
-    "process",
-    "publish",
-    "refund",
-    "register",
-    "reject",
-    "remind",
-    "remove",
-    "rename",
-    "reply",
-    "reschedule",
-    "reservar",
-    "reserve",
-    "reserver",
-    "reset",
-    "respond",
-    "restart",
-    "resume",
-    "retirer",
-    "return",
-    "revise",
-    "revoke",
-    "réserver",
-    "save",
-    "scale",
-    "schedule",
-    "sell",
-    "send",
-    "senden",
-    "set",
-    "snooze",
-    "speichern",
-    "spend",
-    "start",
-    "stop",
-    "stornieren",
-    "submit",
-    "supprimer",
-    "transfer",
-    "trigger",
-    "turn",
-    "unassign",
-    "unblock",
-    "unlock",
-    "update",
-    "upgrade",
-    "upload",
-    "usuń",
-    "utwórz",
-    "void",
-    "wyślij",
-    "zmień",
-    "ändern",
-];
-const LOOKS: [&str; 42] = [
-    "anzeigen",
-    "buscar",
-    "calculate",
-    "catalogue",
-    "check",
-    "chercher",
-    "consultar",
-    "consulter",
-    "count",
-    "describe",
-    "estimate",
-    "fetch",
-    "find",
-    "get",
-    "leer",
-    "lesen",
-    "lire",
-    "list",
-    "listar",
-    "liste",
-    "lister",
-    "look",
-    "obtenir",
-    "obter",
-    "pobierz",
-    "preview",
-    "prüfen",
-    "query",
-    "quote",
-    "read",
-    "search",
-    "show",
-    "sprawdź",
-    "suchen",
-    "szukaj",
-    "think",
-    "validate",
-    "verificar",
-    "verifier",
-    "verify",
-    "view",
-    "vérifier",
-];
 /// Rows of a result that are compared with each other; the exceptions among them are at most one in
 /// so many.
 const LEAST_ROWS: usize = 3;
 const MOST_ROWS: usize = 64;
 const EXCEPTIONS: usize = 3;
-/// The arguments that hold a command, programs that change what is elsewhere, words by which they
-/// do, and the words of a command within which these stand.
-const COMMAND: [&str; 3] = ["command=", "cmd=", "script="];
+/// Programs that change what is elsewhere, words by which they do, and the words of a command
+/// within which these stand.
 const PROGRAMS: [&str; 16] = [
     "ansible-playbook",
     "argocd",
@@ -326,16 +149,17 @@ pub(super) fn is_change(tool: &str) -> bool {
 
 /// The same; `None` where the name does not tell.
 fn by_name(call: &str) -> Option<bool> {
-    let tells = |word: &&str| is_among(&LOOKS, word) || is_among(&CHANGES, word);
-    words_in(call)
-        .find(tells)
-        .map(|word| is_among(&CHANGES, word))
+    words_in(call).find_map(|word| {
+        let word = word.to_ascii_lowercase();
+        let is_change = CHANGES.contains(word.as_str());
+        (is_change || LOOKS.contains(word.as_str())).then_some(is_change)
+    })
 }
 
 /// Whether a call runs a command that changes something elsewhere, such as `helm rollback`.
 fn runs_change(call: &str) -> bool {
     let given = |key: &&str| {
-        let behind = |before: &str| Some(call.split_once(&format!("{before}{key}"))?.1);
+        let behind = |before: &str| Some(call.split_once(&format!("{before}{key}="))?.1);
         behind("(").or_else(|| behind(", "))
     };
     let program = call.split('(').next().unwrap_or_default();
@@ -345,7 +169,7 @@ fn runs_change(call: &str) -> bool {
         // Behind the name of the argument.
         return does(words.skip(2));
     }
-    let Some(command) = COMMAND.iter().find_map(given) else {
+    let Some(command) = COMMANDS.iter().find_map(given) else {
         return false;
     };
     command.split(['&', '|', ';', '\n']).any(|part| {

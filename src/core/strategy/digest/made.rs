@@ -59,7 +59,7 @@ const ADDED: [&str; 7] = [
     "reply",
 ];
 /// Arguments with what is run.
-const COMMANDS: [&str; 6] = ["cmd", "code", "command", "query", "script", "sql"];
+pub(super) const COMMANDS: [&str; 6] = ["cmd", "code", "command", "query", "script", "sql"];
 /// The arguments with the name of a file.
 const FILE: [&str; 7] = [
     "path",

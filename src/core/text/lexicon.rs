@@ -1,0 +1,63 @@
+//! Words by which sentences and names of tools are told apart: a file of this folder for each kind,
+//! by language. They are separated by white space; lines that begin with `#` are comments.
+
+use std::collections::HashSet;
+use std::sync::LazyLock;
+
+use foldhash::fast::FixedState;
+
+/// Words in small letters.
+type Words = LazyLock<HashSet<&'static str, FixedState>>;
+
+macro_rules! words {
+    ($($(#[$about:meta])* $name:ident: $file:literal;)*) => {$(
+        $(#[$about])*
+        pub(in crate::core) static $name: Words =
+            Words::new(|| read(include_str!(concat!("lexicon/", $file))));
+    )*};
+}
+
+words! {
+    /// What demands, refuses or limits.
+    DEMANDS: "demands.txt";
+    /// What begins sentences that limit what was said before.
+    LIMITS: "limits.txt";
+    /// All of sentences that only greet, thank or agree.
+    POLITE: "polite.txt";
+    /// By what who answers suggests, offers, promises or decides something.
+    PROPOSES: "proposes.txt";
+    /// What says that one helps, looks or waits, and what such sentences have besides.
+    SERVES: "serves.txt";
+    BESIDES: "besides.txt";
+    /// In names of tools that change something, and of those that only look.
+    CHANGES: "changes.txt";
+    LOOKS: "looks.txt";
+}
+
+fn read(text: &'static str) -> HashSet<&'static str, FixedState> {
+    let lines = text.lines().filter(|line| !line.starts_with('#'));
+    lines.flat_map(str::split_whitespace).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_words_of_all_files_are_in_small_letters() {
+        for words in [
+            &DEMANDS, &LIMITS, &POLITE, &PROPOSES, &SERVES, &BESIDES, &CHANGES, &LOOKS,
+        ] {
+            assert!(!words.is_empty());
+            for word in words.iter() {
+                assert_eq!(*word, word.to_lowercase());
+            }
+        }
+    }
+
+    #[test]
+    fn comments_are_no_words() {
+        let words = read("# English\nnot\tno\n\n# German\nnicht");
+        assert_eq!(words, HashSet::from_iter(["not", "no", "nicht"]));
+    }
+}
