@@ -76,8 +76,11 @@ pub(super) static REPORTED: Pattern =
 pub(super) static EXITED: Pattern = Pattern::new(concat!(
     r"(?i)<(returncode|exit_code)>\s*-?[1-9]",
     r"|(?-u:\b)(exit (code|status)|exited with( code| status)?|return ?code|exit_code)",
-    r"[:= ]+-?[1-9]",
+    r"[:= ]+-?[1-9]|(?m-i:^(--- FAIL: |FAIL\t))",
 ));
+
+/// Begins the line of a test that failed, in Go.
+const GO_TEST: &str = "--- FAIL: ";
 
 /// How a result goes on behind `The user ` where he did not want the call.
 const REFUSED: [&str; 4] = ["declined", "denied", "doesn't want to proceed", "rejected"];
@@ -88,6 +91,9 @@ pub(in crate::core) const TRACE: &str = "Traceback (most recent call last)";
 /// Whether a line reports a failure.
 #[must_use]
 pub fn tells_of_failure(line: &str) -> bool {
+    if line.trim_start().starts_with(GO_TEST) {
+        return true;
+    }
     let mut rest = line.as_bytes();
     let mut before: &[u8] = &[];
     loop {
@@ -302,6 +308,7 @@ mod tests {
             "request timed out.",
             "thread panicked",
             "denied",
+            "    --- FAIL: TestReap (0.00s)",
         ] {
             assert!(tells_of_failure(report), "{report}");
         }
@@ -323,6 +330,9 @@ mod tests {
         let log = "compiling\n".repeat(2_000);
         assert!(is_failure(&format!("{log}exit code: 1\n")));
         assert!(!is_failure(&format!("{log}exit code: 0\n")));
+        assert!(is_failure(&format!(
+            "{log}FAIL\tgithub.com/a/lease\t0.655s\n"
+        )));
     }
 
     #[test]

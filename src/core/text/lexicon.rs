@@ -20,8 +20,16 @@ macro_rules! words {
 words! {
     /// What demands, refuses or limits.
     DEMANDS: "demands.txt";
+    /// What begins sentences that take back or replace what was said before.
+    CORRECTIONS: "corrections.txt";
     /// What begins sentences that limit what was said before.
     LIMITS: "limits.txt";
+    /// What begins sentences that stand for, or go on from, what was said before.
+    REFERS_BACK: "refers_back.txt";
+    /// What is in clauses that take nothing.
+    REFUSALS: "refusals.txt";
+    /// Headings below which a text says what it comes to.
+    CONCLUSIONS: "conclusions.txt";
     /// All of sentences that only greet, thank or agree.
     POLITE: "polite.txt";
     /// By what who answers suggests, offers, promises or decides something.
@@ -46,7 +54,18 @@ mod tests {
     #[test]
     fn the_words_of_all_files_are_in_small_letters() {
         for words in [
-            &DEMANDS, &LIMITS, &POLITE, &PROPOSES, &SERVES, &BESIDES, &CHANGES, &LOOKS,
+            &DEMANDS,
+            &CORRECTIONS,
+            &LIMITS,
+            &REFERS_BACK,
+            &CONCLUSIONS,
+            &REFUSALS,
+            &POLITE,
+            &PROPOSES,
+            &SERVES,
+            &BESIDES,
+            &CHANGES,
+            &LOOKS,
         ] {
             assert!(!words.is_empty());
             for word in words.iter() {

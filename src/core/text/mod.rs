@@ -28,7 +28,7 @@ pub use exact::restorable;
 pub(in crate::core) use failure::TRACE;
 pub use failure::{is_message_key, tells_of_failure};
 pub use failure_rules::{FailureRule, Failures, ToolFailures};
-pub(in crate::core) use lexicon::{CHANGES, LOOKS};
+pub(in crate::core) use lexicon::{CHANGES, LOOKS, REFUSALS};
 pub(in crate::core) use lines::split_lines;
 pub use markers::harmless;
 pub use noise::without_noise;
@@ -36,14 +36,14 @@ pub(in crate::core) use noise::{quiet_lines, without_escapes};
 pub use operator_patterns::{CaselessPattern, NamePatterns, TextPattern};
 pub use outcome::sums_up;
 pub use places::{FilePlace, file_name, file_paths, file_places, is_same_file};
-pub use prose::{is_prose, refers_back};
+pub use prose::{is_of_conclusion, is_prose, refers_back};
 pub use requests::{asks, is_question, only_serves};
 pub use sentences::pieces;
 pub(in crate::core) use shown::{is_party, shown_key, shown_name};
-pub use speech::{Speech, greets_by_name, limits, limits_what_is_before, proposes};
+pub use speech::{Speech, corrects, greets_by_name, limits, limits_what_is_before, proposes};
 pub(in crate::core) use table::MOST_COLUMNS;
 pub use table::{Table, shortest, write_cell};
-pub(in crate::core) use words::{INFORMATIVE, PATH, parts_of, shape, words_of};
+pub(in crate::core) use words::{INFORMATIVE, PATH, parts_of, shape, stems_of, words_of};
 
 /// The patterns of this room.
 pub(in crate::core) static PATTERNS: [&Pattern; 3] =

@@ -1,11 +1,15 @@
 //! What a line of a text is like: a sentence or not, and whether it stands for itself.
 
+use super::lexicon::{CONCLUSIONS, REFERS_BACK};
 use super::speech::words;
 
 /// The fewest plain words of a sentence in a page or a mail, and the fewest letters where words are
 /// not told apart by blanks.
 const PROSE_WORDS: usize = 6;
 const PROSE_LETTERS: usize = 12;
+
+/// No heading of a conclusion is longer (bytes).
+const LONGEST_HEADING: usize = 48;
 
 /// No word that refers back is longer (bytes).
 const LONGEST_WORD: usize = 32;
@@ -40,18 +44,39 @@ fn has_plain_words(line: &str) -> bool {
     plain >= PROSE_WORDS && plain > other
 }
 
-/// Whether a sentence begins with a word that stands for what was said before it.
+/// Whether a heading announces what a text comes to: `## Summary`, `**Root cause:**`.
+#[must_use]
+pub fn is_of_conclusion(heading: &str) -> bool {
+    if heading.len() > LONGEST_HEADING {
+        return false;
+    }
+    let is_mark = |c: char| c.is_whitespace() || matches!(c, '#' | '*' | '_' | ':' | '.' | '：');
+    let plain = heading
+        .trim_matches(is_mark)
+        .to_lowercase()
+        .replace(' ', "_");
+    CONCLUSIONS.contains(plain.as_str())
+}
+
+/// Whether a sentence begins with a word that stands for, or goes on from, what was said before:
+/// `That replaces it.`, `The rest is paid.`, `Without it …`
 #[must_use]
 pub fn refers_back(sentence: &str) -> bool {
-    const WORDS: [&str; 26] = [
-        "he", "she", "that", "this", "these", "those", "they", "both", "it", "das", "dies",
-        "diese", "dieser", "beide", "cela", "ça", "ceci", "cette", "ces", "eso", "esto", "esa",
-        "isso", "isto", "это", "эти",
-    ];
-    let first = words(sentence).next();
-    first.is_some_and(|first| {
-        first.len() <= LONGEST_WORD && WORDS.contains(&first.to_lowercase().as_str())
-    })
+    let is_it = |word: &str| {
+        word.len() <= LONGEST_WORD && REFERS_BACK.contains(word.to_lowercase().as_str())
+    };
+    let mut words = words(sentence);
+    let first = words.next();
+    let begins = |beginnings: &[&str]| {
+        first.is_some_and(|first| {
+            beginnings
+                .iter()
+                .any(|word| first.eq_ignore_ascii_case(word))
+        })
+    };
+    first.is_some_and(is_it)
+        || (begins(&["the", "all", "with", "without", "for", "of"])
+            && words.next().is_some_and(is_it))
 }
 
 #[cfg(test)]
@@ -64,11 +89,29 @@ mod tests {
             "That replaces it.",
             "They need an order.",
             "Das kostet 20 Euro.",
+            "The rest is paid.",
+            "Without it boats would have less.",
         ] {
             assert!(refers_back(needs), "{needs}");
         }
-        for other in ["Thatcher won.", "The order is paid.", "", "…"] {
+        for other in [
+            "Thatcher won.",
+            "The order is paid.",
+            "Without a card it fails.",
+            "",
+            "…",
+        ] {
             assert!(!refers_back(other), "{other}");
+        }
+    }
+
+    #[test]
+    fn conclusions_stand_below_their_headings() {
+        for heading in ["## Summary", "**Root cause:**", "Fazit:", "### 结论"] {
+            assert!(is_of_conclusion(heading), "{heading}");
+        }
+        for other in ["## Details", "Summary of 2024", "The result is 7.", ""] {
+            assert!(!is_of_conclusion(other), "{other}");
         }
     }
 

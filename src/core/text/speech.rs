@@ -1,6 +1,6 @@
 //! Signs in what people say: demands, refusals and limits; greetings and thanks.
 
-use super::lexicon::{DEMANDS, LIMITS, POLITE, PROPOSES};
+use super::lexicon::{CORRECTIONS, DEMANDS, LIMITS, POLITE, PROPOSES};
 
 /// Signs of demands where words are not told apart by blanks.
 const DEMANDS_WITHIN: [&str; 32] = [
@@ -38,6 +38,8 @@ const DEMANDS_WITHIN: [&str; 32] = [
     "알레르기",
     "대신",
 ];
+/// How sentences that correct begin where words are not told apart by blanks.
+const CORRECTIONS_BEGIN: [&str; 8] = ["不", "改", "换", "还是", "いや", "やっぱり", "違", "아니"];
 /// The same of what limits what was said before.
 const LIMITS_WITHIN: [&str; 10] = [
     "但",
@@ -103,6 +105,18 @@ fn demands(lower: &str) -> bool {
 #[must_use]
 pub fn limits(sentence: &str) -> bool {
     demands(&sentence.to_lowercase())
+}
+
+/// Whether a sentence begins as one that takes back or replaces what was said before.
+#[must_use]
+pub fn corrects(sentence: &str) -> bool {
+    let first = words(sentence)
+        .next()
+        .filter(|first| first.len() <= LONGEST_LIMIT);
+    first.is_some_and(|first| CORRECTIONS.contains(first.to_lowercase().as_str()))
+        || CORRECTIONS_BEGIN
+            .iter()
+            .any(|sign| sentence.starts_with(sign))
 }
 
 /// Whether a sentence only greets or thanks somebody by name. Of a customer, "OK, Tuesday" is a
@@ -180,6 +194,21 @@ mod tests {
         }
         for plain in ["Mia, thank you.", "Thank you for waiting, Mia.", "W-3."] {
             assert!(!greets_by_name(plain), "{plain}");
+        }
+    }
+
+    #[test]
+    fn corrections_are_known_by_their_first_word() {
+        for correction in [
+            "No, hold that.",
+            "Scrap the premium.",
+            "Ganti.",
+            "还是不要了",
+        ] {
+            assert!(corrects(correction), "{correction}");
+        }
+        for other in ["Nowhere else.", "Add a premium.", ""] {
+            assert!(!corrects(other), "{other}");
         }
     }
 

@@ -18,6 +18,8 @@ const MOST_KINDS: usize = 6;
 const ROWS_PER_KIND: usize = 3;
 /// The longest cell of such a column (bytes).
 const KIND_BYTES: usize = 24;
+/// The same of one with the names of rows, where its key says so.
+const NAME_BYTES: usize = 48;
 
 /// A list of like objects. Members of nested objects are columns with dotted names.
 #[derive(Debug)]
@@ -161,16 +163,26 @@ impl<'j> Table<'j> {
     }
 
     /// The same table with the columns that decisions are made by: one that names each row, if
-    /// possible by a key that `is_id`, and those that tell kinds of rows apart. `None` where there
-    /// are no such columns.
+    /// possible by a key that `is_id` or `is_title`, and those that tell kinds of rows apart.
+    /// `None` where there are no such columns.
     #[must_use]
-    pub fn in_short(&self, is_id: impl Fn(&str) -> bool) -> Option<Self> {
+    pub fn in_short(
+        &self,
+        is_id: impl Fn(&str) -> bool,
+        is_title: impl Fn(&str) -> bool,
+    ) -> Option<Self> {
         let columns = 0..self.columns.len();
         let key = |at: &usize| self.columns.get(*at).is_some_and(|key| is_id(key));
         let ids = columns.clone().filter(key);
+        let titles = columns.clone().filter(|at| {
+            let title = self.columns.get(*at);
+            title.is_some_and(|title| is_title(title)) && self.names(*at, NAME_BYTES)
+        });
         // Numbers that happen to differ are measures.
         let texts = columns.clone().filter(|at| self.is_of_texts(*at));
-        let naming = ids.chain(texts).find(|at| self.names(*at))?;
+        let is_short = |at: &usize| self.names(*at, KIND_BYTES);
+        let texts = texts.filter(is_short);
+        let naming = ids.filter(is_short).chain(titles).chain(texts).next()?;
         let kinds = columns.filter(|at| *at != naming && self.tells_kinds(*at));
         let kept: Vec<usize> = std::iter::once(naming).chain(kinds).collect();
         if kept.len() < 2 {
@@ -196,12 +208,12 @@ impl<'j> Table<'j> {
     }
 
     /// Whether each row has another short value in a column.
-    fn names(&self, column: usize) -> bool {
+    fn names(&self, column: usize, most: usize) -> bool {
         let mut seen: HashSet<String, FixedState> = HashSet::default();
         self.cells(column).into_iter().all(|cell| match cell {
             Some(value) if value.is_scalar() => {
                 let text = value.to_string();
-                text.len() <= KIND_BYTES && seen.insert(text)
+                text.len() <= most && seen.insert(text)
             }
             _ => false,
         })
@@ -429,7 +441,7 @@ mod tests {
                 panic!("no list");
             };
             let table = Table::of(&items).unwrap();
-            let short = table.in_short(|key| key == "id")?;
+            let short = table.in_short(|key| key == "id", |key| key == "name")?;
             Some([short.columns_head(), short.rows().nth(1).unwrap()].join(" "))
         };
         let order = |n: usize| {

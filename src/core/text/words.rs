@@ -8,6 +8,10 @@ const LONGEST_WORD: usize = 80;
 /// Longest word of such a script; longer runs are cut into pieces.
 const LONGEST_PIECE: usize = 24;
 
+/// The shortest word with a stem, and the longest stem (characters).
+const LEAST_STEM: usize = 4;
+const MOST_STEM: usize = 5;
+
 /// The characters that words have.
 static IN_WORDS: RunChars = RunChars::with(b"_./#@:-");
 /// Characters that join the parts of names, paths, dates and numbers.
@@ -214,6 +218,16 @@ fn is_path(word: &str) -> bool {
     slashes >= 2 || (slashes == 1 && !word.starts_with('/') && word.contains('.'))
 }
 
+/// The beginnings of the longer words of a text, in small letters: `toallas` and `Toalla` have the
+/// same.
+pub(in crate::core) fn stems_of(text: &str) -> impl Iterator<Item = String> {
+    let is_long = |word: &&str| word.chars().nth(LEAST_STEM - 1).is_some();
+    words_of(text).filter(is_long).map(|word| {
+        let stem = word.chars().take(MOST_STEM);
+        stem.flat_map(char::to_lowercase).collect()
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -255,5 +269,12 @@ mod tests {
         assert!(
             !is_path("/output") && !is_path("and/or") && shape("and/or") < shape("src/main.rs")
         );
+    }
+
+    #[test]
+    fn words_have_stems() {
+        let stems = |text| stems_of(text).collect::<Vec<_>>();
+        assert_eq!(stems("las toallas"), stems("Toalla"));
+        assert!(stems("one of all").is_empty());
     }
 }

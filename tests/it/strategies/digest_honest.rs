@@ -472,3 +472,40 @@ fn a_plan_that_was_replaced_tells_nothing() {
         assert!(!digest.contains(old), "{old}: {digest}");
     }
 }
+
+#[test]
+fn a_failure_whose_success_has_no_room_says_that_there_was_one() {
+    let timeout = json!({"error": {"code": "TIMEOUT", "message": "not reachable", "status": 504}});
+    let mut calls = vec![
+        call(
+            "look_up_plate",
+            json!({"plate": "GK417RT"}),
+            timeout.to_string(),
+        ),
+        call("look_up_plate", json!({"plate": "GK417RT"}), words(3, 400)),
+    ];
+    let digest = digest_of(1_400, &calls);
+    assert!(digest.contains("(succeeded since)"), "{digest}");
+    // Another plate is another thing.
+    calls[1].1 = json!({"plate": "ZZ1"});
+    let digest = digest_of(1_400, &calls);
+    assert!(!digest.contains("(succeeded since)"), "{digest}");
+}
+
+#[test]
+fn a_line_that_was_edited_since_is_not_told_as_the_file_has_it() {
+    let line = |clock: &str| format!("    l := &Lease{{ID: id, granted: {clock}}}");
+    let found = format!(
+        "a/grant.go:27:{}\na/restore.go:19:    l := &Lease{{ID: r}}",
+        line("now()")
+    );
+    let edit =
+        json!({"path": "a/grant.go", "old_string": line("now()"), "new_string": line("clock()")});
+    let calls = [
+        call("grep", json!({"pattern": "&Lease"}), found),
+        call("edit_file", edit, "edited"),
+    ];
+    let digest = digest_of(4_000, &calls);
+    assert!(digest.contains("restore.go:19"), "{digest}");
+    assert!(!digest.contains("grant.go:27"), "{digest}");
+}

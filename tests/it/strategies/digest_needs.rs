@@ -487,3 +487,95 @@ fn the_page_that_was_opened_stays_before_other_hits() {
     assert!(digest.lines().filter(told).count() > 8, "{digest}");
     assert!(digest.contains("| year | tonnes |"), "{digest}");
 }
+
+/// A user's question with the passages that an application put beside it.
+fn asked_with_passages(nth: usize, question: &str) -> String {
+    let passages = format!(
+        "[1] Ports\n{}.\n\n[2] Windows\n{}.",
+        words(nth, 60),
+        words(nth + 50, 60)
+    );
+    message(
+        "user",
+        &format!("Context:\n{passages}\n\nQuestion: {question}"),
+    )
+}
+
+#[test]
+fn passages_beside_a_question_are_not_the_users_words() {
+    let mut all = vec![message("system", "Answer by the context.")];
+    let questions = [
+        "Is 8443 taken?",
+        "The window is Saturday 13 June, 22:00.",
+        "Payroll runs that night. New window: Saturday 20 June, 20:00.",
+        "Does Bergen keep its port?",
+    ];
+    for (nth, question) in (1..).zip(questions) {
+        all.push(asked_with_passages(nth, question));
+        all.push(message("assistant", &format!("Noted as {nth}.")));
+    }
+    all.push(message("user", "When is it?"));
+    let digest = digest_in(320, &all);
+    let (said, rest) = digest.split_once("After each turn:").unwrap_or_default();
+    assert!(said.contains("Saturday 20 June, 20:00."), "{digest}");
+    assert!(!said.contains("[1] Ports"), "{digest}");
+    // Whatever is shown of them is quoted.
+    let passages = rest.lines().filter(|line| line.contains("[1] Ports"));
+    assert!(
+        passages.clone().all(|line| line.starts_with(" |")),
+        "{digest}"
+    );
+}
+
+#[test]
+fn what_takes_something_back_stays_before_what_it_takes_back() {
+    let mut all = vec![message("system", "You draft a lease.")];
+    let asked = |n: usize| match n {
+        3 => "Add a premium of 3 months of rent to clause 10, as a condition.".to_owned(),
+        11 => "Scrap the premium, the client changed his mind about it.".to_owned(),
+        _ => format!(
+            "Is clause {n} about {} as long as clause {}?",
+            words(n, 2),
+            n + 20
+        ),
+    };
+    for n in 1..14 {
+        all.push(message("user", &asked(n)));
+        all.push(message(
+            "assistant",
+            &format!("It is, {}.", words(n + 70, 40)),
+        ));
+    }
+    all.push(message("user", "Send clause 10."));
+    let digest = digest_in(380, &all);
+    assert!(digest.contains("Scrap the premium"), "{digest}");
+}
+
+#[test]
+fn the_function_that_is_to_be_changed_stays_whole() {
+    let function = |name: &str, n: usize| {
+        let body: String = (0..6)
+            .map(|line| format!("    let {} = {line};\n", words(n + line, 1)))
+            .collect();
+        format!("pub fn {name}(order: &Order) -> u64 {{\n{body}}}\n\n")
+    };
+    let names = ["net_sum", "totalLabel", "gross_sum", "draw_row", "tax_of"];
+    let file: String = (0..)
+        .step_by(20)
+        .zip(names)
+        .map(|(n, name)| function(name, n))
+        .collect();
+    let filler = words(9, 900);
+    let mut all = job(&[
+        ("read_file", r#"{"path":"src/label.rs"}"#, file.as_str()),
+        ("read_file", r#"{"path":"notes.md"}"#, filler.as_str()),
+        ("list", "{}", "done"),
+    ]);
+    all.push(message("assistant", "That is all there is."));
+    all.push(message("user", "Now change totalLabel, please."));
+    let digest = digest_in(420, &all);
+    let wanted = function("totalLabel", 20);
+    let first = wanted.lines().take(5).map(|line| format!(" |{line}"));
+    let first = first.collect::<Vec<_>>().join("\n");
+    assert!(digest.contains(&first), "{digest}");
+}

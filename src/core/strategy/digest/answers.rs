@@ -2,18 +2,22 @@
 
 use std::ops::Range;
 
-use super::choices::{item_by_words, item_of};
+use super::choices::{item_by_letter, item_by_words, item_of};
 use super::line::{DigestLine, Part, Standing};
 use super::lists::{is_listed, is_numbered_or_bullet};
 use super::weigh::STRIDE;
 use super::weights::word as words_by;
-use crate::core::text::{asks, is_question, shape, words_of};
+use crate::core::text::{asks, is_question, refers_back, shape, words_of};
 use crate::core::{Cancel, Cancelled};
 
 /// The longest answer that says nothing without its question (characters).
 const ANSWER_CHARS: usize = 14;
 /// The same of one that begins with such a word (characters).
 const CONSENT_CHARS: usize = 32;
+/// The same of one that begins with a word for what was asked about (characters), and words that
+/// are as often for what the answer itself is about.
+const REFERS_CHARS: usize = 90;
+const OF_TALK: [&str; 7] = ["he", "she", "it", "they", "this", "that", "the"];
 const CONSENTS: [&str; 27] = [
     "correct",
     "da",
@@ -124,8 +128,9 @@ pub(super) fn asked(lines: &[DigestLine], cancel: &Cancel) -> Result<Vec<bool>, 
 /// # Errors
 /// [`Cancelled`].
 pub(super) fn note_choices(lines: &mut [DigestLine], cancel: &Cancel) -> Result<(), Cancelled> {
-    // The lines of the last message of the model before.
+    // The lines of the last message of the model before, and of the last one with a list.
     let mut offered = 0..0;
+    let mut listed = 0..0;
     for at in 0..lines.len() {
         if at.is_multiple_of(STRIDE) {
             cancel.check_budget()?;
@@ -137,7 +142,13 @@ pub(super) fn note_choices(lines: &mut [DigestLine], cancel: &Cancel) -> Result<
         let end = lines.iter().skip(at + 1).position(is_next);
         let end = end.map_or(lines.len(), |more| at + 1 + more);
         match line.part {
-            Part::Assistant => offered = at..end,
+            Part::Assistant => {
+                offered = at..end;
+                let said = lines.get(offered.clone()).unwrap_or_default();
+                if said.iter().any(|line| is_numbered_or_bullet(&line.text)) {
+                    listed = offered.clone();
+                }
+            }
             Part::User => {
                 let asked = lines.get(offered.clone()).unwrap_or_default();
                 let is_short = is_bare(&line.text, end == at + 1);
@@ -154,6 +165,9 @@ pub(super) fn note_choices(lines: &mut [DigestLine], cancel: &Cancel) -> Result<
                     // The same answer to another question is another answer.
                     line.standing = Standing::Usual;
                 }
+                if chosen.is_none() && offered != listed {
+                    note_older_choice(lines, at..end, listed.clone());
+                }
                 let chosen = chosen.map(|(_, place)| place);
                 tell_chosen(lines, (offered, at..end), chosen, cancel)?;
                 offered = 0..0;
@@ -164,13 +178,32 @@ pub(super) fn note_choices(lines: &mut [DigestLine], cancel: &Cancel) -> Result<
     Ok(())
 }
 
+/// Who thinks about options for some messages chooses by a letter, too.
+fn note_older_choice(lines: &mut [DigestLine], answer: Range<usize>, listed: Range<usize>) {
+    let shown = lines.get(listed.clone()).unwrap_or_default();
+    let place = |at: usize| item_by_letter(shown, &lines.get(at)?.text);
+    let chosen = answer.rev().find_map(|at| Some((at, place(at)?)));
+    if let Some((by, place)) = chosen
+        && let Some(line) = lines.get_mut(by)
+        && line.within.is_none()
+    {
+        line.within = Some(by - listed.start - place);
+        if let Some(item) = lines.get_mut(listed.start + place) {
+            item.standing = Standing::Edge;
+        }
+    }
+}
+
 /// Whether an answer says nothing without its question, given its first sentence: `Yes.`,
 /// `No, only the first two`.
 fn is_bare(sentence: &str, is_all: bool) -> bool {
     let length = sentence.chars().count();
     let word = sentence.split(|c: char| !c.is_alphanumeric()).next();
     let consents = word.is_some_and(|word| CONSENTS.contains(&word.to_lowercase().as_str()));
-    (is_all && length <= ANSWER_CHARS) || (consents && length <= CONSENT_CHARS)
+    let is_of_talk =
+        word.is_some_and(|word| OF_TALK.iter().any(|of| word.eq_ignore_ascii_case(of)));
+    let refers = refers_back(sentence) && length <= REFERS_CHARS && !is_of_talk;
+    (is_all && length <= ANSWER_CHARS) || (consents && length <= CONSENT_CHARS) || refers
 }
 
 /// The line of an answer that chooses by a number, a letter or a place, and which of the lines
@@ -330,5 +363,42 @@ mod tests {
         note_choices(&mut lines, &Cancel::default()).unwrap();
         let within: Vec<Option<usize>> = lines[3..].iter().map(|line| line.within).collect();
         assert_eq!(within, [None, None, Some(4)]);
+    }
+
+    #[test]
+    fn an_option_may_be_chosen_by_its_letter_some_messages_later() {
+        let items = ["A. Tokyo, Osaka", "B. Tokyo, Hakone", "C. Tokyo, Kanazawa"];
+        let answers = |answer: &str| {
+            let mut lines = offered(&items, &["B? But are there stairs?"]);
+            lines.push(DigestLine::new(Part::Assistant, 0, "There are, in Hakone."));
+            lines.push(DigestLine::new(Part::User, 0, answer));
+            note_choices(&mut lines, &Cancel::default()).unwrap();
+            lines.last().and_then(|line| line.within)
+        };
+        assert_eq!(answers("Ambil C saja."), Some(3));
+        assert_eq!(answers("Not C."), None);
+        assert_eq!(answers("2 rooms, please."), None);
+        let roman = ["i. Aoi, by the metro", "ii. Hachijo, by the station"];
+        let mut lines = offered(&roman, &["ii ya, near the train."]);
+        note_choices(&mut lines, &Cancel::default()).unwrap();
+        assert_eq!(lines[3].within, Some(1));
+    }
+
+    #[test]
+    fn an_answer_that_stands_for_something_needs_its_question() {
+        let mut lines = vec![
+            DigestLine::new(
+                Part::Assistant,
+                0,
+                "And the pillowcases, to the Mastercard?",
+            ),
+            DigestLine::new(
+                Part::User,
+                0,
+                "Esas sí, porque la compra la pagué con ella.",
+            ),
+        ];
+        note_choices(&mut lines, &Cancel::default()).unwrap();
+        assert_eq!(lines[1].within, Some(1));
     }
 }

@@ -1,10 +1,10 @@
 //! Which item of a list an answer chooses: by its number, its letter, its place or its words.
 
 use super::line::DigestLine;
-use super::lists::{is_bullet, is_item, is_listed, is_numbered_or_bullet};
+use super::lists::{is_bullet, is_item, is_listed, is_numbered_or_bullet, is_roman};
 use super::weigh::STRIDE;
 use crate::core::strategy::maps::{Map, Set};
-use crate::core::text::words_of;
+use crate::core::text::{REFUSALS, words_of};
 use crate::core::{Cancel, Cancelled};
 
 /// The longest word before the number of a choice (bytes).
@@ -34,6 +34,16 @@ const LETTERS: [&str; 11] = ["b", "c", "d", "f", "g", "h", "B", "C", "D", "F", "
 const ORDINALS: [&[&str]; 4] = [
     &[
         "first",
+        "prima",
+        "primo",
+        "eerste",
+        "pertama",
+        "första",
+        "первый",
+        "первая",
+        "первую",
+        "birinci",
+        "ilk",
         "primeira",
         "primeiro",
         "pierwsza",
@@ -49,6 +59,14 @@ const ORDINALS: [&[&str]; 4] = [
     ],
     &[
         "second",
+        "secondo",
+        "tweede",
+        "kedua",
+        "andra",
+        "второй",
+        "вторая",
+        "вторую",
+        "ikinci",
         "druga",
         "drugi",
         "drugą",
@@ -62,6 +80,14 @@ const ORDINALS: [&[&str]; 4] = [
     ],
     &[
         "third",
+        "terzo",
+        "derde",
+        "ketiga",
+        "tredje",
+        "третий",
+        "третья",
+        "третью",
+        "üçüncü",
         "terceira",
         "terceiro",
         "trzeci",
@@ -77,6 +103,12 @@ const ORDINALS: [&[&str]; 4] = [
     ],
     &[
         "fourth",
+        "vierde",
+        "keempat",
+        "fjärde",
+        "четвёртый",
+        "четвертый",
+        "dördüncü",
         "quarto",
         "czwarta",
         "czwarty",
@@ -93,12 +125,9 @@ const ORDINALS: [&[&str]; 4] = [
 const COUNTED: [&str; 4] = ["一", "二", "三", "四"];
 const COUNTERS: [&str; 6] = ["个", "個", "种", "種", "项", "番"];
 /// What stands before such a word.
-const ARTICLES: [&str; 15] = [
-    "a", "das", "dem", "den", "der", "die", "el", "il", "la", "le", "o", "ta", "ten", "the", "your",
-];
-/// Words of a clause that takes nothing.
-const REFUSES: [&str; 12] = [
-    "kein", "keine", "nao", "never", "nicht", "nie", "no", "non", "not", "não", "pas", "不",
+const ARTICLES: [&str; 18] = [
+    "a", "das", "de", "dem", "den", "der", "die", "el", "het", "il", "la", "le", "o", "ta", "ten",
+    "the", "yang", "your",
 ];
 /// The longest answer that may name an item by its place alone, and how much of a longer one is
 /// looked at (characters).
@@ -121,10 +150,20 @@ pub(super) fn item_of(offered: &[DigestLine], answer: &str) -> Option<usize> {
     clauses.find_map(taken)
 }
 
+/// Which of the lines that the user was shown some messages before his answer chooses, by a letter
+/// that is no word of its own, or as an option: `Ambil C saja`.
+pub(super) fn item_by_letter(offered: &[DigestLine], answer: &str) -> Option<usize> {
+    let answer = first_chars(answer, LOOKED_AT_CHARS);
+    let is_short = answer.chars().count() <= ORDINAL_CHARS;
+    let mark = option_in(answer).or_else(|| letter_of(answer).filter(|_| is_short))?;
+    let is_it = |line: &DigestLine| is_numbered_or_bullet(&line.text) && is_item(&line.text, &mark);
+    offered.iter().rposition(is_it).filter(|_| !refuses(answer))
+}
+
 fn refuses(clause: &str) -> bool {
     let lower = clause.to_lowercase();
     let mut words = lower.split(|c: char| !c.is_alphanumeric());
-    words.any(|word| REFUSES.contains(&word)) || lower.contains('不')
+    words.any(|word| REFUSALS.contains(word)) || lower.contains('不')
 }
 
 fn chosen_item(offered: &[DigestLine], answer: &str) -> Option<usize> {
@@ -252,7 +291,9 @@ fn letter_of(answer: &str) -> Option<String> {
         .split_whitespace()
         .map(|word| word.trim_end_matches(marks));
     let is_letter = |word: &&str| LETTERS.contains(word);
-    let letter = alone.map(|word| word.trim_end_matches(marks));
+    let roman = first.map(|word| word.trim_end_matches(marks));
+    let roman = roman.filter(|word| word.len() > 1 && is_roman(word));
+    let letter = alone.map(|word| word.trim_end_matches(marks)).or(roman);
     letter
         .or_else(|| words.find(is_letter))
         .map(str::to_lowercase)

@@ -121,7 +121,7 @@ impl<'t> Choice<'t> {
         })?;
         left = self.take_of_the_model((left, budget))?;
         self.first((&mut left, budget), share::PROSE, |line, _| {
-            line.standing == Standing::Prose
+            matches!(line.standing, Standing::Prose | Standing::Conclusion)
         })?;
         left -= self.take_newest(scale(budget, share::NEWEST).saturating_sub(told).min(left))?;
         let chosen = self.share_of_the_chosen(budget);
@@ -163,6 +163,10 @@ impl<'t> Choice<'t> {
     fn take_of_the_model(&mut self, (mut left, budget): (u64, u64)) -> Result<u64, Cancelled> {
         let model = self.share_of_the_model(budget);
         let long = self.share_of_long(model);
+        let replies = share::REPLIES.min(model * share::REPLIES_OF_MODEL);
+        self.first((&mut left, budget), replies, |line, _| {
+            line.replies && line.standing == Standing::Edge && says_more_than_help(line)
+        })?;
         self.first((&mut left, budget), model, |line, _| {
             line.standing == Standing::Edge
                 && line.text.chars().count() <= STATEMENT_CHARS
@@ -232,7 +236,7 @@ impl<'t> Choice<'t> {
         Ok(Choice {
             tables: Tables::new(lines, &of.lines),
             parts: Parts::of(lines, &of),
-            regions: named_regions(lines, &of.lines, &context.recent, cancel)?,
+            regions: named_regions(lines, &of.lines, context, cancel)?,
             fresh: of.words.clone(),
             of,
             worth: worths(lines, cancel)?,
@@ -386,7 +390,10 @@ impl<'t> Choice<'t> {
     /// Whether a line of text takes more than the most that one may: it alone does not make a
     /// digest, unless it is a whole sentence.
     fn would_be_alone(&mut self, at: usize, most: u64) -> bool {
-        let may = |line: &DigestLine| line.part.is_quoted() && line.standing != Standing::Prose;
+        let may = |line: &DigestLine| {
+            line.part.is_quoted()
+                && !matches!(line.standing, Standing::Prose | Standing::Conclusion)
+        };
         self.lines.get(at).is_some_and(may) && self.tokens_of(at) > most
     }
 

@@ -7,8 +7,11 @@ use super::weight::{Weighed, Weight};
 use crate::core::strategy::maps::Map;
 use crate::core::{Cancel, Cancelled};
 
-/// The fewest words of the message that a row has: one alone is in many messages.
+/// The fewest words of the message that a row has: one alone is in many messages, unless hardly a
+/// line has it.
 const LEAST_WORDS: usize = 2;
+/// The most lines with a word that alone describes a row.
+const RARE_LINES: u32 = 3;
 /// The part of what the best row of a table has of the message that others need to count as
 /// described, too: it may describe what there is and what is wanted instead.
 const NEAR: f32 = 0.8;
@@ -18,6 +21,8 @@ struct Match {
     /// The head of its table.
     head: usize,
     words: usize,
+    /// One of them is in hardly any other line.
+    rare: bool,
     /// The weight of these words: of each by how few rows of the table have it.
     weight: f32,
 }
@@ -59,6 +64,9 @@ pub(super) fn find_described(
             let this = Match {
                 head,
                 words: said_of(of, weight).count(),
+                rare: of
+                    .words_at(&weight.words)
+                    .any(|(_, word)| word.said_last && word.lines <= RARE_LINES),
                 weight: said_of(of, weight).map(rarity).sum(),
             };
             let best = best.entry(head).or_default();
@@ -69,7 +77,7 @@ pub(super) fn find_described(
     let is_described = |row: Option<Match>| {
         row.is_some_and(|row| {
             let best = best.get(&row.head).copied().unwrap_or_default();
-            best > 0.0 && row.words >= LEAST_WORDS && row.weight >= NEAR * best
+            best > 0.0 && (row.words >= LEAST_WORDS || row.rare) && row.weight >= NEAR * best
         })
     };
     Ok(matches.into_iter().map(is_described).collect())

@@ -1,6 +1,7 @@
 //! Diffs in results, as tools that edit files answer with.
 
 use super::line::{DigestLine, Part, Standing};
+use crate::core::json::Json;
 use crate::core::strategy::maps::{Set, hash_of};
 use crate::core::text::{file_paths, is_same_file};
 
@@ -44,6 +45,76 @@ const REPLACED: [&str; 6] = [
     "with oldText:",
     "with search:",
 ];
+
+/// The same as the call has them, and the arguments with the new text.
+const OLD_TEXTS: [&str; 6] = [
+    "old_string",
+    "old_str",
+    "oldString",
+    "old_text",
+    "oldText",
+    "search",
+];
+const NEW_TEXTS: [&str; 6] = [
+    "new_string",
+    "new_str",
+    "newString",
+    "new_text",
+    "newText",
+    "replace",
+];
+/// The shortest line that is known wherever it stands (bytes).
+const LEAST_LINE: usize = 24;
+
+/// The lines that a call took out of a file, by their hashes: those of what it replaces that the
+/// new text has not.
+pub(super) fn taken_out(arguments: &[(String, Json)], lines: &[DigestLine]) -> Vec<u64> {
+    let lines_of = |keys: &[&str]| -> Vec<u64> {
+        let texts = arguments
+            .iter()
+            .filter(|(key, _)| keys.contains(&key.as_str()));
+        let texts = texts.filter_map(|(_, value)| match value {
+            Json::String(text) => Some(text),
+            _ => None,
+        });
+        texts
+            .flat_map(|text| text.lines().filter_map(key_of))
+            .collect()
+    };
+    let mut old = lines_of(&OLD_TEXTS);
+    let is_old =
+        |line: &&DigestLine| line.part == Part::Argument && line.standing == Standing::Stale;
+    old.extend(
+        lines
+            .iter()
+            .filter(is_old)
+            .filter_map(|line| key_of(&line.text)),
+    );
+    if !old.is_empty() {
+        let new = lines_of(&NEW_TEXTS);
+        old.retain(|line| !new.contains(line));
+    }
+    old
+}
+
+/// What a line of a file is known by, without the name of the file and its number before it.
+pub(super) fn key_of_listed(line: &str) -> Option<u64> {
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    let numbered = |text| -> Option<&str> {
+        let (number, behind) = str::split_once(text, ['\t', ':', '|'])?;
+        is_number(number.trim()).then_some(behind)
+    };
+    let named = || {
+        line.split_once(':')
+            .and_then(|(_, behind)| numbered(behind))
+    };
+    key_of(numbered(line).or_else(named).unwrap_or(line))
+}
+
+fn key_of(line: &str) -> Option<u64> {
+    let line = line.trim();
+    (line.len() >= LEAST_LINE).then(|| hash_of(line))
+}
 
 /// Marks the lines of what an edit replaces that the new text has, too: beside them, what was
 /// changed would not be seen.
@@ -102,6 +173,33 @@ pub(super) fn note_replaced(lines: &mut [DigestLine]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_line_that_was_taken_out_is_known_where_it_is_listed() {
+        let arguments = Json::parse(
+            r#"{"path":"a.go",
+            "old_string":"l := &Lease{id: id, granted: now()}\nreturn l, nil // done",
+            "new_string":"l := &Lease{id: id, granted: clock()}\nreturn l, nil // done"}"#,
+        );
+        let Some(Json::Object(arguments)) = arguments else {
+            panic!("no object")
+        };
+        let out = taken_out(&arguments, &[]);
+        assert_eq!(out.len(), 1);
+        for (line, is_out) in [
+            (
+                "internal/a.go:27:\tl := &Lease{id: id, granted: now()}",
+                true,
+            ),
+            ("    27\tl := &Lease{id: id, granted: now()}", true),
+            ("27: l := &Lease{id: id, granted: now()}", true),
+            ("l := &Lease{id: id, granted: clock()}", false),
+            ("return l, nil // done", false),
+        ] {
+            let key = key_of_listed(line);
+            assert_eq!(key.is_some_and(|key| out.contains(&key)), is_out, "{line}");
+        }
+    }
 
     #[test]
     fn lines_that_an_edit_keeps_are_told_with_the_new_text() {

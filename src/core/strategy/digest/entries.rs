@@ -8,22 +8,24 @@ use std::borrow::Cow;
 use super::answers::{note_answered, note_choices};
 use super::arguments::called;
 use super::changes::mark_changes;
-use super::diffs::{note_diffs, note_kept, note_replaced};
+use super::diffs::{key_of_listed, note_diffs, note_kept, note_replaced, taken_out};
 use super::encoded::ResultText;
 use super::failures::{note_failures, note_refusal};
 use super::in_text::{
-    TextCall, calls_before, calls_without_output, is_of_user, is_output, words_beside,
-    words_of_user,
+    TextCall, calls_before, calls_without_output, is_of_user, is_output, passages_of_user,
+    words_beside, words_of_user,
 };
-use super::line::{DigestLine, Heading, Part, Standing};
+use super::line::{DigestLine, Heading, Outcome, Part, Standing};
 use super::lists::to_do_of;
 use super::made::{Made, keeps_plan};
 use super::outcomes::Outcomes;
+use super::pairs::{key_of, made};
 use super::printed::row_key;
-use super::quoted::sentences_of;
+use super::quoted::{quoted_lines, sentences_of};
 use super::read_back::{last_turn, read_back};
-use super::record::Results;
+use super::record::{OF_RESULT, Results};
 use super::records::{RecordParts, tables_of};
+use super::replies::note_replies;
 use super::seen::Seen;
 use super::telling::most_telling;
 use crate::core::conversation::{Block, Call, Entry, Exchange, Kind, Speaker, Text, ToolResult};
@@ -34,6 +36,8 @@ use crate::core::strategy::options::Run;
 use crate::core::text::{Failures, MOST_COLUMNS, ToolFailures, refers_back};
 use crate::core::{Cancel, Cancelled};
 
+/// Begins the passages that an application put beside what the user said, as a call does.
+const PASSAGES: &str = "passages";
 /// A line from this length on is told once (bytes).
 const SAID_BYTES: usize = 40;
 /// A column's name in an earlier digest is known up to this length (bytes).
@@ -204,6 +208,7 @@ impl<'m, 'a> Reader<'m, 'a> {
     pub(super) fn finish(self, mut lines: Vec<DigestLine>) -> Result<Vec<DigestLine>, Cancelled> {
         // Lines go here, so that what counts lines comes after it.
         let mut tables = tables_of(&self.records, &mut lines, self.cancel)?;
+        note_replies(&mut lines, self.cancel)?;
         note_answered(&mut lines, self.cancel)?;
         note_choices(&mut lines, self.cancel)?;
         lines.append(&mut tables);
@@ -219,7 +224,19 @@ impl<'m, 'a> Reader<'m, 'a> {
         let entry = self.messages.get(at);
         let own = entry.filter(|_| !is_output(self.messages, at));
         let blocks = own.map_or(&[][..], |entry| entry.blocks.as_slice());
-        self.said(Part::User, Standing::Usual, &texts, blocks)
+        let mut lines = self.said(Part::User, Standing::Usual, &texts, blocks)?;
+        for passages in passages_of_user(self.messages, at) {
+            let from = lines.len();
+            called(PASSAGES, None, None, self.cancel, &mut lines)?;
+            quoted_lines(&passages, OF_RESULT, self.cancel, &mut lines)?;
+            let told = lines.iter_mut().skip(from + 1);
+            for line in told.filter(|line| line.text.len() >= SAID_BYTES) {
+                if !self.seen.say(None, &line.text) {
+                    line.standing = Standing::Repeated;
+                }
+            }
+        }
+        Ok(lines)
     }
 
     /// What the model said, without the commands that it made in its text.
@@ -341,6 +358,10 @@ impl<'m, 'a> Reader<'m, 'a> {
         mark_changes(out);
         drop(told);
         self.note_outcome(out, &made, failed, is_overridden);
+        self.note_taken_out(out);
+        if !failed {
+            self.seen.note_taken_out(taken_out(&made.arguments, out));
+        }
         self.seen
             .note(&other.unwrap_or(Json::Object(made.arguments)));
         self.note_repeated(out, stale || is_overridden, is_old_plan);
@@ -355,8 +376,8 @@ impl<'m, 'a> Reader<'m, 'a> {
         failed: bool,
         is_overridden: bool,
     ) {
-        if let Some(head) = out.first_mut() {
-            head.failed = failed;
+        if let Some(head) = out.first_mut().filter(|_| failed) {
+            head.outcome = Outcome::Failed;
         }
         if is_overridden {
             let of_call = out.iter_mut().filter(|line| line.changes);
@@ -366,6 +387,9 @@ impl<'m, 'a> Reader<'m, 'a> {
             self.seen.note_change(made);
             self.outcomes.note(made);
         } else if self.outcomes.is_overcome(made) {
+            if let Some(head) = out.first_mut() {
+                head.outcome = Outcome::MadeGood;
+            }
             // What came out in the end is told by the call that succeeded.
             for line in out {
                 (line.changes, line.standing) = (false, Standing::Stale);
@@ -397,13 +421,31 @@ impl<'m, 'a> Reader<'m, 'a> {
         Ok(failed)
     }
 
+    /// Marks the lines of a result that newer calls took out of their files: they would look like
+    /// what is there.
+    fn note_taken_out(&self, out: &mut [DigestLine]) {
+        if !self.seen.has_taken_out() {
+            return;
+        }
+        for line in out.iter_mut().filter(|line| line.part == Part::Text) {
+            if key_of_listed(&line.text).is_some_and(|key| self.seen.is_taken_out(key)) {
+                line.standing = Standing::Repeated;
+            }
+        }
+    }
+
     /// Marks the lines of a call that are told elsewhere: those of an old plan by a newer one.
     fn note_repeated(&mut self, out: &mut [DigestLine], stale: bool, is_old_plan: bool) {
         for line in out.iter_mut().skip(1) {
             let said = line.part.is_quoted() && line.text.len() >= SAID_BYTES;
             if is_old_plan || (said && !self.seen.say(None, &line.text)) {
                 line.standing = Standing::Repeated;
-            } else if stale && matches!(line.standing, Standing::Usual | Standing::Prose) {
+            } else if stale
+                && matches!(
+                    line.standing,
+                    Standing::Usual | Standing::Prose | Standing::Conclusion
+                )
+            {
                 line.standing = Standing::Stale;
             }
         }
@@ -455,40 +497,4 @@ pub(super) fn turns_of(messages: &[Entry<'_>]) -> Vec<u32> {
         turn
     });
     numbered.collect()
-}
-
-/// The calls of an exchange, each with its result.
-fn made<'m, 'a>(
-    messages: &'m [Entry<'a>],
-    exchange: &Exchange,
-) -> Vec<(&'m Call<'a>, Option<&'m ToolResult<'a>>)> {
-    let results: Vec<_> = exchange
-        .results(messages)
-        .map(|(_, result)| result)
-        .collect();
-    let by_id: Map<&str, &ToolResult<'a>> = results
-        .iter()
-        .rev()
-        .filter_map(|result| Some((result.answers.as_deref()?, *result)))
-        .collect();
-    let legacy = results.iter().find(|result| result.legacy).copied();
-    let calls = messages
-        .get(exchange.first)
-        .into_iter()
-        .flat_map(Entry::calls);
-    let with_result = |call: &'m Call<'a>| match call.legacy {
-        Some(_) => (call, legacy),
-        None => (call, by_id.get(call.id.as_ref()).copied()),
-    };
-    calls.map(with_result).collect()
-}
-
-/// What tells a call as it was made, with its result, from others.
-fn key_of(call: &Call<'_>, result: Option<&ToolResult<'_>>) -> u64 {
-    let arguments = call.arguments.map(|text| text.raw());
-    let answer = result.and_then(|result| match result.texts.as_slice() {
-        [only] => Some(only.raw()),
-        _ => result.raw,
-    });
-    hash_of(&(call.name.as_ref(), arguments, answer))
 }

@@ -4,6 +4,8 @@
 
 use std::borrow::Cow;
 
+use super::passages::parted;
+
 use crate::core::conversation::{Call, Entry, Speaker, Text, ToolResult};
 use crate::core::edit::is_synthetic;
 use crate::core::json::write_string;
@@ -140,8 +142,24 @@ pub(super) fn words_of_user(messages: &[Entry<'_>], at: usize) -> Vec<String> {
         return Vec::new();
     }
     let texts = messages.get(at).map(Entry::texts).unwrap_or_default();
-    let texts = texts.iter().map(|text| without_state(text).into_owned());
+    let texts = texts.iter().map(|text| {
+        let text = without_state(text);
+        parted(&text).map_or_else(|| text.clone().into_owned(), |(said, _)| said)
+    });
     texts.filter(|text| !text.is_empty()).collect()
+}
+
+/// The passages that an application put beside what the user says in message `at`.
+pub(super) fn passages_of_user(messages: &[Entry<'_>], at: usize) -> Vec<String> {
+    if !is_of_user(messages, at) || !calls_without_output(messages, at).is_empty() {
+        return Vec::new();
+    }
+    let texts = messages.get(at).map(Entry::texts).unwrap_or_default();
+    let passages = texts.iter().map(|text| {
+        let text = without_state(text);
+        parted(&text).map(|(_, passages)| passages.to_owned())
+    });
+    passages.flatten().collect()
 }
 
 /// Whether the user says something in message `at`: no output of a command comes in his name, nor

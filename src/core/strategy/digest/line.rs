@@ -71,6 +71,9 @@ pub(super) enum Standing {
     ToMend,
     /// A sentence of a text that is mostly sentences: of a page or a mail, not of code or a log.
     Prose,
+    /// What a text comes to: below a heading that announces it, or the first sentence of a text in
+    /// a record, such as a mail or a report.
+    Conclusion,
     /// One of many that differ in their numbers only.
     Alike,
     /// A newer call has the same head: this is an older version of its arguments and its result.
@@ -81,6 +84,17 @@ pub(super) enum Standing {
     Told,
     /// The row of a record: in a table of like ones, or of the few records inside of one.
     Own,
+}
+
+/// What came of a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum Outcome {
+    #[default]
+    Done,
+    /// Its result is a failure.
+    Failed,
+    /// The same, but a newer call made it good.
+    MadeGood,
 }
 
 /// A line of the full digest.
@@ -116,8 +130,10 @@ pub(super) struct DigestLine {
     pub record: Option<usize>,
     /// Of a call that changes something: its first line and the rows that it was given.
     pub changes: bool,
-    /// Of a call: its result is a failure.
-    pub failed: bool,
+    /// Of what the model said: it answers what the user said before.
+    pub replies: bool,
+    /// Of a call: what came of it.
+    pub outcome: Outcome,
     /// Of the head or a row of a table in short: the distance upwards to the same line as a whole.
     pub whole: Option<usize>,
 }
@@ -141,7 +157,8 @@ impl DigestLine {
             number: 0,
             record: None,
             changes: false,
-            failed: false,
+            replies: false,
+            outcome: Outcome::Done,
             whole: None,
         }
     }

@@ -177,9 +177,25 @@ pub(super) fn is_numbered_or_bullet(line: &str) -> bool {
     rank_of(line) >= Some(Rank::Number)
 }
 
-/// Whether a line is an item with a letter: `b) by card`.
+/// Whether a line is an item with a letter or a Roman number: `a) x`, `(b) x`, `C. x`, `ii. x`. A
+/// name may begin with a small letter and a full stop.
 fn is_lettered(line: &str) -> bool {
-    line.starts_with(|c: char| c.is_ascii_alphabetic()) && line.get(1..3) == Some(") ")
+    let marked = line.strip_prefix('(').unwrap_or(line);
+    let Some((mark, behind)) = marked.split_once([')', '.']) else {
+        return false;
+    };
+    let ends_with_stop = marked.as_bytes().get(mark.len()) == Some(&b'.');
+    let is_letter = |byte: u8| !ends_with_stop || byte.is_ascii_uppercase();
+    let is_mark = match mark.as_bytes() {
+        [letter] if letter.is_ascii_alphabetic() => is_letter(*letter) || is_roman(mark),
+        _ => is_roman(mark),
+    };
+    is_mark && behind.starts_with(' ')
+}
+
+/// Whether a mark is one of the first numbers, in small Roman letters.
+pub(super) fn is_roman(mark: &str) -> bool {
+    ["i", "ii", "iii", "iv", "v", "vi", "vii", "viii", "ix", "x"].contains(&mark)
 }
 
 fn rank_of(line: &str) -> Option<Rank> {
@@ -231,6 +247,16 @@ mod tests {
         }
         for (line, mark) in [("12. HAT2", "2"), ("2.5 kg", "2"), ("by card", "b")] {
             assert!(!is_item(line, mark), "{line}");
+        }
+    }
+
+    #[test]
+    fn items_have_letters_and_roman_numbers_too() {
+        for item in ["a) x", "(b) x", "C. x", "ii. x", "iv) x", "i. x"] {
+            assert!(is_numbered_or_bullet(item), "{item}");
+        }
+        for other in ["a. x", "Mr. X", "mix. x", "C.x", "I said x", ") x"] {
+            assert!(!is_numbered_or_bullet(other), "{other}");
         }
     }
 

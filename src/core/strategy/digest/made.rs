@@ -58,6 +58,10 @@ const ADDED: [&str; 7] = [
     "note",
     "reply",
 ];
+/// The shortest word of a tool's name that is that of a thing (bytes).
+const LEAST_NAME: usize = 3;
+/// The shortest value that names one thing by letters and digits (bytes).
+const LEAST_ID: usize = 4;
 /// Arguments with what is run.
 pub(super) const COMMANDS: [&str; 6] = ["cmd", "code", "command", "query", "script", "sql"];
 /// The arguments with the name of a file.
@@ -171,6 +175,16 @@ impl Made {
         &self.tool
     }
 
+    /// Whether a key is that of the id of what the tool is named for: `charge_id` of `void_charge`.
+    pub(super) fn is_named_like(&self, key: &str) -> bool {
+        let thing = words_in(key).next().unwrap_or_default();
+        let is_it = |word: &str| {
+            let word = word.strip_suffix('s').unwrap_or(word);
+            word.len() >= LEAST_NAME && word.eq_ignore_ascii_case(thing)
+        };
+        words_in(&self.tool).any(is_it)
+    }
+
     /// The hashes of the tool's name and of the scalars that it was given.
     pub(super) fn hashes(&self) -> (u64, u64) {
         *self.hashes.get_or_init(|| {
@@ -219,6 +233,17 @@ impl Made {
         short.map(|member| hash_of(&named_value(member))).collect()
     }
 
+    /// Those of these values that look like the name of one thing, with letters and digits:
+    /// `AI4401`, and not `10:00`.
+    pub(super) fn names(&self) -> Set<u64> {
+        let short = self.arguments.iter().filter(|(_, value)| is_short(value));
+        let names = short.filter(|(_, value)| match value {
+            Json::String(text) => is_mixed(text) && text.len() >= LEAST_ID && !text.contains(' '),
+            _ => false,
+        });
+        names.map(|member| hash_of(&named_value(member))).collect()
+    }
+
     /// The hashes of the tool with each id that it was given.
     pub(super) fn about(&self) -> impl Iterator<Item = u64> {
         let compared = self.arguments.iter().take(MOST_COMPARED);
@@ -248,9 +273,6 @@ impl Made {
         if !is_id(key) || !is_short(value) {
             return false;
         }
-        let is_mixed = |text: &String| {
-            text.bytes().any(|b| b.is_ascii_digit()) && text.chars().any(char::is_alphabetic)
-        };
         !may_tell_anything(key)
             || self.has(value)
             || matches!(value, Json::String(text) if is_mixed(text))
@@ -273,6 +295,11 @@ impl Made {
             .iter()
             .all(|(_, given)| ids().any(|(_, value)| value == given))
     }
+}
+
+/// Whether a text has letters and digits.
+fn is_mixed(text: &str) -> bool {
+    text.bytes().any(|b| b.is_ascii_digit()) && text.chars().any(char::is_alphabetic)
 }
 
 /// Members with scalars, which tell what a call asked for: key and value.

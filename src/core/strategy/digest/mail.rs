@@ -53,7 +53,10 @@ pub(super) fn note_mail(lines: &mut [DigestLine]) {
             other => other,
         };
         if below != Below::Nothing {
-            if matches!(line.standing, Standing::Usual | Standing::Prose) {
+            if matches!(
+                line.standing,
+                Standing::Usual | Standing::Prose | Standing::Conclusion
+            ) {
                 line.standing = Standing::Stale;
             }
         } else if announces_mail(text) {

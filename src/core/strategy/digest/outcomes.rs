@@ -31,7 +31,10 @@ impl Outcomes {
         let values = failed.values();
         let next = self.next.get(failed.tool());
         let shared = next.map_or(0, |next| next.intersection(&values).count());
-        shared >= LEAST_SHARED && shared * 2 >= values.len()
+        let is_same = shared == values.len() && shared > 0;
+        // Another order or course is another thing, whatever else is the same.
+        let names_other = next.is_some_and(|next| !failed.names().is_subset(next));
+        is_same || (shared >= LEAST_SHARED && shared * 2 >= values.len() && !names_other)
     }
 }
 
@@ -50,6 +53,11 @@ mod tests {
         outcomes.note(&made("pay", r#"{"order_id":"O-1","card":"visa"}"#));
         let next = r#"{"name":"Vacuum","target":"cover.west","time":"10:00"}"#;
         outcomes.note(&made("create_schedule", next));
+        outcomes.note(&made("look_up", r#"{"plate":"GK 417 RT"}"#));
+        outcomes.note(&made(
+            "enrol",
+            r#"{"student":"s21","course":"TW4505","group":"G1"}"#,
+        ));
         outcomes.note(&made(
             "run",
             r#"{"command":"make test","cwd":"/src","timeout":60}"#,
@@ -63,6 +71,17 @@ mod tests {
                 r#"{"name":"Vacuum","target":"cover.west","time":"25:00"}"#,
                 true,
             ),
+            (
+                "enrol",
+                r#"{"student":"s21","course":"AI4401","group":"G1"}"#,
+                false,
+            ),
+            (
+                "enrol",
+                r#"{"student":"s21","course":"TW4505","group":"G2"}"#,
+                true,
+            ),
+            ("look_up", r#"{"plate":"GK 417 RT"}"#, true),
             (
                 "create_schedule",
                 r#"{"name":"Lights","target":"light.hall","time":"10:00"}"#,

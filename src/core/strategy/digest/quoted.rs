@@ -4,15 +4,15 @@
 use std::borrow::Cow;
 
 use super::line::{DigestLine, Part, Standing, leading_number};
-use super::lists::{OpenItems, is_rule_of_table, is_table_row};
+use super::lists::{OpenItems, announces, is_rule_of_table, is_table_row};
 use super::mail::note_mail;
 use super::outline::note_outline;
 use super::printed::OpenTable;
 use super::weigh::STRIDE;
 use crate::core::strategy::maps::{Map, hash_of};
 use crate::core::text::{
-    ByteSet, is_prose, limits_what_is_before, pieces, quiet_lines, tells_of_failure,
-    without_escapes, without_noise,
+    ByteSet, is_of_conclusion, is_prose, limits_what_is_before, pieces, quiet_lines,
+    tells_of_failure, without_escapes, without_noise,
 };
 use crate::core::{Cancel, Cancelled};
 
@@ -39,6 +39,14 @@ static OF_NAMES: ByteSet = ByteSet::of(b"_").and_alphanumeric().and(0x80, 0xff);
 static HEX_LETTERS: ByteSet = ByteSet::of(b"").and(b'a', b'f');
 /// Tags around what a model thinks in its text.
 const THOUGHTS: [&str; 4] = ["<think>", "</think>", "<thinking>", "</thinking>"];
+/// Levels of lines in logs: of failures, and of others. They stand near the beginning (bytes).
+const FAILS: [&str; 6] = ["ERROR", "FATAL", "CRITICAL", "SEVERE", "PANIC", "EMERG"];
+const FINE: [&str; 7] = [
+    "INFO", "DEBUG", "TRACE", "NOTICE", "WARN", "WARNING", "VERBOSE",
+];
+const LEVEL_BYTES: usize = 64;
+/// Sentences below a heading that say what a text comes to.
+const CONCLUDES: usize = 2;
 /// Lines behind the report of a failure that explain it.
 const EXPLAINS: usize = 5;
 /// Lines above and below a failure that show what it came from and what came of it.
@@ -149,12 +157,13 @@ fn sentences(text: &str) -> impl Iterator<Item = &str> {
 /// number, as in `ca. 7 kW`, or it stands behind a title or a single letter, as in `Dr. J. Li`, or
 /// behind the number of an item or a place, as in `- [ ] 2. Call him` and `2. OG`.
 fn is_within_sentence(before: &str, after: Option<&str>) -> bool {
-    const TITLES: [&str; 52] = [
+    const TITLES: [&str; 68] = [
         "av", "ave", "bd", "blvd", "str", "Dr", "Dra", "Mr", "Mrs", "Ms", "Prof", "Sr", "Sra",
         "Srta", "Mme", "Mlle", "Me", "Sig", "Dott", "Hr", "Fr", "Ing", "Lic", "Nr", "No", "St",
         "Ref", "ref", "réf", "Art", "art", "Fig", "fig", "Vol", "vol", "Tel", "cf", "vs", "np",
         "ul", "al", "godz", "nr", "poz", "tzn", "bât", "esc", "apt", "approx", "incl", "núm",
-        "pág",
+        "pág", "Pl", "Pza", "Avda", "Ctra", "Jl", "Tn", "Ny", "Bpk", "máx", "mín", "max", "min",
+        "bijv", "mevr", "dhr", "resp",
     ];
     let next = after.and_then(|after| after.trim_start().chars().next());
     let goes_on = next.is_some_and(|c| c.is_lowercase() || c.is_ascii_digit());
@@ -238,6 +247,7 @@ pub(super) fn quoted_lines(
             mark_prose(lines);
             note_mail(lines);
             note_outline(lines);
+            mark_conclusions(lines);
         }
     }
     Ok(())
@@ -257,6 +267,24 @@ fn mark_prose(lines: &mut [DigestLine]) {
     for (line, is_prose) in lines.iter_mut().zip(prose) {
         if is_prose && line.standing == Standing::Usual {
             line.standing = Standing::Prose;
+        }
+    }
+}
+
+/// Marks what a text comes to.
+fn mark_conclusions(lines: &mut [DigestLine]) {
+    // A text in a record says first what it is about, below its title.
+    let mut left = usize::from(lines.first().is_some_and(|line| line.depth > 1));
+    let mut is_found = false;
+    for line in lines {
+        let is_usual = matches!(line.standing, Standing::Usual | Standing::Prose);
+        if is_of_conclusion(&line.text) {
+            (left, is_found) = (CONCLUDES, true);
+        } else if is_found && announces(&line.text) {
+            left = 0;
+        } else if left > 0 && is_usual && is_prose(&line.text) {
+            line.standing = Standing::Conclusion;
+            left -= 1;
         }
     }
 }
@@ -289,7 +317,14 @@ fn mark_repetitive(lines: &mut [DigestLine]) {
     };
     let repetitive: Vec<bool> = lines.iter().enumerate().map(is_repetitive).collect();
     let many = repetitive.iter().filter(|alike| **alike).count();
-    let is_log = many as f32 >= LOG * lines.len() as f32;
+    let levels: Vec<Option<bool>> = lines.iter().map(|line| level_of(&line.text)).collect();
+    let leveled = levels.iter().flatten().count();
+    let is_log = many.max(leveled) as f32 >= LOG * lines.len() as f32;
+    // What a log itself calls no failure is none.
+    let quiet = repetitive.iter().zip(levels);
+    let quiet: Vec<bool> = quiet
+        .map(|(alike, level)| level.map_or(*alike, |fails| !fails))
+        .collect();
     // The first and the last of each kind show what they are about.
     for (at, line) in lines.iter_mut().enumerate() {
         let ends = group_of(at).is_some_and(|(_, first, last)| *first == at || *last == at);
@@ -300,7 +335,18 @@ fn mark_repetitive(lines: &mut [DigestLine]) {
     if !is_log {
         return;
     }
-    mark_failures(lines, &repetitive);
+    mark_failures(lines, &quiet);
+}
+
+/// Whether the level of a line in a log, near its beginning, is that of a failure; `None` where it
+/// has none.
+fn level_of(line: &str) -> Option<bool> {
+    let near = line.get(..line.floor_char_boundary(LEVEL_BYTES))?;
+    let mut words = near.split(|c: char| !c.is_ascii_alphanumeric());
+    words.find_map(|word| {
+        let fails = FAILS.contains(&word);
+        (fails || FINE.contains(&word)).then_some(fails)
+    })
 }
 
 /// Marks the reports of failures among repetitive lines with what explains them. The lines beside
@@ -312,7 +358,7 @@ fn mark_failures(lines: &mut [DigestLine], repetitive: &[bool]) {
             left = 0;
             continue;
         }
-        if tells_of_failure(&line.text) {
+        if tells_of_failure(&line.text) || level_of(&line.text) == Some(true) {
             left = EXPLAINS + 1;
         }
         if left > 0 {
@@ -406,6 +452,53 @@ mod tests {
                 .count()
         };
         assert_eq!((prose(page), prose(code)), (2, 0));
+    }
+
+    #[test]
+    fn what_a_log_calls_a_failure_is_one_however_few_lines_are_alike() {
+        let paths = ["GET /cart", "POST /pay", "GET /health"];
+        let line = |n: usize| format!("03:00:{n:02} INFO http {} 200 {n}ms", paths[n % 3]);
+        let mut log: Vec<String> = (0..12).map(line).collect();
+        log.push("03:01:02 ERROR client: too many open connections (max=40)".to_owned());
+        log.push("03:01:03 FATAL health: pool exhausted, exiting".to_owned());
+        let lines = quoted(&log.join("\n"));
+        let failures = lines
+            .iter()
+            .filter(|line| line.standing == Standing::Failure);
+        assert_eq!(failures.count(), 2);
+    }
+
+    #[test]
+    fn what_a_text_comes_to_is_marked() {
+        let text = "# Report\n\n## Summary\nThe time to live of all keys fell to 15 minutes.\n\n\
+            ## Details\n- before: 24h\nThe author of the change is on leave until Monday.\n";
+        let standings = |depth| {
+            let quote = Quote {
+                part: Part::Text,
+                depth,
+                first: Some(1),
+            };
+            let mut lines = Vec::new();
+            quoted_lines(text, quote, &Cancel::default(), &mut lines).unwrap();
+            let is_it = |line: &DigestLine| line.standing == Standing::Conclusion;
+            lines.iter().map(is_it).collect::<Vec<_>>()
+        };
+        let of_summary = [false, false, true, false, false, false];
+        assert_eq!(standings(1), of_summary);
+        assert_eq!(standings(2), of_summary);
+        // Without such a heading, a text in a record says first what it is about.
+        let mail = "New number: 26NO (the old one of last week is not valid any longer).\nRegards";
+        let quote = |depth| Quote {
+            part: Part::Text,
+            depth,
+            first: None,
+        };
+        let first = |depth| {
+            let mut lines = Vec::new();
+            quoted_lines(mail, quote(depth), &Cancel::default(), &mut lines).unwrap();
+            lines[0].standing == Standing::Conclusion
+        };
+        assert_eq!((first(1), first(2)), (false, true));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The lines of an earlier digest from its body, as `write` describes it.
 
 use super::changes::mark_changes;
-use super::line::{ALSO, DigestLine, Heading, Part, Standing};
+use super::line::{ALSO, DigestLine, Heading, Outcome, Part, Standing};
 use super::lists::OpenItems;
 use super::printed::OpenTable;
 use super::quoted::{LINE_BYTES, MOST_BLANK};
@@ -9,7 +9,7 @@ use super::records::{NEWEST, RECORDS};
 use super::untold;
 use super::weigh::STRIDE;
 use super::write::{
-    ARGUMENT, ASSISTANT, BELOW, CALL, FAILED, MOST_BLANKS, REST, USER, is_gap, place_in,
+    ARGUMENT, ASSISTANT, BELOW, CALL, FAILED, MADE_GOOD, MOST_BLANKS, REST, USER, is_gap, place_in,
 };
 use crate::core::text::split_lines;
 use crate::core::{Cancel, Cancelled};
@@ -170,9 +170,15 @@ impl<'t> Reader<'t> {
     fn called(&mut self, call: &str) -> DigestLine {
         self.entry = Some(Part::Call);
         (self.below, self.head) = (Part::Argument, None);
-        let plain = call.strip_suffix(FAILED);
-        let mut line = DigestLine::new(Part::Call, 0, plain.unwrap_or(call));
-        line.failed = plain.is_some();
+        let made_good = call.strip_suffix(MADE_GOOD);
+        let call = made_good.unwrap_or(call);
+        let failed = call.strip_suffix(FAILED);
+        let mut line = DigestLine::new(Part::Call, 0, failed.unwrap_or(call));
+        line.outcome = match (made_good, failed) {
+            (Some(_), _) => Outcome::MadeGood,
+            (None, Some(_)) => Outcome::Failed,
+            (None, None) => Outcome::Done,
+        };
         line
     }
 

@@ -14,7 +14,7 @@ use super::plumbing::{MARK, is_content, is_of_envelope, is_plumbing, without_plu
 use super::quoted::{LINE_BYTES, Quote, quoted_lines};
 use super::records::RecordParts;
 use super::rows::{grouped_rows, keyed_rows, listed_rows, name_columns, rows_of, sheet_rows};
-use super::seen::{Item, MOST_LEVELS, Record, Seen};
+use super::seen::{Item, MOST_LEVELS, Seen};
 use super::series::tell_series;
 use super::weigh::STRIDE;
 use crate::core::json::Json;
@@ -38,7 +38,7 @@ pub(super) const AS_BELOW: &str = "as below";
 /// Names of rows that are shown below are listed up to this length (bytes).
 const NAMES_BYTES: usize = 50;
 /// A result that is not JSON, line by line.
-const OF_RESULT: Quote = Quote {
+pub(super) const OF_RESULT: Quote = Quote {
     part: Part::Text,
     depth: 1,
     first: Some(1),
@@ -109,29 +109,6 @@ impl Results<'_> {
             lines.for_each(|line| line.record = Some(at));
         }
         Ok(())
-    }
-
-    /// Compares a record with its newer states: its parts, where it can be a row of the newest
-    /// one. What has changed since is marked in it. `None` where a newer result tells all of it.
-    fn state(&mut self, json: &mut Json, made: &Made) -> Option<Option<RecordParts>> {
-        let changed = self.seen.changed(json, made);
-        let state = match self.failed {
-            // What a refusal says of a thing is not its state.
-            true => Record::Unnamed,
-            false => self.seen.record(json, made),
-        };
-        let parts = match state {
-            Record::Superseded => return None,
-            // A row is of the newest state, and what stands below its call is of that time.
-            Record::Newest => {
-                set_members(json, &changed);
-                RecordParts::of(json, made)
-            }
-            Record::Older | Record::Unnamed => None,
-        };
-        let since = |(key, _): &Member| (key.clone(), Json::String(SET_SINCE.to_owned()));
-        set_members(json, &changed.iter().map(since).collect::<Vec<_>>());
-        Some(parts)
     }
 
     /// Appends the lines of a text that is no JSON.

@@ -3,8 +3,9 @@
 
 use std::cmp::Reverse;
 
+use super::definitions::definitions;
 use super::line::{DigestLine, Part, Standing, leading_number};
-use super::weigh::STRIDE;
+use super::weigh::{Context, STRIDE};
 use super::weight::Weight;
 use crate::core::strategy::maps::{Map, Set};
 use crate::core::text::{FilePlace, file_name, file_paths, file_places, is_same_file};
@@ -19,11 +20,21 @@ const SEARCHED_BYTES: usize = 32 * 1_024;
 const MOST_FILES: usize = 8;
 /// Lines beside one that tell whether it is shown elsewhere.
 const BESIDE: usize = 3;
+/// Lines below the first one of a definition around which more is taken, too.
+const BELOW: usize = 8;
 /// The beginnings of arguments that are a part of a file.
 const PARTS: [&str; 6] = ["old", "new", "search", "replace", "diff", "patch"];
 
 /// The lines of one file that are named.
-pub(super) type Region = Vec<usize>;
+pub(super) type Region = Vec<Place>;
+
+/// A line around which a region is.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Place {
+    pub line: usize,
+    /// What stands above it is wanted, too.
+    pub above: bool,
+}
 
 /// The lines of files that the newest messages name, or else the results of calls that failed last:
 /// by call, that with the most of them first; of as many, that which is named nearest to the end.
@@ -33,9 +44,10 @@ pub(super) type Region = Vec<usize>;
 pub(super) fn named_regions(
     lines: &[DigestLine],
     weights: &[Weight],
-    recent: &[String],
+    context: &Context,
     cancel: &Cancel,
 ) -> Result<Vec<Region>, Cancelled> {
+    let recent = &context.recent;
     let entry = |at: usize| weights.get(at).map(|weight| weight.entry);
     let all = || lines.iter().enumerate();
     let to_mend = all().filter(|(_, line)| line.standing == Standing::ToMend);
@@ -61,8 +73,20 @@ pub(super) fn named_regions(
         found.find(lines, weights, cancel)?;
     }
     let mut regions: Vec<(usize, Region)> = Vec::new();
-    for at in found.lines() {
-        let call = weights.get(at).map_or(0, |weight| weight.entry);
+    let definitions = definitions(lines, context, cancel)?;
+    // What is defined stands below its first line.
+    let defined = definitions.iter().flat_map(|at| [*at, *at + BELOW]);
+    let is_of_same = |at: &usize| {
+        let first = at
+            .checked_sub(BELOW)
+            .filter(|first| definitions.contains(first));
+        first.is_none_or(|first| entry(*at) == entry(first))
+    };
+    let defined = defined.filter(is_of_same);
+    let place = |above| move |line| Place { line, above };
+    let named = found.lines().into_iter().map(place(true));
+    for at in named.chain(defined.map(place(false))) {
+        let call = weights.get(at.line).map_or(0, |weight| weight.entry);
         match regions.iter_mut().find(|(known, _)| *known == call) {
             Some((_, region)) => region.push(at),
             None => regions.push((call, vec![at])),

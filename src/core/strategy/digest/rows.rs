@@ -245,7 +245,7 @@ pub(super) fn rows_of(mut table: Table<'_>, all: usize) -> Option<Rows> {
             _ => format!("[{all}]{head}"),
         }
     };
-    let short = (rows.len() >= LEAST_IN_SHORT).then(|| table.in_short(is_id));
+    let short = (rows.len() >= LEAST_IN_SHORT).then(|| table.in_short(is_id, is_title));
     let written = |table: Table<'_>| (head(&table), table.rows().collect::<Vec<_>>());
     let short = short.flatten().map(written);
     let is_less = |(_, short): &(String, Vec<String>)| {

@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use super::json_form::{inline_bytes, is_short, may_tell_anything};
 use super::line::{Part, SET_SINCE};
-use super::made::{Made, stays_true};
+use super::made::{Made, is_among, stays_true};
 use crate::core::strategy::maps::{Map, Set, hash_of};
 
 use crate::core::json::Json;
@@ -20,6 +20,26 @@ const STATE_BYTES: usize = 200;
 const MOST_STATES: usize = 16;
 /// Levels of a value in which objects are taken note of: each is written out once a level.
 pub(super) const MOST_LEVELS: usize = 6;
+
+/// Members that each thing has for itself.
+const OF_EACH: [&str; 16] = [
+    "amount",
+    "created",
+    "created_at",
+    "currency",
+    "date",
+    "description",
+    "kind",
+    "name",
+    "note",
+    "ok",
+    "reason",
+    "state",
+    "status",
+    "title",
+    "type",
+    "updated_at",
+];
 
 /// Whether a record is told by a newer one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,36 +62,51 @@ struct Named {
     /// The first of its ids: its own, where others are those of what it refers to.
     first: Id,
     ids: Set<Id>,
+    /// Those of them that are named like what the call did something to: `charge_id` of a
+    /// `void_charge`.
+    acted_on: Set<Id>,
     keys: Set<String>,
     /// Its short values.
     values: Map<String, Json>,
     /// The tool that gave it, and the call's arguments, by their hashes.
     tool: u64,
     asked: u64,
+    /// The number of its result: the less, the newer.
+    result: usize,
 }
 
 impl Named {
     /// `None` for an object without an id.
-    fn of(members: &[(String, Json)], made: &Made) -> Option<Self> {
+    fn of(members: &[(String, Json)], made: &Made, result: usize) -> Option<Self> {
         let is_id = |(key, value): &&(String, Json)| made.identifies(key, value);
         let ids = members.iter().filter(is_id);
         let mut ids = ids.map(|(key, value)| (key.clone(), value.to_string()));
         let first = ids.next()?;
         let (tool, asked) = made.hashes();
         let values = members.iter().filter(|(_, value)| is_state(value));
+        let ids: Set<Id> = std::iter::once(first.clone()).chain(ids).collect();
+        let acted_on = ids.iter().filter(|(key, _)| made.is_named_like(key));
         Some(Named {
-            ids: std::iter::once(first.clone()).chain(ids).collect(),
+            acted_on: acted_on.cloned().collect(),
+            ids,
             first,
             keys: members.iter().map(|(key, _)| key.clone()).collect(),
             values: values.cloned().collect(),
             tool,
             asked,
+            result,
         })
     }
 
     /// Whether a newer one tells the state of the same thing: its ids are among these.
     fn is_newer_of(&self, older: &Self) -> bool {
         self.first == older.first && self.ids.is_subset(&older.ids)
+    }
+
+    /// Whether a member of an older one is the same as that of this newer one. What a call did to
+    /// a charge has a state of its own beside that of its account, whose balance it may tell.
+    fn tells_of(&self, older: &Self, key: &str) -> bool {
+        older.acted_on.is_subset(&self.ids) || !is_among(&OF_EACH, key)
     }
 
     fn is_asked_like(&self, other: &Self) -> bool {
@@ -120,17 +155,25 @@ pub(super) struct Seen {
     by_key: Map<u64, Option<u64>>,
     /// Records, by each of their ids.
     records: Map<Id, Vec<Rc<Named>>>,
-    /// The same by the values of their ids, as rows begin with them.
+    /// Records inside of others, by the first of their ids, and those of the result that is being
+    /// read: answers of changes often have the record that was changed.
+    inner: Map<Id, Vec<Rc<Named>>>,
+    inner_of_result: Vec<Rc<Named>>,
+    /// The records by the values of their ids, as rows begin with them.
     rows: Map<String, Vec<Rc<Named>>>,
     /// Items of lists, by the first of their ids, and those of the result that is being read.
     items: Map<Id, Vec<Rc<Named>>>,
     items_of_result: Vec<Rc<Named>>,
+    /// Results that were read.
+    results: usize,
     /// Sentences and lines, by their hashes.
     sentences: Set<u64>,
     /// Heads of calls, by their hashes.
     calls: Set<u64>,
     /// What was given to calls of each tool about each thing, by the hashes of both: the keys.
     changes: Map<u64, Set<String>>,
+    /// Lines that were taken out of files, by their hashes.
+    taken_out: Set<u64>,
     /// Whether there was a page of a browser.
     page: bool,
 }
@@ -174,6 +217,21 @@ impl Seen {
         }
     }
 
+    /// Takes note of lines that a call took out of a file.
+    pub(super) fn note_taken_out(&mut self, lines: Vec<u64>) {
+        self.taken_out.extend(lines);
+    }
+
+    /// Whether newer calls took lines out of files.
+    pub(super) fn has_taken_out(&self) -> bool {
+        !self.taken_out.is_empty()
+    }
+
+    /// Whether a newer call took a line, given by its hash, out of a file.
+    pub(super) fn is_taken_out(&self, line: u64) -> bool {
+        self.taken_out.contains(&line)
+    }
+
     /// Whether the page of a browser is an older one; takes note of it.
     pub(super) fn page(&mut self) -> bool {
         std::mem::replace(&mut self.page, true)
@@ -187,8 +245,15 @@ impl Seen {
 
     /// What older results say again from here on stands in one that was read.
     pub(super) fn end_result(&mut self) {
+        self.results += 1;
         for item in self.items_of_result.drain(..) {
             self.items.entry(item.first.clone()).or_default().push(item);
+        }
+        for record in self.inner_of_result.drain(..) {
+            self.inner
+                .entry(record.first.clone())
+                .or_default()
+                .push(record);
         }
         for (key, object) in self.of_result.drain(..) {
             self.objects.insert(object);
@@ -202,7 +267,7 @@ impl Seen {
         let Json::Object(members) = value else {
             return Record::Unnamed;
         };
-        let Some(named) = Named::of(members, made) else {
+        let Some(named) = Named::of(members, made, self.results) else {
             return Record::Unnamed;
         };
         // The id that fewest records share.
@@ -239,29 +304,37 @@ impl Seen {
         }
     }
 
+    /// Takes note of a record inside of another one.
+    pub(super) fn note_inner(&mut self, members: &[(String, Json)], made: &Made) {
+        let is_certain = |named: &Named| !may_tell_anything(&named.first.0);
+        let named = Named::of(members, made, self.results).filter(is_certain);
+        self.inner_of_result.extend(named.map(Rc::new));
+    }
+
     /// The members of a record that have other values in newer results, with the newest of these.
     pub(super) fn changed(&self, value: &Json, made: &Made) -> Vec<(String, Json)> {
         let named = match value {
-            Json::Object(members) => Named::of(members, made),
+            Json::Object(members) => Named::of(members, made, self.results),
             _ => None,
         };
         named.map_or_else(Vec::new, |named| self.changed_of(&named, made))
     }
 
-    fn changed_of(&self, older: &Named, made: &Made) -> Vec<(String, Json)> {
-        let newest = self
-            .records
-            .get(&older.first)
-            .map_or(&[][..], Vec::as_slice);
-        let newest = newest.iter().take(MOST_STATES);
-        let newest: Vec<&Rc<Named>> = newest
-            .filter(|newer| {
-                let is_other = newer.tool == older.tool && newer.asked != older.asked;
-                newer.is_newer_of(older) && (!is_other || made.overrides())
-            })
-            .collect();
+    fn changed_of<'s>(&'s self, older: &Named, made: &Made) -> Vec<(String, Json)> {
+        let of = |records: &'s Map<Id, Vec<Rc<Named>>>| {
+            let newest = records.get(&older.first).into_iter().flatten();
+            newest.take(MOST_STATES)
+        };
+        let is_newer = |newer: &&Rc<Named>| {
+            let is_other = newer.tool == older.tool && newer.asked != older.asked;
+            newer.is_newer_of(older) && (!is_other || made.overrides())
+        };
+        let newest = of(&self.records).chain(of(&self.inner)).filter(is_newer);
+        let mut newest: Vec<&Rc<Named>> = newest.collect();
+        newest.sort_by_key(|newer| newer.result);
         let changed = |(key, value): (&String, &Json)| {
-            let now = newest.iter().find_map(|newer| newer.values.get(key))?;
+            let told = newest.iter().filter(|newer| newer.tells_of(older, key));
+            let now = told.filter_map(|newer| newer.values.get(key)).next()?;
             is_other(value, now).then(|| (key.clone(), now.clone()))
         };
         older.values.iter().filter_map(changed).collect()
@@ -270,7 +343,7 @@ impl Seen {
     /// What newer results tell of an item of a list, or the same call gave since; takes note of it.
     pub(super) fn item(&mut self, members: &[(String, Json)], made: &Made) -> Item {
         let is_certain = |named: &Named| !may_tell_anything(&named.first.0);
-        let Some(item) = Named::of(members, made).filter(is_certain) else {
+        let Some(item) = Named::of(members, made, self.results).filter(is_certain) else {
             return Item::Changed(Vec::new());
         };
         let has_all = |newer: &Rc<Named>| {
@@ -427,5 +500,47 @@ mod tests {
         assert_eq!(seen.record(&result, &flight), Record::Newest);
         let paid = json(r#"{"booking_code":"X7","paid":true}"#);
         assert_eq!(seen.record(&paid, &made("pay", "{}")), Record::Newest);
+    }
+
+    #[test]
+    fn the_record_inside_of_an_answer_is_the_newer_state() {
+        let json = |text: &str| Json::parse(text).unwrap();
+        let changed = |seen: &Seen, text: &str, made: &Made| {
+            let changed = seen.changed(&json(text), made).into_iter();
+            changed.map(|(key, _)| key).collect::<Vec<_>>()
+        };
+        let mut seen = Seen::default();
+        let change = Made::new("change_group", Vec::new());
+        let inner = json(r#"{"enrolment_id":"E-7","group":"WG3","room":"B7"}"#);
+        let Json::Object(inner) = inner else {
+            panic!("no object")
+        };
+        seen.note_inner(&inner, &change);
+        let get = Made::new("get_enrolment", Vec::new());
+        let older = r#"{"enrolment_id":"E-7","group":"WG2"}"#;
+        assert!(changed(&seen, older, &get).is_empty(), "it stands above");
+        seen.end_result();
+        assert_eq!(changed(&seen, older, &get), ["group"]);
+        let other = r#"{"enrolment_id":"E-8","group":"WG2"}"#;
+        assert!(changed(&seen, other, &get).is_empty());
+    }
+
+    #[test]
+    fn what_a_call_did_to_one_thing_is_no_state_of_what_that_is_in() {
+        let json = |text: &str| Json::parse(text).unwrap();
+        let mut seen = Seen::default();
+        let folio = json(r#"{"folio_id":"F-2","status":"OPEN","balance":387.5}"#);
+        seen.record(&folio, &Made::new("get_folio", Vec::new()));
+        seen.end_result();
+        let voided = r#"{"folio_id":"F-2","charge_id":"C-9","status":"VOIDED","balance":393.5}"#;
+        let voided = json(voided);
+        let by = |tool: &str| {
+            let changed = seen
+                .changed(&voided, &Made::new(tool, Vec::new()))
+                .into_iter();
+            changed.map(|(key, _)| key).collect::<Vec<_>>()
+        };
+        assert_eq!(by("void_charge"), ["balance"]);
+        assert_eq!(by("close_folio").len(), 2);
     }
 }

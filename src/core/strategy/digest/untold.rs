@@ -5,7 +5,7 @@
 
 use super::changes::is_change;
 use super::in_text::calls_without_output;
-use super::line::{DigestLine, GAP, Part, Standing};
+use super::line::{DigestLine, GAP, Outcome, Part, Standing};
 use super::made::{edited, is_editor};
 use crate::core::conversation::{Entry, Exchange, Kind};
 use crate::core::strategy::maps::Map;
@@ -32,6 +32,8 @@ const NAMES_SHARE: usize = 200;
 /// The same for the names of files.
 const FILES_BYTES: usize = 96;
 const FILES_SHARE: usize = 80;
+/// Marks calls that failed: all those of a tool, or a number of them.
+const FAILED: &str = "failed";
 /// So many tools are named, and so many files.
 const MOST_NAMED: usize = 8;
 
@@ -41,8 +43,8 @@ struct Calls {
     number: u64,
     /// The place of the last one among all calls.
     place: usize,
-    /// Not all of them failed.
-    succeeded: bool,
+    /// Those that failed.
+    failed: u64,
 }
 
 /// What is not shown.
@@ -75,8 +77,9 @@ impl<'t> Untold<'t> {
                 let without_mark = line.text.trim_end_matches([' ', '…']);
                 let (_, calls) = counted(without_mark);
                 self.calls = self.calls.saturating_add(calls);
-                self.add_calls(tool, calls, !line.failed);
-                if let Some(file) = edited(&line.text).filter(|_| !line.failed) {
+                let is_done = line.outcome == Outcome::Done;
+                self.add_calls(tool, calls, if is_done { 0 } else { calls });
+                if let Some(file) = edited(&line.text).filter(|_| is_done) {
                     self.add_file(file);
                 }
             }
@@ -91,15 +94,20 @@ impl<'t> Untold<'t> {
                 self.texts = self.texts.saturating_add(texts);
                 self.more |= calls > 0 && tools.is_empty();
                 for tool in tools.split(NEXT).collect::<Vec<_>>().into_iter().rev() {
+                    let (tool, failed) = failed_of(tool);
                     let (tool, calls) = counted(tool);
-                    self.add_calls(tool, calls, true);
+                    self.add_calls(
+                        tool,
+                        calls,
+                        failed.map_or(0, |failed| failed.unwrap_or(calls)),
+                    );
                 }
             }
             _ => {}
         }
     }
 
-    fn add_calls(&mut self, tool: &'t str, calls: u64, succeeded: bool) {
+    fn add_calls(&mut self, tool: &'t str, calls: u64, failed: u64) {
         if tool.is_empty() || tool == GAP {
             self.more = true;
             return;
@@ -108,7 +116,7 @@ impl<'t> Untold<'t> {
         let of_tool = self.tools.entry(tool).or_default();
         of_tool.number = of_tool.number.saturating_add(calls);
         of_tool.place = self.places;
-        of_tool.succeeded |= succeeded;
+        of_tool.failed = of_tool.failed.saturating_add(failed);
     }
 
     fn add_file(&mut self, file: &'t str) {
@@ -134,12 +142,18 @@ impl<'t> Untold<'t> {
         let mut text = format!("{}{NOT_SHOWN}", numbers.join(AND));
         let mut tools: Vec<_> = self.tools.iter().collect();
         // Whether something was changed matters more than what was looked up.
-        tools.sort_by_cached_key(|(tool, calls)| {
-            std::cmp::Reverse((calls.succeeded && is_change(tool), calls.place))
-        });
-        let tools = tools.into_iter().map(|(tool, calls)| match calls.number {
-            1 => (*tool).to_owned(),
-            calls => format!("{tool}{TIMES}{calls}"),
+        tools.sort_by_cached_key(|(tool, calls)| std::cmp::Reverse((is_change(tool), calls.place)));
+        let tools = tools.into_iter().map(|(tool, calls)| {
+            let times = match calls.number {
+                1 => String::new(),
+                calls => format!("{TIMES}{calls}"),
+            };
+            let failed = match calls.failed {
+                0 => String::new(),
+                failed if failed == calls.number => format!(" ({FAILED})"),
+                failed => format!(" ({failed} {FAILED})"),
+            };
+            format!("{tool}{times}{failed}")
         });
         let room = NAMES_BYTES.max(digest_bytes / NAMES_SHARE);
         let named = push_names(&mut text, TOOLS, tools, room);
@@ -240,13 +254,26 @@ pub(super) fn of_unread(
         texts,
         ..Untold::default()
     };
-    names
-        .iter()
-        .for_each(|name| untold.add_calls(name, 1, true));
+    names.iter().for_each(|name| untold.add_calls(name, 1, 0));
     // Their arguments were not read.
     untold.more_files = names.iter().any(|name| is_editor(name));
     let text = untold.text(usize::MAX);
     Ok(text.map(|text| DigestLine::new(Part::Untold, 0, &text)))
+}
+
+/// A tool of calls that are counted without the mark of those that failed, and these: all of them
+/// where there is no number.
+fn failed_of(text: &str) -> (&str, Option<Option<u64>>) {
+    let marked = text.strip_suffix(')').and_then(|text| {
+        let (tool, mark) = text.rsplit_once(" (")?;
+        let number = mark.strip_suffix(FAILED)?.trim_end();
+        let number = (!number.is_empty()).then(|| number.parse().ok());
+        match number {
+            None => Some((tool, None)),
+            Some(number) => Some((tool, Some(number?))),
+        }
+    });
+    marked.map_or((text, None), |(tool, failed)| (tool, Some(failed)))
 }
 
 /// A text without the number of times at its end, and these; 1 where it has none.
@@ -314,7 +341,7 @@ mod tests {
         let call = |text| DigestLine::new(Part::Call, 0, text);
         let earlier = "5 calls not shown: edit ×2, run ×3; changed src/b.rs, src/a.rs, …";
         let mut failed = call("edit(path=src/d.rs)");
-        failed.failed = true;
+        failed.outcome = Outcome::Failed;
         let hidden = [
             DigestLine::new(Part::Untold, 0, earlier),
             call("read(path=src/c.rs)"),
@@ -322,8 +349,8 @@ mod tests {
             call("str_replace_editor(command=view, path=src/e.rs)"),
             failed,
         ];
-        let expected = "… 9 calls not shown: edit ×4, str_replace_editor, read, run ×3; changed \
-                        src/a.rs, src/b.rs, …";
+        let expected = "… 9 calls not shown: edit ×4 (1 failed), str_replace_editor, read, …; \
+                        changed src/a.rs, src/b.rs, …";
         let text = line_of(hidden.iter(), 4_000);
         assert_eq!(text.as_deref(), Some(expected));
         let again = read_line(expected).unwrap();
@@ -393,6 +420,7 @@ mod tests {
             "… 2 texts not shown",
             "… 12 calls and 1 text not shown: think, …",
             "… 3 calls not shown: mcp:a/b-2 ×2, think",
+            "… 4 calls not shown: pay ×3 (2 failed), think (failed)",
             "… 12 calls not shown: mcp:a/b-2, think, …",
         ] {
             let read = read_line(line).unwrap();

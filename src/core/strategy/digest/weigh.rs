@@ -14,13 +14,15 @@ use super::unspaced::Unspaced;
 use super::weight::{Weighed, Weight};
 use super::weights::{line as lines_by, word as words_by};
 use super::word::Word;
-use crate::core::strategy::maps::{Map, hash_of};
-use crate::core::text::{INFORMATIVE, PATH, parts_of, shape, words_of};
+use crate::core::strategy::maps::{Map, Set, hash_of};
+use crate::core::text::{INFORMATIVE, PATH, parts_of, shape, stems_of, words_of};
 use crate::core::{Cancel, Cancelled};
 
 /// Words of one line that are weighed: more is data. It bounds the time that a line takes each time
 /// another one that needs it is looked at.
 const MOST_WORDS: usize = 240;
+/// The most lines with a word that counts as one of the user's newest message by its stem.
+const MOST_LINES: u32 = 8;
 /// Lines between two looks at the cancel flag.
 pub(super) const STRIDE: usize = 128;
 
@@ -391,6 +393,17 @@ impl<'t> Reader<'t> {
         for text in &context.said_last {
             cancel.check_budget()?;
             self.for_said(text, |word| word.said_last = true);
+        }
+        // `toallas` is about a `Toalla`, where hardly a line has that.
+        let said = context.said_last.iter();
+        let stems: Set<String> = said.flat_map(|text| stems_of(text)).collect();
+        for (at, (word, spelled)) in self.words.iter_mut().zip(&self.spelled).enumerate() {
+            if at.is_multiple_of(STRIDE) {
+                cancel.check_budget()?;
+            }
+            if !word.said_last && word.lines <= MOST_LINES {
+                word.said_last = stems_of(spelled).any(|stem| stems.contains(&stem));
+            }
         }
         Ok(())
     }

@@ -40,6 +40,10 @@ pub(super) mod share {
     pub(in super::super) const MOST_WRITTEN: f64 = 0.35;
     pub(in super::super) const WRITTEN_TOKENS: u64 = 1_500;
     pub(in super::super) const WRITTEN: f64 = 0.15;
+    /// For the sentences by which the model answered what the user asked, and the most of it as a
+    /// part of the next share.
+    pub(in super::super) const REPLIES: f64 = 0.06;
+    pub(in super::super) const REPLIES_OF_MODEL: f64 = 0.5;
     /// For the first and last sentences of what the model said.
     pub(in super::super) const MODEL: f64 = 0.2;
     /// The most of it, as a factor of the part of all lines that there is room for.
@@ -111,12 +115,21 @@ pub(super) mod line {
     pub(in super::super) const ANSWER: f32 = 2.0;
     /// Factor of a sentence that demands or refuses.
     pub(in super::super) const DEMANDS: f32 = 3.0;
+    /// Of such a one, another factor where it takes back what was said before, or tells what is to
+    /// be done instead; and where it is a question, which the model has answered.
+    pub(in super::super) const CORRECTS: f32 = 1.5;
+    pub(in super::super) const ANSWERED_SINCE: f32 = 0.5;
+    /// How much more than the mean the user's newest sentence is worth, and the oldest less: the
+    /// older one may be taken back by the newer.
+    pub(in super::super) const NEWER: f32 = 0.25;
     /// A question of the model's, which the user has answered.
     pub(in super::super) const QUESTION: f32 = 0.3;
     /// One that only greets or thanks.
     pub(in super::super) const POLITE: f32 = 0.1;
     /// What the model suggests, offers, promises or decides.
     pub(in super::super) const PROPOSES: f32 = 2.0;
+    /// The sentence of it that has most words of what the user asked.
+    pub(in super::super) const REPLIES: f32 = 1.5;
     /// A call, a line of a long argument, a line of a text and a value of JSON, per token, in the
     /// newest entry; half of it so many entries before. What was done, written and read last is
     /// worked on.
@@ -134,6 +147,8 @@ pub(super) mod line {
     pub(in super::super) const LIMITS: f32 = 1.5;
     /// A sentence in a record, such as a mail or a note: it was written to somebody.
     pub(in super::super) const IN_RECORD: f32 = 2.0;
+    /// What a text comes to.
+    pub(in super::super) const CONCLUSION: f32 = 2.0;
     /// A line that sums up what a command did.
     pub(in super::super) const OUTCOME: f32 = 3.0;
     /// A line that the model wrote itself, in a script or a file: it is likely to write it again.

@@ -8,12 +8,16 @@ use super::printed::is_rule;
 use super::weigh::STRIDE;
 use super::weights::{cost, line as lines_by};
 use crate::core::text::{
-    Speech, greets_by_name, limits, only_serves, proposes, sums_up, tells_of_failure,
+    Speech, corrects, greets_by_name, is_question, limits, only_serves, proposes, sums_up,
+    tells_of_failure,
 };
 use crate::core::{Cancel, Cancelled};
 
 /// The longest line of a call that is a command (bytes).
 const COMMAND_BYTES: usize = 90;
+
+/// Sentences that a correction is told by.
+const CORRECTED: usize = 3;
 
 /// What a line's score has besides that of its words.
 #[derive(Clone, Copy)]
@@ -27,9 +31,9 @@ pub(super) struct Worth {
 
 impl Worth {
     /// `age` is the number of later entries.
-    fn of(line: &DigestLine, age: usize, by_list: ByList) -> Self {
+    fn of(line: &DigestLine, age: usize, all: usize, around: Around) -> Self {
         let part = line.weighed_as();
-        let Form { own, said, factor } = form_of(line, by_list);
+        let Form { own, said, factor } = form_of(line, around);
         let fresh = match part {
             Part::Argument => lines_by::FRESH_ARGUMENT,
             Part::Text if !line.is_printed_row => lines_by::FRESH_TEXT,
@@ -44,21 +48,28 @@ impl Worth {
             Standing::Answered => (0.0, (tokens + lines_by::ANSWER) * said),
             _ => ((tokens + lines_by::SENTENCE) * said, 0.0),
         };
+        let newer = match part {
+            Part::User => 1.0 + lines_by::NEWER * (1.0 - 2.0 * age as f32 / all as f32),
+            _ => 1.0,
+        };
         Worth {
             least,
             own: own + answered + tokens * fresh,
-            factor,
+            factor: factor * newer,
         }
     }
 }
 
-/// What a line says with the head of the list that it is an item of.
+/// What a line says with those around it: the head of the list that it is an item of, the sentences
+/// before it.
 #[derive(Clone, Copy)]
-struct ByList {
+struct Around {
     /// It demands or refuses.
     demanded: bool,
     /// It is asked for.
     asked: bool,
+    /// It, or a sentence shortly before it in the message, takes back what was said before.
+    corrects: bool,
 }
 
 /// What the form of a text makes of a line.
@@ -70,7 +81,7 @@ struct Form {
     factor: f32,
 }
 
-fn form_of(line: &DigestLine, by_list: ByList) -> Form {
+fn form_of(line: &DigestLine, around: Around) -> Form {
     let part = line.weighed_as();
     let own = match part {
         Part::Call if is_command(&line.text) => lines_by::COMMAND,
@@ -93,6 +104,9 @@ fn form_of(line: &DigestLine, by_list: ByList) -> Form {
         Part::Text if sums_up(&line.text) => lines_by::OUTCOME,
         Part::Text if tells_of_failure(&line.text) => lines_by::FAILURE,
         Part::Text if line.standing == Standing::Prose => of_prose(line),
+        Part::Text if line.standing == Standing::Conclusion => {
+            of_prose(line) * lines_by::CONCLUSION
+        }
         _ => 1.0,
     };
     let by_standing = match line.standing {
@@ -103,7 +117,7 @@ fn form_of(line: &DigestLine, by_list: ByList) -> Form {
     };
     Form {
         own,
-        said: of_sentence(line, by_list),
+        said: of_sentence(line, around),
         factor: by_part * by_standing,
     }
 }
@@ -124,9 +138,15 @@ fn of_prose(line: &DigestLine) -> f32 {
 }
 
 /// The worth of a sentence, per token, by what it is for.
-fn of_sentence(line: &DigestLine, by_list: ByList) -> f32 {
+fn of_sentence(line: &DigestLine, around: Around) -> f32 {
     let by_speech = || match Speech::of(&line.text) {
-        _ if by_list.demanded => lines_by::DEMANDS,
+        _ if around.demanded => lines_by::DEMANDS,
+        Speech::Demands | Speech::Plain if line.part == Part::User && around.corrects => {
+            lines_by::DEMANDS * lines_by::CORRECTS
+        }
+        Speech::Demands if line.part == Part::User && is_question(&line.text) => {
+            lines_by::DEMANDS * lines_by::ANSWERED_SINCE
+        }
         Speech::Demands if line.part == Part::User => lines_by::DEMANDS,
         Speech::Polite => lines_by::POLITE,
         _ => 1.0,
@@ -135,10 +155,11 @@ fn of_sentence(line: &DigestLine, by_list: ByList) -> f32 {
     let factor = match line.part {
         Part::User => by_speech(),
         Part::Assistant if !is_told => return 0.0,
-        Part::Assistant if by_list.asked => lines_by::QUESTION,
+        Part::Assistant if around.asked => lines_by::QUESTION,
         Part::Assistant if greets_by_name(&line.text) || only_serves(&line.text) => {
             lines_by::POLITE
         }
+        Part::Assistant if line.replies => lines_by::REPLIES,
         Part::Assistant if proposes(&line.text) => lines_by::PROPOSES,
         Part::Assistant => by_speech(),
         _ => return 0.0,
@@ -152,14 +173,27 @@ fn of_sentence(line: &DigestLine, by_list: ByList) -> f32 {
 /// [`Cancelled`].
 pub(super) fn worths(lines: &[DigestLine], cancel: &Cancel) -> Result<Vec<Worth>, Cancelled> {
     let mut age = lines.iter().filter(|line| line.depth == 0).count();
+    let all = age.max(1);
     let mut worths = Vec::with_capacity(lines.len());
-    let by_list = demanded(lines).into_iter().zip(asked(lines, cancel)?);
-    for (at, (line, (demanded, asked))) in lines.iter().zip(by_list).enumerate() {
+    let around = demanded(lines).into_iter().zip(asked(lines, cancel)?);
+    // Sentences up to which what was taken back is told anew.
+    let mut corrected: usize = 0;
+    for (at, (line, (demanded, asked))) in lines.iter().zip(around).enumerate() {
         if at.is_multiple_of(STRIDE) {
             cancel.check_budget()?;
         }
         age -= usize::from(line.depth == 0);
-        worths.push(Worth::of(line, age, ByList { demanded, asked }));
+        corrected = match line.depth {
+            _ if line.part == Part::User && corrects(&line.text) => CORRECTED,
+            0 => 0,
+            _ => corrected.saturating_sub(1),
+        };
+        let around = Around {
+            demanded,
+            asked,
+            corrects: corrected > 0,
+        };
+        worths.push(Worth::of(line, age, all, around));
     }
     Ok(worths)
 }

@@ -33,7 +33,7 @@
 //! a table of records, `… also items` names their lists and long texts that are not shown.
 
 use super::json_form::is_party;
-use super::line::{ALSO, DigestLine, GAP, Heading, Part, Standing};
+use super::line::{ALSO, DigestLine, GAP, Heading, Outcome, Part, Standing};
 use super::record::AS_BELOW;
 use super::records::{NEWEST, RECORDS};
 use super::rows::COLUMNS;
@@ -58,6 +58,8 @@ const PLACE: &str = " line ";
 pub(super) const ARGUMENT: &str = "with ";
 /// Ends a call that failed, where what is shown of its result does not tell.
 pub(super) const FAILED: &str = " failed";
+/// Ends a call that failed where a newer one made it good, which may not be shown.
+pub(super) const MADE_GOOD: &str = " (succeeded since)";
 /// So many lists and texts of records are named that are not shown.
 const MOST_NAMED: usize = 12;
 /// Names the rows of a table that are told in short, besides others.
@@ -315,8 +317,11 @@ impl Entry<'_> {
         if no_result && !has_arguments {
             head.push_str(" …");
         }
-        if call.failed && !self.tells_of_failure() {
+        if call.outcome != Outcome::Done && !self.tells_of_failure() {
             head.push_str(FAILED);
+        }
+        if call.outcome == Outcome::MadeGood {
+            head.push_str(MADE_GOOD);
         }
         (head, no_result && has_arguments)
     }

@@ -35,7 +35,10 @@ impl Choice<'_> {
     /// Returns the tokens that they take.
     fn take_region(&mut self, region: &Region, room: u64) -> u64 {
         let mut spent = 0;
-        let sides = region.iter().flat_map(|at| [(*at, true), (*at, false)]);
+        let sides = region.iter().flat_map(|place| {
+            let above = place.above.then_some((place.line, false));
+            [(place.line, true)].into_iter().chain(above)
+        });
         let mut ends: Vec<(Option<usize>, bool, usize)> = sides
             .map(|(at, is_below)| {
                 let end = if is_below {
