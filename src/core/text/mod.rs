@@ -43,7 +43,7 @@ pub(in crate::core) use shown::{is_party, shown_key, shown_name};
 pub use speech::{Speech, corrects, greets_by_name, limits, limits_what_is_before, proposes};
 pub(in crate::core) use table::MOST_COLUMNS;
 pub use table::{Table, shortest, write_cell};
-pub(in crate::core) use words::{INFORMATIVE, PATH, parts_of, shape, stems_of, words_of};
+pub(in crate::core) use words::{INFORMATIVE, PATH, Stem, parts_of, shape, stem_of, words_of};
 
 /// The patterns of this room.
 pub(in crate::core) static PATTERNS: [&Pattern; 3] =

@@ -47,7 +47,8 @@ fn has_plain_words(line: &str) -> bool {
 /// Whether a heading announces what a text comes to: `## Summary`, `**Root cause:**`.
 #[must_use]
 pub fn is_of_conclusion(heading: &str) -> bool {
-    if heading.len() > LONGEST_HEADING {
+    let has_mark = heading.starts_with(['#', '*']) || heading.ends_with([':', '：']);
+    if heading.len() > LONGEST_HEADING || !has_mark {
         return false;
     }
     let is_mark = |c: char| c.is_whitespace() || matches!(c, '#' | '*' | '_' | ':' | '.' | '：');

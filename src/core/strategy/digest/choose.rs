@@ -164,9 +164,11 @@ impl<'t> Choice<'t> {
         let model = self.share_of_the_model(budget);
         let long = self.share_of_long(model);
         let replies = share::REPLIES.min(model * share::REPLIES_OF_MODEL);
-        self.first((&mut left, budget), replies, |line, _| {
-            line.replies && line.standing == Standing::Edge && says_more_than_help(line)
-        })?;
+        if self.lines.iter().any(|line| line.replies) {
+            self.first((&mut left, budget), replies, |line, _| {
+                line.replies && line.standing == Standing::Edge && says_more_than_help(line)
+            })?;
+        }
         self.first((&mut left, budget), model, |line, _| {
             line.standing == Standing::Edge
                 && line.text.chars().count() <= STATEMENT_CHARS

@@ -1,10 +1,10 @@
 //! Where the functions and types that the newest messages name are defined, in what was read or
 //! written last: they are changed next.
 
-use super::line::{DigestLine, Part, Standing, leading_number};
+use super::line::{DigestLine, Part, Standing};
 use super::weigh::{Context, STRIDE};
 use crate::core::strategy::maps::Set;
-use crate::core::text::words_of;
+use crate::core::text::{ByteSet, words_of};
 use crate::core::{Cancel, Cancelled};
 
 /// Names that are looked for, and the least and the most bytes of one.
@@ -15,48 +15,11 @@ const MOST_NAME: usize = 64;
 const LEAST_PART: usize = 3;
 /// The end of a text in which names are looked for (bytes).
 const SEARCHED_BYTES: usize = 8 * 1_024;
-/// Words that a definition begins with, and how many words stand before its name.
-const DEFINES: [&str; 38] = [
-    "abstract",
-    "async",
-    "class",
-    "const",
-    "data",
-    "declare",
-    "def",
-    "default",
-    "enum",
-    "export",
-    "final",
-    "fn",
-    "fun",
-    "func",
-    "function",
-    "impl",
-    "interface",
-    "internal",
-    "let",
-    "macro_rules",
-    "module",
-    "object",
-    "override",
-    "private",
-    "proc",
-    "protected",
-    "pub",
-    "public",
-    "record",
-    "static",
-    "struct",
-    "sub",
-    "suspend",
-    "trait",
-    "type",
-    "val",
-    "var",
-    "virtual",
-];
+/// Words that stand before the name of a definition, at most.
 const MOST_BEFORE: usize = 7;
+/// What stands before the code on a line, and what names have.
+static BEFORE_CODE: ByteSet = ByteSet::of(b" \t:|-").and(b'0', b'9');
+static IN_NAMES: ByteSet = ByteSet::of(b"_").and_alphanumeric();
 /// What stands in brackets behind `pub`.
 const VISIBLE: [&str; 4] = ["crate", "super", "self", "in"];
 
@@ -166,16 +129,57 @@ fn parts_of_name(name: &str) -> impl Iterator<Item = String> {
     .filter(|part| part.len() >= LEAST_PART)
 }
 
+/// Whether a definition may begin with a word.
+fn defines(word: &str) -> bool {
+    matches!(
+        word,
+        "abstract"
+            | "async"
+            | "class"
+            | "const"
+            | "data"
+            | "declare"
+            | "def"
+            | "default"
+            | "enum"
+            | "export"
+            | "final"
+            | "fn"
+            | "fun"
+            | "func"
+            | "function"
+            | "impl"
+            | "interface"
+            | "internal"
+            | "let"
+            | "macro_rules"
+            | "module"
+            | "object"
+            | "override"
+            | "private"
+            | "proc"
+            | "protected"
+            | "pub"
+            | "public"
+            | "record"
+            | "static"
+            | "struct"
+            | "sub"
+            | "suspend"
+            | "trait"
+            | "type"
+            | "val"
+            | "var"
+            | "virtual"
+    )
+}
+
 /// The name that a line of code defines, if it does.
 fn defined_in(line: &str) -> Option<&str> {
-    // A search names the file and the number of the line before it.
-    let code = match leading_number(line) {
-        ("", line) => line,
-        (_, behind) => behind.trim_start_matches([':', '|', '-']),
-    };
-    let code = code.trim_start();
-    let first = code.split(|c: char| !is_of_name(c)).next()?;
-    if !DEFINES.contains(&first) {
+    // A listing has numbers before it.
+    let (_, code) = line.split_at_checked(BEFORE_CODE.run(line.as_bytes(), true))?;
+    let (first, _) = code.split_at_checked(IN_NAMES.run(code.as_bytes(), true))?;
+    if !defines(first) {
         return None;
     }
     // `func (q *Queue) AckBatch(`
@@ -184,7 +188,7 @@ fn defined_in(line: &str) -> Option<&str> {
         .and_then(|code| code.split_once(") "));
     let code = receiver.map_or(code, |(_, code)| code);
     let words = code.split(|c: char| !is_of_name(c)).take(MOST_BEFORE);
-    let mut named = words.filter(|word| !word.is_empty() && !DEFINES.contains(word));
+    let mut named = words.filter(|word| !word.is_empty() && !defines(word));
     // `pub(crate) fn`
     named.find(|word| !VISIBLE.contains(word))
 }

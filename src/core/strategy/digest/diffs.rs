@@ -91,7 +91,7 @@ pub(super) fn taken_out(arguments: &[(String, Json)], lines: &[DigestLine]) -> V
             .filter_map(|line| key_of(&line.text)),
     );
     if !old.is_empty() {
-        let new = lines_of(&NEW_TEXTS);
+        let new: Set<u64> = lines_of(&NEW_TEXTS).into_iter().collect();
         old.retain(|line| !new.contains(line));
     }
     old

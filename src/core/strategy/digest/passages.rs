@@ -54,11 +54,32 @@ const LABEL_BYTES: usize = 40;
 /// Passages from this length on are told apart (bytes).
 const LEAST_BYTES: usize = 200;
 
+/// How lines begin that head a passage, in small letters.
+const HEADS: [&str; 12] = [
+    "[1", "<doc", "<passage", "<source", "<result", "chunk", "document", "passage", "source",
+    "title:", "url:", "http",
+];
+
 /// What the user said in a text, and the passages that stand beside it; `None` where there are
-/// none.
+/// none. What is called a context may be the user's own, unless it has the form of what was found.
 pub(super) fn parted(text: &str) -> Option<(String, &str)> {
+    if text.len() < LEAST_BYTES {
+        return None;
+    }
     let (said, passages) = between_tags(text).or_else(|| below_labels(text))?;
-    (passages.len() >= LEAST_BYTES && !said.is_empty()).then_some((said, passages))
+    let is_told = passages.len() >= LEAST_BYTES && !said.is_empty() && has_heads(passages);
+    is_told.then_some((said, passages))
+}
+
+/// Whether passages have heads, as those that were found do.
+fn has_heads(passages: &str) -> bool {
+    passages.lines().any(|line| {
+        let marks = |c: char| c.is_whitespace() || matches!(c, '#' | '*' | '-' | '_');
+        let line = line.trim_start_matches(marks);
+        let begin = line.get(..line.floor_char_boundary(LABEL_BYTES));
+        let begin = begin.unwrap_or_default().to_lowercase();
+        HEADS.iter().any(|head| begin.starts_with(head))
+    })
 }
 
 /// `<context>…</context> What does it cost?`
@@ -149,12 +170,16 @@ mod tests {
                 "{text}"
             );
         }
-        let before = format!("Frage: Warum?\n\nKontext:\n{}", "Text. ".repeat(60));
+        let before = format!("Frage: Warum?\n\nKontext:\n[1] {}", "Text. ".repeat(60));
         assert_eq!(parted(&before).unwrap().0, "Warum?");
         for other in [
             "Context: we moved.\nQuestion: why?",
             "The question: why? Context: none.",
             &"Note: a\n".repeat(90),
+            &format!(
+                "Context: {}\nTask: draw it.",
+                "We are a bakery in Bergen. ".repeat(20)
+            ),
         ] {
             assert_eq!(parted(other), None, "{other}");
         }

@@ -37,6 +37,8 @@ const HEX_BYTES: usize = 5;
 /// The bytes of names and numbers, and the letters of hexadecimal digits.
 static OF_NAMES: ByteSet = ByteSet::of(b"_").and_alphanumeric().and(0x80, 0xff);
 static HEX_LETTERS: ByteSet = ByteSet::of(b"").and(b'a', b'f');
+/// Capital letters.
+static CAPITALS: ByteSet = ByteSet::of(b"").and(b'A', b'Z');
 /// Tags around what a model thinks in its text.
 const THOUGHTS: [&str; 4] = ["<think>", "</think>", "<thinking>", "</thinking>"];
 /// Levels of lines in logs: of failures, and of others. They stand near the beginning (bytes).
@@ -45,8 +47,13 @@ const FINE: [&str; 7] = [
     "INFO", "DEBUG", "TRACE", "NOTICE", "WARN", "WARNING", "VERBOSE",
 ];
 const LEVEL_BYTES: usize = 64;
+const LEAST_LEVEL: usize = 4;
+/// So many lines tell whether a text has levels.
+const LEVEL_LINES: usize = 16;
 /// Sentences below a heading that say what a text comes to.
 const CONCLUDES: usize = 2;
+/// Lines of a text in a record of which one may say what it is about.
+const OPENING_LINES: usize = 6;
 /// Lines behind the report of a failure that explain it.
 const EXPLAINS: usize = 5;
 /// Lines above and below a failure that show what it came from and what came of it.
@@ -271,21 +278,27 @@ fn mark_prose(lines: &mut [DigestLine]) {
     }
 }
 
-/// Marks what a text comes to.
+/// Marks what a text comes to: below a heading that announces it, or else what a text in a record
+/// says first, below its title.
 fn mark_conclusions(lines: &mut [DigestLine]) {
-    // A text in a record says first what it is about, below its title.
-    let mut left = usize::from(lines.first().is_some_and(|line| line.depth > 1));
-    let mut is_found = false;
-    for line in lines {
-        let is_usual = matches!(line.standing, Standing::Usual | Standing::Prose);
+    let may = |line: &DigestLine| {
+        matches!(line.standing, Standing::Usual | Standing::Prose) && is_prose(&line.text)
+    };
+    let (mut left, mut is_found) = (0, false);
+    for line in lines.iter_mut() {
         if is_of_conclusion(&line.text) {
             (left, is_found) = (CONCLUDES, true);
-        } else if is_found && announces(&line.text) {
+        } else if left > 0 && announces(&line.text) {
             left = 0;
-        } else if left > 0 && is_usual && is_prose(&line.text) {
+        } else if left > 0 && may(line) {
             line.standing = Standing::Conclusion;
             left -= 1;
         }
+    }
+    let is_in_record = lines.first().is_some_and(|line| line.depth > 1);
+    let mut opening = lines.iter_mut().take(OPENING_LINES);
+    if let Some(first) = opening.find(|line| is_in_record && !is_found && may(line)) {
+        first.standing = Standing::Conclusion;
     }
 }
 
@@ -317,7 +330,7 @@ fn mark_repetitive(lines: &mut [DigestLine]) {
     };
     let repetitive: Vec<bool> = lines.iter().enumerate().map(is_repetitive).collect();
     let many = repetitive.iter().filter(|alike| **alike).count();
-    let levels: Vec<Option<bool>> = lines.iter().map(|line| level_of(&line.text)).collect();
+    let levels = levels_of(lines);
     let leveled = levels.iter().flatten().count();
     let is_log = many.max(leveled) as f32 >= LOG * lines.len() as f32;
     // What a log itself calls no failure is none.
@@ -338,15 +351,36 @@ fn mark_repetitive(lines: &mut [DigestLine]) {
     mark_failures(lines, &quiet);
 }
 
+/// The levels of the lines of a log. Whether it has any, a few of its lines tell.
+fn levels_of(lines: &[DigestLine]) -> Vec<Option<bool>> {
+    let level = |line: &DigestLine| level_of(&line.text);
+    let few = lines.iter().step_by((lines.len() / LEVEL_LINES).max(1));
+    if few.filter_map(level).next().is_none() {
+        return vec![None; lines.len()];
+    }
+    lines.iter().map(level).collect()
+}
+
 /// Whether the level of a line in a log, near its beginning, is that of a failure; `None` where it
 /// has none.
 fn level_of(line: &str) -> Option<bool> {
     let near = line.get(..line.floor_char_boundary(LEVEL_BYTES))?;
-    let mut words = near.split(|c: char| !c.is_ascii_alphanumeric());
-    words.find_map(|word| {
+    let mut rest = near;
+    loop {
+        let (_, begun) = rest.split_at_checked(CAPITALS.run(rest.as_bytes(), false))?;
+        let (word, behind) = begun.split_at_checked(CAPITALS.run(begun.as_bytes(), true))?;
+        if word.is_empty() {
+            return None;
+        }
+        rest = behind;
+        if word.len() < LEAST_LEVEL || behind.starts_with(|c: char| c.is_alphanumeric()) {
+            continue;
+        }
         let fails = FAILS.contains(&word);
-        (fails || FINE.contains(&word)).then_some(fails)
-    })
+        if fails || FINE.contains(&word) {
+            return Some(fails);
+        }
+    }
 }
 
 /// Marks the reports of failures among repetitive lines with what explains them. The lines beside

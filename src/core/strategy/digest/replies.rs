@@ -3,8 +3,8 @@
 
 use super::line::{DigestLine, Part, Standing};
 use super::weigh::STRIDE;
-use crate::core::strategy::maps::{Set, hash_of};
-use crate::core::text::stems_of;
+use crate::core::strategy::maps::Set;
+use crate::core::text::{Stem, stem_of, words_of};
 use crate::core::{Cancel, Cancelled};
 
 /// Words of a message that are looked at, and of a sentence.
@@ -18,7 +18,7 @@ const LEAST_SHARED: usize = 2;
 /// # Errors
 /// [`Cancelled`].
 pub(super) fn note_replies(lines: &mut [DigestLine], cancel: &Cancel) -> Result<(), Cancelled> {
-    let mut asked: Set<u64> = Set::default();
+    let mut asked: Set<Stem> = Set::default();
     let mut at = 0;
     while let Some(entry) = lines.get_mut(at..).filter(|rest| !rest.is_empty()) {
         if at.is_multiple_of(STRIDE) {
@@ -30,7 +30,9 @@ pub(super) fn note_replies(lines: &mut [DigestLine], cancel: &Cancel) -> Result<
         let entry = entry.get_mut(..length).unwrap_or_default();
         match part {
             Some(Part::User) => {
-                let words = entry.iter().flat_map(|line| stems(&line.text));
+                let words = entry
+                    .iter()
+                    .flat_map(|line| words_of(&line.text).filter_map(stem_of));
                 asked = words.take(MOST_WORDS).collect();
             }
             Some(Part::Assistant) if !asked.is_empty() => note_reply(entry, &asked),
@@ -41,14 +43,22 @@ pub(super) fn note_replies(lines: &mut [DigestLine], cancel: &Cancel) -> Result<
     Ok(())
 }
 
-fn note_reply(said: &mut [DigestLine], asked: &Set<u64>) {
+fn note_reply(said: &mut [DigestLine], asked: &Set<Stem>) {
     let is_told = |line: &&mut DigestLine| {
         matches!(line.standing, Standing::Usual | Standing::Edge) && line.within.is_none()
     };
     let mut best: Option<(usize, &mut DigestLine)> = None;
     for line in said.iter_mut().filter(is_told) {
-        let words: Set<u64> = stems(&line.text).take(MOST_OF_SENTENCE).collect();
-        let shared = words.intersection(asked).count();
+        let stems = words_of(&line.text)
+            .take(MOST_OF_SENTENCE)
+            .filter_map(stem_of);
+        let mut found: Vec<Stem> = Vec::new();
+        for stem in stems.filter(|stem| asked.contains(stem)) {
+            if !found.contains(&stem) {
+                found.push(stem);
+            }
+        }
+        let shared = found.len();
         if shared >= LEAST_SHARED && best.as_ref().is_none_or(|(most, _)| shared > *most) {
             best = Some((shared, line));
         }
@@ -57,10 +67,6 @@ fn note_reply(said: &mut [DigestLine], asked: &Set<u64>) {
         line.standing = Standing::Edge;
         line.replies = true;
     }
-}
-
-fn stems(text: &str) -> impl Iterator<Item = u64> {
-    stems_of(text).map(|stem| hash_of(stem.as_str()))
 }
 
 #[cfg(test)]

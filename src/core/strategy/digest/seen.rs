@@ -62,9 +62,6 @@ struct Named {
     /// The first of its ids: its own, where others are those of what it refers to.
     first: Id,
     ids: Set<Id>,
-    /// Those of them that are named like what the call did something to: `charge_id` of a
-    /// `void_charge`.
-    acted_on: Set<Id>,
     keys: Set<String>,
     /// Its short values.
     values: Map<String, Json>,
@@ -85,9 +82,7 @@ impl Named {
         let (tool, asked) = made.hashes();
         let values = members.iter().filter(|(_, value)| is_state(value));
         let ids: Set<Id> = std::iter::once(first.clone()).chain(ids).collect();
-        let acted_on = ids.iter().filter(|(key, _)| made.is_named_like(key));
         Some(Named {
-            acted_on: acted_on.cloned().collect(),
             ids,
             first,
             keys: members.iter().map(|(key, _)| key.clone()).collect(),
@@ -103,10 +98,11 @@ impl Named {
         self.first == older.first && self.ids.is_subset(&older.ids)
     }
 
-    /// Whether a member of an older one is the same as that of this newer one. What a call did to
-    /// a charge has a state of its own beside that of its account, whose balance it may tell.
-    fn tells_of(&self, older: &Self, key: &str) -> bool {
-        older.acted_on.is_subset(&self.ids) || !is_among(&OF_EACH, key)
+    /// Whether this newer one is of what the call that gave an older one did something to: the
+    /// charge of `void_charge`, and not its account.
+    fn is_of_same(&self, older: &Self, made: &Made) -> bool {
+        let others = older.ids.difference(&self.ids);
+        !others.into_iter().any(|(key, _)| made.is_named_like(key))
     }
 
     fn is_asked_like(&self, other: &Self) -> bool {
@@ -332,9 +328,16 @@ impl Seen {
         let newest = of(&self.records).chain(of(&self.inner)).filter(is_newer);
         let mut newest: Vec<&Rc<Named>> = newest.collect();
         newest.sort_by_key(|newer| newer.result);
+        let of_same = |newer: &Rc<Named>| newer.is_of_same(older, made);
+        let newest: Vec<_> = newest
+            .into_iter()
+            .map(|newer| (newer, of_same(newer)))
+            .collect();
         let changed = |(key, value): (&String, &Json)| {
-            let told = newest.iter().filter(|newer| newer.tells_of(older, key));
-            let now = told.filter_map(|newer| newer.values.get(key)).next()?;
+            // A charge has a state of its own, but the answer may tell the account's balance.
+            let of_each = is_among(&OF_EACH, key);
+            let told = newest.iter().filter(|(_, same)| *same || !of_each);
+            let now = told.filter_map(|(newer, _)| newer.values.get(key)).next()?;
             is_other(value, now).then(|| (key.clone(), now.clone()))
         };
         older.values.iter().filter_map(changed).collect()

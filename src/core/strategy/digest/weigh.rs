@@ -15,7 +15,7 @@ use super::weight::{Weighed, Weight};
 use super::weights::{line as lines_by, word as words_by};
 use super::word::Word;
 use crate::core::strategy::maps::{Map, Set, hash_of};
-use crate::core::text::{INFORMATIVE, PATH, parts_of, shape, stems_of, words_of};
+use crate::core::text::{INFORMATIVE, PATH, Stem, parts_of, shape, stem_of, words_of};
 use crate::core::{Cancel, Cancelled};
 
 /// Words of one line that are weighed: more is data. It bounds the time that a line takes each time
@@ -396,13 +396,21 @@ impl<'t> Reader<'t> {
         }
         // `toallas` is about a `Toalla`, where hardly a line has that.
         let said = context.said_last.iter();
-        let stems: Set<String> = said.flat_map(|text| stems_of(text)).collect();
+        let said = said.flat_map(|text| words_of(text).filter_map(stem_of));
+        let stems: Set<Stem> = said.collect();
+        let firsts: Set<char> = stems
+            .iter()
+            .flat_map(|stem| stem.first())
+            .copied()
+            .collect();
         for (at, (word, spelled)) in self.words.iter_mut().zip(&self.spelled).enumerate() {
             if at.is_multiple_of(STRIDE) {
                 cancel.check_budget()?;
             }
-            if !word.said_last && word.lines <= MOST_LINES {
-                word.said_last = stems_of(spelled).any(|stem| stems.contains(&stem));
+            let first = spelled.chars().next().map(|c| c.to_ascii_lowercase());
+            let may = first.is_some_and(|first| !first.is_ascii() || firsts.contains(&first));
+            if may && !word.said_last && word.lines <= MOST_LINES {
+                word.said_last = stem_of(spelled).is_some_and(|stem| stems.contains(&stem));
             }
         }
         Ok(())
