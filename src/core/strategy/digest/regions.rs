@@ -75,17 +75,13 @@ pub(super) fn named_regions(
     let mut regions: Vec<(usize, Region)> = Vec::new();
     let definitions = definitions(lines, context, cancel)?;
     // What is defined stands below its first line.
-    let defined = definitions.iter().flat_map(|at| [*at, *at + BELOW]);
-    let is_of_same = |at: &usize| {
-        let first = at
-            .checked_sub(BELOW)
-            .filter(|first| definitions.contains(first));
-        first.is_none_or(|first| entry(*at) == entry(first))
-    };
-    let defined = defined.filter(is_of_same);
+    let defined = definitions.iter().flat_map(|at| {
+        let below = Some(at + BELOW).filter(|below| entry(*below) == entry(*at));
+        [Some(*at), below]
+    });
     let place = |above| move |line| Place { line, above };
     let named = found.lines().into_iter().map(place(true));
-    for at in named.chain(defined.map(place(false))) {
+    for at in named.chain(defined.flatten().map(place(false))) {
         let call = weights.get(at.line).map_or(0, |weight| weight.entry);
         match regions.iter_mut().find(|(known, _)| *known == call) {
             Some((_, region)) => region.push(at),

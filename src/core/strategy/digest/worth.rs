@@ -159,8 +159,8 @@ fn of_sentence(line: &DigestLine, around: Around) -> f32 {
         Part::Assistant if greets_by_name(&line.text) || only_serves(&line.text) => {
             lines_by::POLITE
         }
-        Part::Assistant if line.replies => lines_by::REPLIES,
         Part::Assistant if proposes(&line.text) => lines_by::PROPOSES,
+        Part::Assistant if line.replies => lines_by::REPLIES,
         Part::Assistant => by_speech(),
         _ => return 0.0,
     };
