@@ -49,6 +49,9 @@ const CONSENTS: [&str; 27] = [
 ];
 /// Sentences at the end of an answer that are looked at for a choice, besides its first.
 const LAST_SENTENCES: usize = 3;
+/// So many messages of the user may answer a list by a letter. It bounds how often one is looked
+/// through.
+const OLDER_ANSWERS: usize = 4;
 
 /// What the model said last, where nothing was done since, is what the user's newest message
 /// answers: "yes" says nothing without it. Where it only asks for more, he still answers what it
@@ -130,7 +133,7 @@ pub(super) fn asked(lines: &[DigestLine], cancel: &Cancel) -> Result<Vec<bool>, 
 pub(super) fn note_choices(lines: &mut [DigestLine], cancel: &Cancel) -> Result<(), Cancelled> {
     // The lines of the last message of the model before, and of the last one with a list.
     let mut offered = 0..0;
-    let mut listed = 0..0;
+    let (mut listed, mut since) = (0..0, 0);
     for at in 0..lines.len() {
         if at.is_multiple_of(STRIDE) {
             cancel.check_budget()?;
@@ -146,7 +149,7 @@ pub(super) fn note_choices(lines: &mut [DigestLine], cancel: &Cancel) -> Result<
                 offered = at..end;
                 let said = lines.get(offered.clone()).unwrap_or_default();
                 if said.iter().any(|line| is_numbered_or_bullet(&line.text)) {
-                    listed = offered.clone();
+                    (listed, since) = (offered.clone(), 0);
                 }
             }
             Part::User => {
@@ -165,7 +168,8 @@ pub(super) fn note_choices(lines: &mut [DigestLine], cancel: &Cancel) -> Result<
                     // The same answer to another question is another answer.
                     line.standing = Standing::Usual;
                 }
-                if chosen.is_none() && offered != listed {
+                since += 1;
+                if chosen.is_none() && offered != listed && since <= OLDER_ANSWERS {
                     note_older_choice(lines, at..end, listed.clone());
                 }
                 let chosen = chosen.map(|(_, place)| place);
@@ -182,7 +186,10 @@ pub(super) fn note_choices(lines: &mut [DigestLine], cancel: &Cancel) -> Result<
 fn note_older_choice(lines: &mut [DigestLine], answer: Range<usize>, listed: Range<usize>) {
     let shown = lines.get(listed.clone()).unwrap_or_default();
     let place = |at: usize| item_by_letter(shown, &lines.get(at)?.text);
-    let chosen = answer.rev().find_map(|at| Some((at, place(at)?)));
+    let first = answer.start;
+    let last = answer.skip(1).rev().take(LAST_SENTENCES);
+    let mut looked_at = last.chain([first]);
+    let chosen = looked_at.find_map(|at| Some((at, place(at)?)));
     if let Some((by, place)) = chosen
         && let Some(line) = lines.get_mut(by)
         && line.within.is_none()

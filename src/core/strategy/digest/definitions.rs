@@ -49,11 +49,11 @@ pub(super) fn definitions<'t>(
     let said = context.said_last.iter().flat_map(|text| words_of(text));
     let said: Set<String> = said.map(str::to_lowercase).collect();
     let is_about = |name: &str| parts_of_name(name).any(|part| said.contains(&part));
-    for line in lines
-        .iter()
-        .rev()
-        .filter(|line| line.part == Part::Assistant)
-    {
+    let said_by_model = |line: &&DigestLine| line.part == Part::Assistant;
+    for (at, line) in lines.iter().rev().filter(said_by_model).enumerate() {
+        if at.is_multiple_of(STRIDE) {
+            cancel.check_budget()?;
+        }
         add(&line.text, &is_about);
     }
     for text in &context.texts {
