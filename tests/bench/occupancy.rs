@@ -31,6 +31,10 @@ use baler::core::wire::overflow::{in_answer, in_event};
 use baler::ledger::{Bounds, Memory, Owner};
 use baler::observe::Metrics;
 
+/// As in `baler` itself.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 const DIALECT: Dialect = Dialect::ChatCompletions;
 const ENCODING: Encoding = Encoding::O200K;
 const RUNS: usize = 5;

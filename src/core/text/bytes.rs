@@ -47,9 +47,29 @@ impl ByteSet {
     }
 }
 
+/// Bytes that are looked at together.
+const LANES: usize = 32;
+
+/// Whether any byte is `wanted`. Where that only compares, compilers make it look at many at once.
+pub(in crate::core) fn any_byte(bytes: &[u8], wanted: impl Fn(u8) -> bool) -> bool {
+    let in_lane = |lane: &[u8]| lane.iter().fold(false, |any, byte| any | wanted(*byte));
+    let mut lanes = bytes.chunks_exact(LANES);
+    lanes.any(in_lane) || in_lane(lanes.remainder())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_byte_is_found_wherever_it_stands() {
+        for at in 0..100 {
+            let mut bytes = [b'a'; 100];
+            bytes[at] = b'b';
+            assert!(any_byte(&bytes, |byte| byte == b'b'), "{at}");
+        }
+        assert!(!any_byte(&[b'a'; 100], |byte| byte == b'b') && !any_byte(&[], |_| true));
+    }
 
     #[test]
     fn a_set_has_what_was_put_in() {

@@ -7,7 +7,7 @@
 use std::borrow::Cow;
 
 use super::lines::{LEAST_REPEATS, runs, split_lines};
-use super::noise::{MAY_BE_NOISE, settled, without_escapes};
+use super::noise::{may_have_noise, settled, without_escapes};
 
 /// Share of the lines with words, in percent, from which on a text counts as code.
 const CODE_PERCENT: usize = 30;
@@ -87,7 +87,7 @@ fn has_repeats(text: &str) -> bool {
 /// form feed stands in source files, and `\r\n` ends the lines of some.
 fn is_from_terminal(text: &str) -> bool {
     let escapes = |c: char| c.is_control() && !matches!(c, '\n' | '\r' | '\t' | '\u{c}');
-    (text.bytes().any(|byte| MAY_BE_NOISE.has(byte)) && text.contains(escapes))
+    (may_have_noise(text) && text.contains(escapes))
         || (text.contains('\r')
             && split_lines(text).any(|line| line.trim_end_matches('\r').contains('\r')))
 }

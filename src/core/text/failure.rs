@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use memchr::memmem;
+
 use super::bytes::ByteSet;
 use crate::core::json::Json;
 use crate::core::text::Pattern;
@@ -176,7 +178,8 @@ fn is_refused(text: &str) -> bool {
 
 /// Whether a text announces a trace behind the name of what was raised, as notebooks do.
 fn names_trace(text: &str) -> bool {
-    let named = text.find(TRACE).and_then(|at| text.get(..at));
+    let at = memmem::find(text.as_bytes(), TRACE.as_bytes());
+    let named = at.and_then(|at| text.get(..at));
     let name = named.and_then(|before| before.rsplit('\n').next());
     name.is_some_and(|name| {
         let name = name.trim_end();

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::bytes::ByteSet;
+use super::bytes::any_byte;
 
 /// Beginnings of the marks by which chat templates tell turns apart. A backslash after the first
 /// character breaks them, and stays readable.
@@ -24,18 +24,20 @@ const MARKS: [&str; 15] = [
     "<bos>",
 ];
 
-/// Control characters, and the first bytes of marks, of control characters beyond ASCII, and of
-/// U+2028 and U+2029.
-static MAY_HARM: ByteSet = ByteSet::of(b"<[\x7f\xc2\xe2")
-    .and(0, b'\t' - 1)
-    .and(b'\t' + 1, 0x1f);
+/// Whether a text may have what harms: control characters, or the first bytes of marks, of control
+/// characters beyond ASCII, and of U+2028 and U+2029.
+fn may_harm(text: &str) -> bool {
+    let begins = |byte: u8| byte == b'<' || byte == b'[' || byte == 0xc2 || byte == 0xe2;
+    let may = |byte: u8| (byte < b' ' && byte != b'\t') || byte == 0x7f || begins(byte);
+    any_byte(text.as_bytes(), may)
+}
 
 /// A text that cannot end its line, whatever a reader takes for an end, and has no mark of a chat
 /// template. Borrowed where nothing changes.
 #[must_use]
 pub fn harmless(text: &str) -> Cow<'_, str> {
     let mut out = Cow::Borrowed(text);
-    if !text.bytes().any(|byte| MAY_HARM.has(byte)) {
+    if !may_harm(text) {
         return out;
     }
     if text.contains(ends_line) {

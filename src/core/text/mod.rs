@@ -39,6 +39,7 @@ pub use places::{FilePlace, file_name, file_paths, file_places, is_same_file};
 pub use prose::{is_of_conclusion, is_prose, refers_back};
 pub use requests::{asks, is_question, only_serves};
 pub use sentences::pieces;
+pub(in crate::core) use sentences::sentences;
 pub(in crate::core) use shown::{is_party, shown_key, shown_name};
 pub use speech::{Speech, corrects, greets_by_name, limits, limits_what_is_before, proposes};
 pub(in crate::core) use table::MOST_COLUMNS;

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::iter::repeat_n;
 
-use super::bytes::ByteSet;
+use super::bytes::any_byte;
 use super::lines::{LEAST_REPEATS, runs, split_lines};
 
 /// The text that a terminal would show in the end: its `quiet_lines`, without terminal escape
@@ -60,17 +60,19 @@ pub(super) fn settled(line: &str) -> &str {
         .trim_end()
 }
 
-/// Control characters but line breaks, carriage returns and tabs, and the first byte of those
-/// beyond ASCII, which is that of some letters, too.
-pub(super) static MAY_BE_NOISE: ByteSet = ByteSet::of(b"\x0b\x0c\x7f\xc2")
-    .and(0, 0x08)
-    .and(0x0e, 0x1f);
+/// Whether a text may have noise: control characters but line breaks, carriage returns and tabs, or
+/// the first byte of those beyond ASCII, which is that of some letters, too.
+pub(super) fn may_have_noise(text: &str) -> bool {
+    let is_break = |byte: u8| byte == b'\n' || byte == b'\r' || byte == b'\t';
+    let may_be = |byte: u8| (byte < b' ' && !is_break(byte)) || byte == 0x7f || byte == 0xc2;
+    any_byte(text.as_bytes(), may_be)
+}
 
 /// The text without terminal escape sequences (CSI, OSC and two-character ones) and without control
 /// characters other than line breaks, carriage returns and tabs.
 pub(in crate::core) fn without_escapes(text: &str) -> Cow<'_, str> {
     let is_noise = |c: char| c.is_control() && !matches!(c, '\n' | '\r' | '\t');
-    if !text.bytes().any(|byte| MAY_BE_NOISE.has(byte)) || !text.contains(is_noise) {
+    if !may_have_noise(text) || !text.contains(is_noise) {
         return Cow::Borrowed(text);
     }
     let mut out = String::with_capacity(text.len());

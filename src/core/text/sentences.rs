@@ -1,4 +1,94 @@
-//! Cuts long lines into pieces.
+//! Cuts what was said into sentences, and long lines into pieces.
+
+use super::speech::limits_what_is_before;
+
+/// What ends by a semicolon is a sentence of its own from this length on (bytes).
+const CLAUSE_BYTES: usize = 120;
+/// A statement up to this length goes with the sentence that limits it (bytes).
+const LIMITED_BYTES: usize = 240;
+/// How far before a full stop a bracket or a quotation is looked for (bytes).
+const OPEN_BYTES: usize = 120;
+
+/// The sentences of a paragraph, each with the blanks behind it.
+pub(in crate::core) fn sentences(text: &str) -> impl Iterator<Item = &str> {
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        if rest.is_empty() {
+            return None;
+        }
+        let mut chars = rest.char_indices().peekable();
+        let mut end = rest.len();
+        while let Some((at, c)) = chars.next() {
+            let after = at + c.len_utf8();
+            let ends = match c {
+                '.' => {
+                    chars.peek().is_some_and(|(_, c)| c.is_whitespace())
+                        && !is_within_sentence(
+                            rest.get(..at).unwrap_or_default(),
+                            rest.get(after..),
+                        )
+                }
+                // Of two short clauses, the second is the one that decides.
+                ';' | '；' if at < CLAUSE_BYTES => false,
+                '!' | '?' | ';' => chars.peek().is_some_and(|(_, c)| c.is_whitespace()),
+                '。' | '！' | '？' | '；' => {
+                    chars.peek().is_some_and(|(_, c)| c.is_alphanumeric())
+                }
+                _ => false,
+            };
+            let ends = ends
+                && (at >= LIMITED_BYTES
+                    || !limits_what_is_before(rest.get(after..).unwrap_or_default()));
+            // `1.` is the number of an item, no sentence.
+            if ends && rest.get(..at).is_some_and(|before| before.len() > 3) {
+                end = after;
+                break;
+            }
+        }
+        let (sentence, behind) = rest.split_at_checked(end).unwrap_or((rest, ""));
+        rest = behind;
+        Some(sentence)
+    })
+}
+
+/// Whether a full stop followed by a blank ends no sentence: what follows begins small or is a
+/// number, as in `ca. 7 kW`, or it stands behind a title or a single letter, as in `Dr. J. Li`, or
+/// behind the number of an item or a place, as in `- [ ] 2. Call him` and `2. OG`.
+fn is_within_sentence(before: &str, after: Option<&str>) -> bool {
+    const TITLES: [&str; 68] = [
+        "av", "ave", "bd", "blvd", "str", "Dr", "Dra", "Mr", "Mrs", "Ms", "Prof", "Sr", "Sra",
+        "Srta", "Mme", "Mlle", "Me", "Sig", "Dott", "Hr", "Fr", "Ing", "Lic", "Nr", "No", "St",
+        "Ref", "ref", "réf", "Art", "art", "Fig", "fig", "Vol", "vol", "Tel", "cf", "vs", "np",
+        "ul", "al", "godz", "nr", "poz", "tzn", "bât", "esc", "apt", "approx", "incl", "núm",
+        "pág", "Pl", "Pza", "Avda", "Ctra", "Jl", "Tn", "Ny", "Bpk", "máx", "mín", "max", "min",
+        "bijv", "mevr", "dhr", "resp",
+    ];
+    let next = after.and_then(|after| after.trim_start().chars().next());
+    let goes_on = next.is_some_and(|c| c.is_lowercase() || c.is_ascii_digit());
+    let word = before.rsplit(|c: char| !c.is_alphanumeric()).next();
+    let is_title = word.is_some_and(|word| {
+        TITLES.contains(&word)
+            || word.chars().count() == 1
+            || (word.len() == 2 && word.bytes().all(|b| b.is_ascii_digit()))
+    });
+    goes_on || is_title || is_open(before)
+}
+
+/// Whether a bracket or a quotation that was opened shortly before is still open.
+fn is_open(before: &str) -> bool {
+    const PAIRS: [(char, char); 4] = [('(', ')'), ('«', '»'), ('„', '”'), ('“', '”')];
+    let from = before.ceil_char_boundary(before.len().saturating_sub(OPEN_BYTES));
+    let near = before.get(from..).unwrap_or_default();
+    PAIRS.iter().any(|(open, close)| {
+        let opened = near.rfind(*open);
+        opened.is_some_and(|at| {
+            let behind = near.get(at..).unwrap_or_default();
+            // German closes with what opens elsewhere.
+            let is_closed = behind.contains(*close) || (*open == '„' && behind.contains('“'));
+            !is_closed
+        })
+    })
+}
 
 /// Cuts a text into pieces of at most about `limit` bytes: after a sentence if possible, otherwise
 /// between words, and between characters as a last resort. The pieces concatenate to the text.
@@ -74,5 +164,34 @@ mod tests {
             assert_eq!(all.concat(), *text);
             assert!(all.iter().all(|piece| piece.len() <= 18), "{all:?}");
         }
+    }
+
+    #[test]
+    fn a_paragraph_is_told_by_its_sentences() {
+        let all: Vec<&str> = sentences("1. Go. Do not stop! 不要海鲜。好的").collect();
+        assert_eq!(all, ["1. Go.", " Do not stop!", " 不要海鲜。", "好的"]);
+    }
+
+    #[test]
+    fn short_clauses_stay_together() {
+        let short = "No sailing came back for the 15th; the 16th has one at 8:00.";
+        assert_eq!(sentences(short).collect::<Vec<_>>(), [short]);
+        let long = format!("{}; it is late.", "x".repeat(CLAUSE_BYTES));
+        assert_eq!(sentences(&long).count(), 2);
+        assert_eq!(sentences("不要海鲜；也不要牛肉。").count(), 1);
+    }
+
+    #[test]
+    fn a_full_stop_within_a_sentence_does_not_end_it() {
+        let text = "Sole pump, ca. 46.900 € or approx. half. Ask Dr. Li and J. Roe. Then go.";
+        let all: Vec<&str> = sentences(text).collect();
+        assert_eq!(
+            all,
+            [
+                "Sole pump, ca. 46.900 € or approx. half.",
+                " Ask Dr. Li and J. Roe.",
+                " Then go."
+            ]
+        );
     }
 }

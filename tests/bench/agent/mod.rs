@@ -18,6 +18,10 @@ use baler::core::tokens::Encoding;
 use baler::core::wire::Dialect;
 use baler::core::wire::chat::Chat;
 
+/// As in `baler` itself.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 pub(crate) const DIALECT: Dialect = Dialect::ChatCompletions;
 pub(crate) const ENCODING: Encoding = Encoding::O200K;
 

@@ -26,7 +26,7 @@ use super::text_tokens::TextTokens;
 use super::weigh::{Context, STRIDE, weigh};
 use super::weight::{Weighed, Weight};
 use super::weights::share;
-use super::word::Word;
+use super::word::Live;
 use super::worth::{Worth, worths};
 use super::write::is_gap;
 use crate::core::conversation::scale;
@@ -43,8 +43,9 @@ const LEAST_LEFT: u64 = 6;
 pub(super) struct Choice<'t> {
     lines: &'t [DigestLine],
     of: Weighed,
-    /// The words as they were before any line was taken.
-    fresh: Vec<Word>,
+    /// The words as they are now, and as they were before any line was taken.
+    words: Vec<Live>,
+    fresh: Vec<Live>,
     worth: Vec<Worth>,
     /// Tokens of each line, once they were counted.
     tokens: Vec<Option<u64>>,
@@ -93,7 +94,7 @@ impl<'t> Choice<'t> {
     /// No line is chosen any more.
     fn clear(&mut self) {
         self.taken.fill(false);
-        self.of.words.clone_from(&self.fresh);
+        self.words.clone_from(&self.fresh);
         self.tables.clear();
     }
 
@@ -235,11 +236,13 @@ impl<'t> Choice<'t> {
     ) -> Result<Self, Cancelled> {
         let mut of = weigh(lines, context, cancel)?;
         find_named(lines, &mut of, context, cancel)?;
+        let fresh: Vec<Live> = of.words.iter().map(Live::from).collect();
         Ok(Choice {
             tables: Tables::new(lines, &of.lines),
             parts: Parts::of(lines, &of),
             regions: named_regions(lines, &of.lines, context, cancel)?,
-            fresh: of.words.clone(),
+            words: fresh.clone(),
+            fresh,
             of,
             worth: worths(lines, cancel)?,
             newest: newest_turn(lines, context),
@@ -430,7 +433,7 @@ impl<'t> Choice<'t> {
             for id in mentions.into_iter().flatten() {
                 let inside = self.of.within.get(*id as usize).into_iter().flatten();
                 for id in std::iter::once(id).chain(inside) {
-                    if let Some(word) = self.of.words.get_mut(*id as usize) {
+                    if let Some(word) = self.words.get_mut(*id as usize) {
                         word.covered = true;
                     }
                 }

@@ -23,6 +23,7 @@ mod json_form;
 mod left_out;
 mod line;
 mod lists;
+mod logs;
 mod made;
 mod mail;
 mod named;

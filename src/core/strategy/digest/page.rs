@@ -2,6 +2,8 @@
 //! it can be clicked. The handles of a page end with the next one, and much of its tree says
 //! nothing.
 
+use memchr::memmem;
+
 use super::line::{DigestLine, Part, Standing};
 use super::quoted::LINE_BYTES;
 use super::seen::Seen;
@@ -57,7 +59,8 @@ const MOST_WITHIN: u8 = 4;
 
 /// Whether a text is a page with handles.
 pub(super) fn is_page(text: &str) -> bool {
-    if !text.contains(REF) && !text.contains(UID) {
+    let has = |mark: &str| memmem::find(text.as_bytes(), mark.as_bytes()).is_some();
+    if !has(REF) && !has(UID) {
         return false;
     }
     let handles = text.lines().filter(|line| handle_of(line).is_some());

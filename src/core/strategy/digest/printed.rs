@@ -83,7 +83,7 @@ impl<'t> OpenTable<'t> {
             .or_else(|| above.and_then(numbers));
         if self.head.is_none() {
             // Of a grouped table, the names of the groups' columns stand below the others.
-            let is_short = line.split_whitespace().count() <= MOST_GROUPS;
+            let is_short = line.split_ascii_whitespace().nth(MOST_GROUPS).is_none();
             self.names = above.filter(|_| is_short);
         }
         self.head.map(|(head, _)| head)

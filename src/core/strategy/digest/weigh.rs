@@ -86,7 +86,7 @@ struct Reader<'t> {
     record: Option<usize>,
     /// The lines that deeper ones belong to, each with its depth.
     open: Vec<(u8, usize)>,
-    entries: usize,
+    entries: u32,
     /// The keys of the present table, by column.
     columns: Vec<Option<u32>>,
     /// Values in results, each with its key.
@@ -191,7 +191,8 @@ impl<'t> Reader<'t> {
             }
         }
         let first = self.mentions.len() == line.from;
-        let (entries, number) = (self.entries, self.lines.len() + 1);
+        let number = u32::try_from(self.lines.len() + 1).unwrap_or(u32::MAX);
+        let entries = self.entries;
         let Some(known) = self.words.get_mut(id as usize) else {
             return;
         };

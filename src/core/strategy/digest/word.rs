@@ -12,9 +12,9 @@ pub(super) struct Word {
     /// Entries that have it.
     pub entries: u32,
     /// The last entry that has it, counted from 1.
-    pub entry: usize,
+    pub entry: u32,
     /// The last line that has it, counted from 1.
-    pub line: usize,
+    pub line: u32,
     /// The score of its form.
     pub shape: f32,
     /// In a text that stays anyway, or in a line that was taken.
@@ -33,12 +33,31 @@ pub(super) struct Word {
 
 impl Word {
     /// Takes note of a line that has the word, in the last of `entries`.
-    pub(super) fn note(&mut self, of_call: bool, entries: usize) {
+    pub(super) fn note(&mut self, of_call: bool, entries: u32) {
         self.lines += 1;
         self.calls += u32::from(of_call);
         if self.entry != entries {
             self.entry = entries;
             self.entries += 1;
+        }
+    }
+}
+
+/// What a word adds to the score of a line, as lines are taken: the little of [`Word`] that is
+/// looked at each time that a line is weighed anew.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Live {
+    pub value: f32,
+    pub topic: f32,
+    pub covered: bool,
+}
+
+impl From<&Word> for Live {
+    fn from(word: &Word) -> Self {
+        Live {
+            value: word.value,
+            topic: word.topic,
+            covered: word.covered,
         }
     }
 }

@@ -14,7 +14,7 @@ impl Choice<'_> {
         let mentions = self.of.mentions.get(weight.words.clone());
         let told = self.parts.told_above(at);
         for id in mentions.into_iter().flatten() {
-            let Some(word) = self.of.words.get(*id as usize) else {
+            let Some(word) = self.words.get(*id as usize) else {
                 continue;
             };
             value += if word.covered || told.is_some_and(|told| told.contains(id)) {
