@@ -42,8 +42,9 @@ const REPORT_PAIRS: [(&str, &str); 4] = [
 
 /// The bytes of the words that are looked at.
 static OF_WORDS: ByteSet = ByteSet::of(b"_").and_alphanumeric();
-/// The last letters of words that report a failure.
+/// The last letters of words that report a failure; and the first ones of those that do as a whole.
 static LAST_OF_REPORTS: ByteSet = ByteSet::of(b"cdefhklnrtyCDEFHKLNRTY");
+static FIRST_OF_REPORTS: ByteSet = ByteSet::of(b"cdefikoprtuCDEFIKOPRTU");
 
 /// A result that is a failure as a whole, by the form of its beginning. A text that is about errors
 /// begins with the same words, but goes on otherwise. What is searched for is apart from it, so
@@ -65,7 +66,9 @@ pub(super) static FAILED: Pattern = Pattern::new(concat!(
     r"|http(/\d(\.\d)?)?( error)?:? ?[45]\d\d(?-u:\b)",
     r"|[45]\d\d:? (bad request|unauthorized|forbidden|not found|method not allowed|conflict|gone",
     r"|too many requests|internal server error|bad gateway|service unavailable|gateway timeout)",
-    r"|[a-z_]+: (cannot access|[^\n]*(no such file or directory|permission denied|not found)\s*$)",
+    r"|[a-z_]+: (cannot access|\(\d+\) |[^\n]*(no such file or directory|permission denied",
+    r"|not found|connection (refused|reset by peer|timed out)|no route to host",
+    r"|network is unreachable)\s*$)",
     r"|(bash|sh|zsh|cmd): .*(not found|no such)|thread '[^'\n]*' .{0,20}panicked at)",
 ));
 
@@ -78,7 +81,7 @@ pub(super) static REPORTED: Pattern =
 pub(super) static EXITED: Pattern = Pattern::new(concat!(
     r"(?i)<(returncode|exit_code)>\s*-?[1-9]",
     r"|(?-u:\b)(exit (code|status)|exited with( code| status)?|return ?code|exit_code)",
-    r"[:= ]+-?[1-9]|(?m-i:^(--- FAIL: |FAIL\t))",
+    r"( ?[:=] ?| )-?[1-9]|(?m-i:^(--- FAIL: |FAIL\t))",
 ));
 
 /// Begins the line of a test that failed, in Go.
@@ -111,9 +114,10 @@ pub fn tells_of_failure(line: &str) -> bool {
     }
 }
 
-/// Whether a word reports a failure by itself. The first look is at its length and its last letter.
+/// Whether a word reports a failure by itself. The first look is at its length and its first and
+/// last letters.
 fn reports(word: &[u8]) -> bool {
-    let Some(last) = word.last() else {
+    let (Some(first), Some(last)) = (word.first(), word.last()) else {
         return false;
     };
     if !(5..=LONGEST_REPORT).contains(&word.len()) || !LAST_OF_REPORTS.has(*last) {
@@ -125,7 +129,9 @@ fn reports(word: &[u8]) -> bool {
         let tail = from.and_then(|from| word.get(from..)).unwrap_or_default();
         tail.eq_ignore_ascii_case(end.as_bytes()) && word.iter().all(u8::is_ascii_alphabetic)
     };
-    REPORTS.iter().any(is) || REPORT_ENDS.iter().any(ends)
+    let may_end = matches!(last, b'r' | b'R' | b'n' | b'N');
+    (FIRST_OF_REPORTS.has(*first) && REPORTS.iter().any(is))
+        || (may_end && REPORT_ENDS.iter().any(ends))
 }
 
 fn is_pair(first: &[u8], second: &[u8]) -> bool {
@@ -299,6 +305,14 @@ fn nested_message(json: &Json) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_first_look_lets_all_reports_pass() {
+        for known in REPORTS.iter().chain(&REPORT_ENDS) {
+            assert!(reports(known.as_bytes()), "{known}");
+            assert!(reports(known.to_uppercase().as_bytes()), "{known}");
+        }
+    }
 
     #[test]
     fn lines_that_report_a_failure_are_told_by_their_words() {

@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 
 use foldhash::fast::FixedState;
 
-/// Words in small letters.
+/// Words, most of them in small letters.
 type Words = LazyLock<HashSet<&'static str, FixedState>>;
 
 macro_rules! words {
@@ -18,6 +18,8 @@ macro_rules! words {
 }
 
 words! {
+    /// What ends by a full stop within a sentence, as it is written.
+    ABBREVIATIONS: "abbreviations.txt";
     /// What demands, refuses or limits.
     DEMANDS: "demands.txt";
     /// What begins sentences that take back or replace what was said before.
@@ -30,6 +32,8 @@ words! {
     REFUSALS: "refusals.txt";
     /// Headings below which a text says what it comes to.
     CONCLUSIONS: "conclusions.txt";
+    /// What is numbered in texts.
+    PARTS: "parts.txt";
     /// All of sentences that only greet, thank or agree.
     POLITE: "polite.txt";
     /// By what who answers suggests, offers, promises or decides something.
@@ -37,8 +41,9 @@ words! {
     /// What says that one helps, looks or waits, and what such sentences have besides.
     SERVES: "serves.txt";
     BESIDES: "besides.txt";
-    /// In names of tools that change something, and of those that only look.
+    /// In names of tools that change something, that do unless they only look, and that only look.
     CHANGES: "changes.txt";
+    MAY_CHANGE: "may_change.txt";
     LOOKS: "looks.txt";
 }
 
@@ -60,11 +65,13 @@ mod tests {
             &REFERS_BACK,
             &CONCLUSIONS,
             &REFUSALS,
+            &PARTS,
             &POLITE,
             &PROPOSES,
             &SERVES,
             &BESIDES,
             &CHANGES,
+            &MAY_CHANGE,
             &LOOKS,
         ] {
             assert!(!words.is_empty());

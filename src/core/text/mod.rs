@@ -28,7 +28,7 @@ pub use exact::restorable;
 pub(in crate::core) use failure::TRACE;
 pub use failure::{is_message_key, tells_of_failure};
 pub use failure_rules::{FailureRule, Failures, ToolFailures};
-pub(in crate::core) use lexicon::{CHANGES, LOOKS, REFUSALS};
+pub(in crate::core) use lexicon::{CHANGES, LOOKS, MAY_CHANGE, PARTS, REFUSALS};
 pub(in crate::core) use lines::split_lines;
 pub use markers::harmless;
 pub use noise::without_noise;

@@ -7,6 +7,7 @@ use super::words::RunChars;
 
 /// The characters of the words and numbers in such a line.
 static IN_WORDS: RunChars = RunChars::with(b".-_");
+static DIGITS: ByteSet = ByteSet::of(b"").and(b'0', b'9');
 
 /// What stands behind a number in such a line.
 const COUNTED: [&str; 30] = [
@@ -82,12 +83,14 @@ fn numbers(line: &str) -> impl Iterator<Item = &str> {
     let mut rest = line;
     std::iter::from_fn(move || {
         loop {
-            let digit = rest.bytes().position(|b| b.is_ascii_digit())?;
-            let (before, mut behind) = rest.split_at_checked(digit)?;
-            let word = IN_WORDS.next(&mut behind)?;
-            let is_within = IN_WORDS.has_last_of(before);
-            rest = behind;
-            if !is_within && word.bytes().all(|b| b.is_ascii_digit()) {
+            let begin = DIGITS.run(rest.as_bytes(), false);
+            let (before, number) = rest.split_at_checked(begin)?;
+            let digits = DIGITS.run(number.as_bytes(), true);
+            if digits == 0 {
+                return None;
+            }
+            rest = number.get(digits..)?;
+            if !IN_WORDS.has_last_of(before) && !IN_WORDS.has_first_of(rest) {
                 return Some(rest);
             }
         }

@@ -1,9 +1,10 @@
 //! Cuts what was said into sentences, and long lines into pieces.
 
+use super::lexicon::ABBREVIATIONS;
 use super::speech::limits_what_is_before;
 
 /// What ends by a semicolon is a sentence of its own from this length on (bytes).
-const CLAUSE_BYTES: usize = 120;
+const CLAUSE_BYTES: usize = 240;
 /// A statement up to this length goes with the sentence that limits it (bytes).
 const LIMITED_BYTES: usize = 240;
 /// How far before a full stop a bracket or a quotation is looked for (bytes).
@@ -55,19 +56,11 @@ pub(in crate::core) fn sentences(text: &str) -> impl Iterator<Item = &str> {
 /// number, as in `ca. 7 kW`, or it stands behind a title or a single letter, as in `Dr. J. Li`, or
 /// behind the number of an item or a place, as in `- [ ] 2. Call him` and `2. OG`.
 fn is_within_sentence(before: &str, after: Option<&str>) -> bool {
-    const TITLES: [&str; 68] = [
-        "av", "ave", "bd", "blvd", "str", "Dr", "Dra", "Mr", "Mrs", "Ms", "Prof", "Sr", "Sra",
-        "Srta", "Mme", "Mlle", "Me", "Sig", "Dott", "Hr", "Fr", "Ing", "Lic", "Nr", "No", "St",
-        "Ref", "ref", "réf", "Art", "art", "Fig", "fig", "Vol", "vol", "Tel", "cf", "vs", "np",
-        "ul", "al", "godz", "nr", "poz", "tzn", "bât", "esc", "apt", "approx", "incl", "núm",
-        "pág", "Pl", "Pza", "Avda", "Ctra", "Jl", "Tn", "Ny", "Bpk", "máx", "mín", "max", "min",
-        "bijv", "mevr", "dhr", "resp",
-    ];
     let next = after.and_then(|after| after.trim_start().chars().next());
     let goes_on = next.is_some_and(|c| c.is_lowercase() || c.is_ascii_digit());
     let word = before.rsplit(|c: char| !c.is_alphanumeric()).next();
     let is_title = word.is_some_and(|word| {
-        TITLES.contains(&word)
+        ABBREVIATIONS.contains(word)
             || word.chars().count() == 1
             || (word.len() == 2 && word.bytes().all(|b| b.is_ascii_digit()))
     });

@@ -40,6 +40,50 @@ const DEMANDS_WITHIN: [&str; 32] = [
 ];
 /// How sentences that correct begin where words are not told apart by blanks.
 const CORRECTIONS_BEGIN: [&str; 8] = ["不", "改", "换", "还是", "いや", "やっぱり", "違", "아니"];
+/// What such sentences have wherever it stands.
+const REPLACES: [&str; 41] = [
+    " instead",
+    "no longer",
+    "not any more",
+    "anymore",
+    "no good",
+    "moved it to",
+    "moved to",
+    "changed to",
+    "changed my mind",
+    "after all",
+    "rather than",
+    "statt ",
+    "nicht mehr",
+    "verschoben",
+    "doch nicht",
+    "à la place",
+    "au lieu de",
+    "n'est plus",
+    "ya no",
+    "en vez de",
+    "en lugar de",
+    "al final ",
+    "invece di",
+    "non più",
+    "em vez de",
+    "já não",
+    "in plaats van",
+    "niet meer",
+    "zamiast",
+    "już nie",
+    "вместо",
+    "больше не",
+    "改成",
+    "改为",
+    "换成",
+    "不要了",
+    "ではなく",
+    "に変更",
+    "やめて",
+    "대신",
+    "아니라",
+];
 /// The same of what limits what was said before.
 const LIMITS_WITHIN: [&str; 10] = [
     "但",
@@ -107,9 +151,14 @@ pub fn limits(sentence: &str) -> bool {
     demands(&sentence.to_lowercase())
 }
 
-/// Whether a sentence begins as one that takes back or replaces what was said before.
+/// Whether a sentence takes back or replaces what was said before.
 #[must_use]
 pub fn corrects(sentence: &str) -> bool {
+    let replaces = |lower: &str| REPLACES.iter().any(|sign| lower.contains(sign));
+    begins_as_correction(sentence) || replaces(&sentence.to_lowercase())
+}
+
+fn begins_as_correction(sentence: &str) -> bool {
     let first = words(sentence)
         .next()
         .filter(|first| first.len() <= LONGEST_LIMIT);
@@ -198,12 +247,14 @@ mod tests {
     }
 
     #[test]
-    fn corrections_are_known_by_their_first_word() {
+    fn corrections_are_known_by_their_words() {
         for correction in [
             "No, hold that.",
             "Scrap the premium.",
             "Ganti.",
             "还是不要了",
+            "So May is no good, we've moved it to June.",
+            "Lieber zwei statt drei.",
         ] {
             assert!(corrects(correction), "{correction}");
         }

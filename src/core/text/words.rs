@@ -81,11 +81,19 @@ impl RunChars {
 
     /// Whether the last character of a text is one of a run.
     pub(super) fn has_last_of(&self, text: &str) -> bool {
-        let last = text.chars().next_back();
-        last.is_some_and(|c| match u8::try_from(c) {
+        text.chars().next_back().is_some_and(|c| self.has(c))
+    }
+
+    /// The same of the first one.
+    pub(super) fn has_first_of(&self, text: &str) -> bool {
+        text.chars().next().is_some_and(|c| self.has(c))
+    }
+
+    fn has(&self, c: char) -> bool {
+        match u8::try_from(c) {
             Ok(byte) if byte.is_ascii() => self.inside.has(byte),
             _ => c.is_alphanumeric(),
-        })
+        }
     }
 
     /// Takes the next run off a text, with what stands before it.

@@ -214,7 +214,15 @@ impl<'t> Opening<'t> {
         let above = text.get(..above).unwrap_or_default();
         let number = u32::try_from(above.matches('\n').count()).unwrap_or(u32::MAX);
         let number = number.saturating_add(1);
-        let text = begun.trim_end();
+        let begun = begun.trim_end();
+        // Of a text that is edited, the blanks before its first line count.
+        let from = above.rfind('\n').map_or(0, |at| at + 1);
+        let indented = text.get(from..).unwrap_or_default().trim_end();
+        let text = if begun.contains('\n') {
+            indented
+        } else {
+            begun
+        };
         // What is patched says more. Once: a text of such lines only must not nest.
         let (text, number) = match text.strip_prefix(PATCH) {
             Some(patch) => (patch, number.saturating_add(1)),
@@ -257,6 +265,9 @@ mod tests {
         for (text, number) in [("a\nb", 2), ("\n\na\nb", 4), (&long, 1), (&patch, 3)] {
             assert_eq!(Opening::of(text).number, number, "{text}");
         }
+        let first = |text| Opening::of(text).first;
+        assert_eq!(first("\n    x = 1\n    y"), "    x = 1");
+        assert_eq!(first("  x = 1\n"), "x = 1");
         // A megabyte of them takes no stack.
         let hostile = PATCH.repeat(1 << 16);
         assert_eq!(Opening::of(&hostile).number, 3);

@@ -5,7 +5,7 @@ use super::line::{DigestLine, Part};
 use super::made::{COMMANDS, words_in};
 use super::place::commas;
 use crate::core::strategy::maps::Map;
-use crate::core::text::{CHANGES, LOOKS};
+use crate::core::text::{CHANGES, LOOKS, MAY_CHANGE};
 
 /// Rows of a result that are compared with each other; the exceptions among them are at most one in
 /// so many.
@@ -67,6 +67,8 @@ const LOOKING: [&str; 8] = [
     "describe", "diff", "get", "history", "list", "log", "show", "status",
 ];
 const WORDS_OF_COMMAND: usize = 4;
+/// Programs that edit files by a command, with what makes them do so.
+const EDIT_IN_PLACE: [(&str, &str); 2] = [("sed", "-i"), ("perl", "-i")];
 
 /// Marks the call that these lines begin with, and the rows that it was given, where its tool
 /// changes something. Of the result of such a call, the few rows that came out otherwise than the
@@ -149,10 +151,14 @@ pub(super) fn is_change(tool: &str) -> bool {
 
 /// The same; `None` where the name does not tell.
 fn by_name(call: &str) -> Option<bool> {
-    words_in(call).find_map(|word| {
-        let word = word.to_ascii_lowercase();
+    let words = || words_in(call).map(str::to_lowercase);
+    let tells = |word: String| {
         let is_change = CHANGES.contains(word.as_str());
         (is_change || LOOKS.contains(word.as_str())).then_some(is_change)
+    };
+    words().find_map(tells).or_else(|| {
+        let may = words().any(|word| MAY_CHANGE.contains(word.as_str()));
+        may.then_some(true)
     })
 }
 
@@ -176,7 +182,12 @@ fn runs_change(call: &str) -> bool {
         let mut words = part
             .split_whitespace()
             .map(|word| word.trim_matches(['"', '\'', ')', '…']));
-        words.next().is_some_and(|word| PROGRAMS.contains(&word)) && does(words)
+        let program = words.next().unwrap_or_default();
+        let edits = |(known, how): &(&str, &str)| {
+            let mut options = words.clone().take_while(|word| word.starts_with('-'));
+            program == *known && options.any(|option| option.starts_with(how))
+        };
+        EDIT_IN_PLACE.iter().any(edits) || (PROGRAMS.contains(&program) && does(words))
     })
 }
 
@@ -216,6 +227,7 @@ mod tests {
             "bash(command=kubectl rollout restart deploy/web)",
             "kubectl(args=-n pay scale deploy/exporter --replicas=0)",
             "kubectl(args=[rollout, undo, deploy/ledger])",
+            "bash(command=cd src && sed -i 's/a/b/' x.py)",
         ] {
             assert_eq!(changes(call), !call.ends_with("rollout)"), "{call}");
         }
@@ -227,8 +239,39 @@ mod tests {
             "grep(pattern=git push)",
             "kubectl(args=get pods -n pay)",
             "kubectl(args=rollout history deploy/ledger)",
+            "bash(command=sed -n 1,9p x.py)",
         ] {
             assert!(!changes(call), "{call}");
+        }
+    }
+
+    #[test]
+    fn names_of_tools_tell_what_changes_something() {
+        for tool in [
+            "open_dispute",
+            "chargeCard",
+            "issue_label",
+            "split_shipment",
+            "linkReferral",
+            "agendar_exame",
+            "return_order_items",
+            "placeOrder",
+        ] {
+            assert!(is_change(tool), "{tool}");
+        }
+        for tool in [
+            "open_file",
+            "open",
+            "get_dispute",
+            "charge_history",
+            "order_status",
+            "schedule_get",
+            "issue_read",
+            "top_customers",
+            "list_issues",
+            "weather",
+        ] {
+            assert!(!is_change(tool), "{tool}");
         }
     }
 }

@@ -15,13 +15,15 @@ use self::wanted::{
 };
 use super::candidate::Candidate;
 use super::line::{DigestLine, Part, Standing};
-use super::lists::announces;
+use super::lists::{announces, leads_in};
 use super::named::find_named;
 use super::outline::heads;
 use super::parts::Parts;
 use super::printed::names_columns;
 use super::regions::{Region, named_regions};
+use super::sections::weigh_numbered;
 use super::tables::Tables;
+use super::taken_back::TakenBack;
 use super::text_tokens::TextTokens;
 use super::weigh::{Context, STRIDE, weigh};
 use super::weight::{Weighed, Weight};
@@ -51,6 +53,7 @@ pub(super) struct Choice<'t> {
     tokens: Vec<Option<u64>>,
     tables: Tables,
     parts: Parts,
+    taken_back: TakenBack,
     /// Of the files that were read, what the newest messages name: the most wanted first.
     regions: Vec<Region>,
     /// The turn of the newest records, where no result stays besides the digest.
@@ -236,10 +239,12 @@ impl<'t> Choice<'t> {
     ) -> Result<Self, Cancelled> {
         let mut of = weigh(lines, context, cancel)?;
         find_named(lines, &mut of, context, cancel)?;
+        weigh_numbered(lines, &mut of.lines, context, cancel)?;
         let fresh: Vec<Live> = of.words.iter().map(Live::from).collect();
         Ok(Choice {
             tables: Tables::new(lines, &of.lines),
             parts: Parts::of(lines, &of),
+            taken_back: TakenBack::of(lines, &of.lines, cancel)?,
             regions: named_regions(lines, &of.lines, context, cancel)?,
             words: fresh.clone(),
             fresh,
@@ -282,6 +287,13 @@ impl<'t> Choice<'t> {
         let below = self.lines.get(at + 1);
         let is_within = below.is_some_and(|below| below.within == Some(1));
         if is_within && line.is_some_and(|line| line.part.is_said() && announces(&line.text)) {
+            return false;
+        }
+        let goes_on = below.is_some_and(|below| below.depth > 0);
+        let leads = |line: &DigestLine| line.part.is_said() && leads_in(&line.text);
+        let is_of_user = line.is_some_and(|line| line.part == Part::User);
+        let is_code_below = below.is_some_and(|below| below.is_code);
+        if goes_on && line.is_some_and(leads) && (!is_of_user || is_code_below) {
             return false;
         }
         if line.is_some_and(|line| line.part == Part::Text && heads(line, below)) {

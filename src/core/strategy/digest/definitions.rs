@@ -49,7 +49,7 @@ pub(super) fn definitions<'t>(
     let said = context.said_last.iter().flat_map(|text| words_of(text));
     let said: Set<String> = said.map(str::to_lowercase).collect();
     let is_about = |name: &str| parts_of_name(name).any(|part| said.contains(&part));
-    let said_by_model = |line: &&DigestLine| line.part == Part::Assistant;
+    let said_by_model = |line: &&DigestLine| line.part == Part::Assistant && !line.is_code;
     for (at, line) in lines.iter().rev().filter(said_by_model).enumerate() {
         if at.is_multiple_of(STRIDE) {
             cancel.check_budget()?;
@@ -69,7 +69,7 @@ pub(super) fn definitions<'t>(
         if at.is_multiple_of(STRIDE) {
             cancel.check_budget()?;
         }
-        let is_code = matches!(line.part, Part::Text | Part::Argument);
+        let is_code = matches!(line.part, Part::Text | Part::Argument) || line.is_code;
         if !is_code || matches!(line.standing, Standing::Repeated | Standing::Stale) {
             continue;
         }

@@ -20,14 +20,15 @@ use super::lists::to_do_of;
 use super::made::{Made, keeps_plan};
 use super::outcomes::Outcomes;
 use super::pairs::{key_of, made};
-use super::printed::row_key;
+use super::printed::note_rows;
 use super::quoted::{quoted_lines, sentences_of};
 use super::read_back::{last_turn, read_back};
 use super::record::{OF_RESULT, Results};
 use super::records::{RecordParts, tables_of};
 use super::replies::note_replies;
 use super::seen::Seen;
-use super::telling::most_telling;
+use super::taken_back::takes_back_alone;
+use super::telling::{edges_of, most_telling};
 use crate::core::conversation::{Block, Call, Entry, Exchange, Kind, Speaker, Text, ToolResult};
 use crate::core::edit::{Tag, is_synthetic};
 use crate::core::json::Json;
@@ -272,7 +273,7 @@ impl<'m, 'a> Reader<'m, 'a> {
         if let Some(first) = out.first_mut() {
             (first.depth, first.joins) = (0, false);
         }
-        let last = out.len().saturating_sub(1);
+        let edges = edges_of(&out);
         // Beside calls, what is announced is short, and says what was done.
         let is_wanted = part == Part::Assistant && ends == Standing::Edge;
         let telling = if is_wanted {
@@ -283,7 +284,7 @@ impl<'m, 'a> Reader<'m, 'a> {
         // What is to be done by this message: two parts of a list may have the same.
         let mut own: Set<u64> = Set::default();
         for (at, line) in out.iter_mut().enumerate() {
-            if at == 0 || at == last || telling.contains(&at) {
+            if edges.contains(&at) || telling.contains(&at) {
                 line.standing = ends;
             }
             // What is to be done is told as it stands last: a newer message may have it as done.
@@ -304,7 +305,11 @@ impl<'m, 'a> Reader<'m, 'a> {
                 continue;
             }
             // `That replaces it.` says nothing without the sentence before.
-            let refers = part == Part::Assistant && line.joins && refers_back(&line.text);
+            let refers = line.joins
+                && match part {
+                    Part::User => takes_back_alone(&line.text),
+                    _ => refers_back(&line.text),
+                };
             if refers && line.within.is_none() {
                 line.within = Some(1);
             }
@@ -376,9 +381,6 @@ impl<'m, 'a> Reader<'m, 'a> {
         failed: bool,
         is_overridden: bool,
     ) {
-        if let Some(head) = out.first_mut().filter(|_| failed) {
-            head.outcome = Outcome::Failed;
-        }
         if is_overridden {
             let of_call = out.iter_mut().filter(|line| line.changes);
             of_call.for_each(|line| line.standing = Standing::Stale);
@@ -386,10 +388,13 @@ impl<'m, 'a> Reader<'m, 'a> {
         if !failed {
             self.seen.note_change(made);
             self.outcomes.note(made);
-        } else if self.outcomes.is_overcome(made) {
-            if let Some(head) = out.first_mut() {
-                head.outcome = Outcome::MadeGood;
-            }
+            return;
+        }
+        let outcome = self.outcomes.of_failed(made);
+        if let Some(head) = out.first_mut() {
+            head.outcome = outcome;
+        }
+        if outcome != Outcome::Failed {
             // What came out in the end is told by the call that succeeded.
             for line in out {
                 (line.changes, line.standing) = (false, Standing::Stale);
@@ -449,27 +454,7 @@ impl<'m, 'a> Reader<'m, 'a> {
                 line.standing = Standing::Stale;
             }
         }
-        self.note_rows(out);
-    }
-
-    /// Marks the rows of printed tables that a newer table with the same columns has, by what they
-    /// begin with.
-    fn note_rows(&mut self, out: &mut [DigestLine]) {
-        let row_of = |(at, line): (usize, &DigestLine)| {
-            let above = line.within.filter(|_| line.is_printed_row)?;
-            let head = out.get(at.checked_sub(above)?)?;
-            Some((at, row_key(&head.text, &line.text)))
-        };
-        let rows: Vec<(usize, u64)> = out.iter().enumerate().filter_map(row_of).collect();
-        for (at, key) in &rows {
-            let line = out
-                .get_mut(*at)
-                .filter(|line| line.standing == Standing::Usual);
-            if let Some(line) = line.filter(|_| self.printed.contains(key)) {
-                line.standing = Standing::Stale;
-            }
-        }
-        self.printed.extend(rows.into_iter().map(|(_, key)| key));
+        note_rows(out, &mut self.printed);
     }
 }
 

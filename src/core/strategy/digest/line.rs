@@ -93,8 +93,10 @@ pub(super) enum Outcome {
     Done,
     /// Its result is a failure.
     Failed,
-    /// The same, but a newer call made it good.
+    /// The same, but the same call succeeded later.
     MadeGood,
+    /// The same, but what it was for was done by a call that was given something else.
+    DoneOtherwise,
 }
 
 /// A line of the full digest.
@@ -116,6 +118,8 @@ pub(super) struct DigestLine {
     pub of_argument: bool,
     /// A sentence that follows another on the same line.
     pub joins: bool,
+    /// Of what was said: a line of code, of a log or of a file, between fences.
+    pub is_code: bool,
     /// The distance upwards to the line without which it says nothing: the item or the head of the
     /// list that it is within, the question that it answers, the names of a printed table's
     /// columns, the key or the heading above it in a text, the first part of a list.
@@ -151,6 +155,7 @@ impl DigestLine {
             opens: false,
             of_argument: false,
             joins: false,
+            is_code: false,
             within: None,
             is_printed_row: false,
             blank_above: 0,

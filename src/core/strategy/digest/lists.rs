@@ -2,6 +2,9 @@
 //! `- Price: $174` without the flight that has the price; and one below a head may say the
 //! contrary without it, as below `Do not order:`.
 
+/// The most words of a line that only leads to what is below it.
+const MOST_LEADING: usize = 9;
+
 /// The items and heads that are open at a line of a text, outermost first.
 #[derive(Default)]
 pub(super) struct OpenItems {
@@ -157,6 +160,11 @@ pub(super) fn announces(line: &str) -> bool {
             .ends_with([':', '：'])
 }
 
+/// Whether a line says nothing but what comes below it: a heading, or a few words with a colon.
+pub(super) fn leads_in(line: &str) -> bool {
+    is_label(line) && line.split_whitespace().nth(MOST_LEADING).is_none()
+}
+
 /// Whether a line is the heading of a part, as in Markdown.
 pub(super) fn is_heading(line: &str) -> bool {
     rank_of(line) == Some(Rank::Heading)
@@ -199,7 +207,7 @@ pub(super) fn is_roman(mark: &str) -> bool {
 }
 
 fn rank_of(line: &str) -> Option<Rank> {
-    let line = without_gap(line);
+    let line = without_gap(line).trim_start_matches("> ");
     if ["- ", "* ", "• ", "+ "]
         .iter()
         .any(|mark| line.starts_with(mark))

@@ -2,7 +2,7 @@
 //! between them.
 
 use super::line::{DigestLine, Standing};
-use crate::core::strategy::maps::{Map, hash_of};
+use crate::core::strategy::maps::Map;
 use crate::core::text::{ByteSet, tells_of_failure};
 
 /// So many lines that differ in their numbers only are repetitive; and so many rows of a printed
@@ -15,6 +15,9 @@ const LOG: f32 = 0.4;
 const HEX_BYTES: usize = 5;
 /// The bytes of names and numbers.
 static OF_NAMES: ByteSet = ByteSet::of(b"_").and_alphanumeric().and(0x80, 0xff);
+/// Of the hash FNV-1a, which takes a byte after the other.
+const FORM_START: u64 = 0xcbf2_9ce4_8422_2325;
+const FORM_FACTOR: u64 = 0x0100_0000_01b3;
 /// Capital letters.
 static CAPITALS: ByteSet = ByteSet::of(b"").and(b'A', b'Z');
 /// Levels of lines in logs: of failures, and of others. They stand near the beginning (bytes).
@@ -37,11 +40,7 @@ pub(super) fn mark_repetitive(lines: &mut [DigestLine]) {
     if lines.len() < LEAST_ALIKE {
         return;
     }
-    let mut buffer = Vec::new();
-    let forms: Vec<u64> = lines
-        .iter()
-        .map(|line| form_of(&line.text, &mut buffer))
-        .collect();
+    let forms: Vec<u64> = lines.iter().map(|line| form_of(&line.text)).collect();
     let mut groups: Map<u64, (usize, usize, usize)> = Map::default();
     for (at, form) in forms.iter().enumerate() {
         let (count, _, last) = groups.entry(*form).or_insert((0, at, at));
@@ -144,33 +143,33 @@ fn mark_failures(lines: &mut [DigestLine], repetitive: &[bool]) {
     }
 }
 
-/// The hash of a line with every number, and every name that has one, as `#`: lines that differ
-/// only in these have the same form. Lines without any are told by their text.
-fn form_of(line: &str, buffer: &mut Vec<u8>) -> u64 {
-    buffer.clear();
-    let bytes = line.as_bytes();
-    let part = |from: usize, to: usize| bytes.get(from..to).unwrap_or_default();
-    let (mut at, mut copied) = (0, 0);
-    while at < bytes.len() {
-        let (mut end, mut has_digit, mut is_hex) = (at, false, true);
-        while let Some(byte) = bytes.get(end).filter(|byte| OF_NAMES.has(**byte)) {
+/// A number for a line with every number, and every name that has one, as `#`: lines that differ
+/// only in these have the same. Lines without any are told by their text. It is of no use beyond
+/// the text: two forms may happen to have the same.
+fn form_of(line: &str) -> u64 {
+    let add = |form: u64, byte: u8| (form ^ u64::from(byte)).wrapping_mul(FORM_FACTOR);
+    let mut form = FORM_START;
+    let mut rest = line.as_bytes();
+    while !rest.is_empty() {
+        let before = form;
+        let (mut len, mut has_digit, mut is_hex) = (0, false, true);
+        for byte in rest.iter().take_while(|byte| OF_NAMES.has(**byte)) {
             has_digit |= byte.is_ascii_digit();
             is_hex &= matches!(byte, b'a'..=b'f');
-            end += 1;
+            form = add(form, *byte);
+            len += 1;
         }
         // Random names in hexadecimal digits may happen to have letters only.
-        if has_digit || (is_hex && end - at >= HEX_BYTES) {
-            buffer.extend_from_slice(part(copied, at));
-            buffer.push(b'#');
-            copied = end;
+        if has_digit || (is_hex && len >= HEX_BYTES) {
+            form = add(before, b'#');
         }
-        at = end + OF_NAMES.run(part(end, bytes.len()), false);
+        let behind = rest.get(len..).unwrap_or_default();
+        let gap = OF_NAMES.run(behind, false);
+        let (between, behind) = behind.split_at_checked(gap).unwrap_or((behind, &[]));
+        form = between.iter().fold(form, |form, byte| add(form, *byte));
+        rest = behind;
     }
-    if copied == 0 {
-        return hash_of(bytes);
-    }
-    buffer.extend_from_slice(part(copied, bytes.len()));
-    hash_of(buffer.as_slice())
+    form
 }
 
 #[cfg(test)]

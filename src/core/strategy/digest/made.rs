@@ -195,6 +195,20 @@ impl Made {
         })
     }
 
+    /// The hash of the whole call; `None` where it was given more than is compared.
+    pub(super) fn hash(&self) -> Option<u64> {
+        let mut given: Vec<_> = self.arguments.iter().map(named_value).collect();
+        given.sort_unstable();
+        (!self.is_long()).then(|| hash_of(&(self.tool.as_str(), given)))
+    }
+
+    /// Whether all that the call was given are short values, and nothing that is run.
+    pub(super) fn is_short(&self) -> bool {
+        self.arguments
+            .iter()
+            .all(|(key, value)| is_short(value) && !is_among(&COMMANDS, key))
+    }
+
     /// Whether the call replaces what an earlier one of its tool set, whatever else it was given.
     pub(super) fn overrides(&self) -> bool {
         overrides(&self.tool)

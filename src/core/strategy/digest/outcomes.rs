@@ -1,6 +1,8 @@
-//! Which failed calls were made good: by a newer call of the same tool about the same thing, or by
-//! the next one that was given mostly the same. What came out in the end is told by that.
+//! Which failed calls were made good: by the same call, made again, by a newer one of its tool
+//! about the same thing, or by the next one that was given mostly the same. What came out in the
+//! end is told by that.
 
+use super::line::Outcome;
 use super::made::Made;
 use crate::core::strategy::maps::{Map, Set};
 
@@ -10,6 +12,8 @@ const LEAST_SHARED: usize = 2;
 /// What newer calls did without a failure.
 #[derive(Debug, Default)]
 pub(super) struct Outcomes {
+    /// The calls that succeeded, by hashes.
+    calls: Set<u64>,
     /// The tools with the ids that they were given, by hashes.
     succeeded: Set<u64>,
     /// What the call of each tool that succeeded next was given, by hashes.
@@ -19,22 +23,31 @@ pub(super) struct Outcomes {
 impl Outcomes {
     /// Takes note of a call that succeeded.
     pub(super) fn note(&mut self, made: &Made) {
+        self.calls.extend(made.hash());
         self.succeeded.extend(made.about());
         self.next.insert(made.tool().to_owned(), made.values());
     }
 
-    /// Whether a newer call made good one that failed.
-    pub(super) fn is_overcome(&self, failed: &Made) -> bool {
-        if failed.about().any(|about| self.succeeded.contains(&about)) {
-            return true;
-        }
+    /// What came of a call that failed.
+    pub(super) fn of_failed(&self, failed: &Made) -> Outcome {
         let values = failed.values();
         let next = self.next.get(failed.tool());
         let shared = next.map_or(0, |next| next.intersection(&values).count());
         let is_same = shared == values.len() && shared > 0;
+        let is_again = failed.hash().is_some_and(|call| self.calls.contains(&call));
+        if is_again || (is_same && failed.is_short()) {
+            return Outcome::MadeGood;
+        }
         // Another order or course is another thing, whatever else is the same.
         let names_other = next.is_some_and(|next| !failed.names().is_subset(next));
-        is_same || (shared >= LEAST_SHARED && shared * 2 >= values.len() && !names_other)
+        let is_mostly_same =
+            is_same || shared >= LEAST_SHARED && shared * 2 >= values.len() && !names_other;
+        let is_about_same = failed.about().any(|about| self.succeeded.contains(&about));
+        if is_mostly_same || is_about_same {
+            Outcome::DoneOtherwise
+        } else {
+            Outcome::Failed
+        }
     }
 }
 
@@ -42,6 +55,7 @@ impl Outcomes {
 mod tests {
     use super::*;
     use crate::core::json::Json;
+    use Outcome::{DoneOtherwise, Failed, MadeGood};
 
     #[test]
     fn a_failure_is_made_good_by_a_call_about_the_same() {
@@ -63,42 +77,43 @@ mod tests {
             r#"{"command":"make test","cwd":"/src","timeout":60}"#,
         ));
         for (tool, arguments, overcome) in [
-            ("pay", r#"{"order_id":"O-1","card":"gift"}"#, true),
-            ("pay", r#"{"order_id":"O-2","card":"visa"}"#, false),
-            ("refund", r#"{"order_id":"O-1"}"#, false),
+            ("pay", r#"{"order_id":"O-1","card":"gift"}"#, DoneOtherwise),
+            ("pay", r#"{"order_id":"O-2","card":"visa"}"#, Failed),
+            ("refund", r#"{"order_id":"O-1"}"#, Failed),
             (
                 "create_schedule",
                 r#"{"name":"Vacuum","target":"cover.west","time":"25:00"}"#,
-                true,
+                DoneOtherwise,
             ),
             (
                 "enrol",
                 r#"{"student":"s21","course":"AI4401","group":"G1"}"#,
-                false,
+                Failed,
             ),
             (
                 "enrol",
                 r#"{"student":"s21","course":"TW4505","group":"G2"}"#,
-                true,
+                DoneOtherwise,
             ),
-            ("look_up", r#"{"plate":"GK 417 RT"}"#, true),
+            ("look_up", r#"{"plate":"GK 417 RT"}"#, MadeGood),
             (
                 "create_schedule",
                 r#"{"name":"Lights","target":"light.hall","time":"10:00"}"#,
-                false,
+                Failed,
             ),
             (
                 "run",
                 r#"{"command":"make lint","cwd":"/src","timeout":60}"#,
-                false,
+                Failed,
+            ),
+            (
+                "run",
+                r#"{"command":"make test","cwd":"/src","timeout":60}"#,
+                MadeGood,
             ),
         ] {
             let failed = made(tool, arguments);
-            assert_eq!(
-                outcomes.is_overcome(&failed),
-                overcome,
-                "{tool} {arguments}"
-            );
+            assert_eq!(outcomes.of_failed(&failed), overcome, "{tool} {arguments}");
         }
     }
 }

@@ -1,8 +1,8 @@
 //! Tables that programs print: a row says little without the names of its columns, which stand once
 //! above all of them.
 
-use super::line::{DigestLine, Part};
-use crate::core::strategy::maps::hash_of;
+use super::line::{DigestLine, Part, Standing};
+use crate::core::strategy::maps::{Set, hash_of};
 
 /// The most characters and words of a column's name.
 const NAME_CHARS: usize = 32;
@@ -16,7 +16,7 @@ const MOST_COLUMNS: usize = 40;
 const MOST_GROUPS: usize = 3;
 /// What rules are drawn with, besides blanks, and what parts columns in them and in rows.
 const RULES: [char; 7] = ['-', '=', '─', '━', '═', ':', '~'];
-const BARS: [char; 3] = ['|', '│', '┃'];
+const BARS: [char; 4] = ['|', '│', '┃', '┆'];
 const CROSSES: [char; 18] = [
     '+', '├', '┼', '┤', '┌', '┬', '┐', '└', '┴', '┘', '╞', '╪', '╡', '┡', '╇', '┩', '┝', '┥',
 ];
@@ -124,7 +124,7 @@ pub(super) fn names_columns(below: &[DigestLine]) -> bool {
 
 /// What tells the row of a table from those of other ones: the names of its columns, and the words
 /// up to its first number, with that where there are none.
-pub(super) fn row_key(names: &str, row: &str) -> u64 {
+fn row_key(names: &str, row: &str) -> u64 {
     let names: Vec<&str> = names.split_whitespace().collect();
     let ends = |c: char| c.is_whitespace() || BARS.contains(&c) || [',', ';'].contains(&c);
     let mut cells = row.split(ends).filter(|cell| !cell.is_empty());
@@ -132,6 +132,26 @@ pub(super) fn row_key(names: &str, row: &str) -> u64 {
     let words: Vec<&str> = cells.clone().take_while(begins).take(MOST_GROUPS).collect();
     let number = words.is_empty().then(|| (cells.next(), cells.next()));
     hash_of(&(names, words, number))
+}
+
+/// Marks the rows of printed tables that a newer table with the same columns has, by what they
+/// begin with.
+pub(super) fn note_rows(out: &mut [DigestLine], printed: &mut Set<u64>) {
+    let row_of = |(at, line): (usize, &DigestLine)| {
+        let above = line.within.filter(|_| line.is_printed_row)?;
+        let head = out.get(at.checked_sub(above)?)?;
+        Some((at, row_key(&head.text, &line.text)))
+    };
+    let rows: Vec<(usize, u64)> = out.iter().enumerate().filter_map(row_of).collect();
+    for (at, key) in &rows {
+        let line = out
+            .get_mut(*at)
+            .filter(|line| line.standing == Standing::Usual);
+        if let Some(line) = line.filter(|_| printed.contains(key)) {
+            line.standing = Standing::Stale;
+        }
+    }
+    printed.extend(rows.into_iter().map(|(_, key)| key));
 }
 
 /// Whether a line only parts others.

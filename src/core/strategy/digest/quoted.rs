@@ -21,6 +21,8 @@ pub(super) const LINE_BYTES: usize = 240;
 const SENTENCE_BYTES: usize = 600;
 /// The part of a text that sentences make it prose.
 const PROSE: f32 = 0.5;
+/// What begins and ends code in what was said.
+const FENCES: [&str; 2] = ["```", "~~~"];
 /// Tags around what a model thinks in its text.
 const THOUGHTS: [&str; 4] = ["<think>", "</think>", "<thinking>", "</thinking>"];
 /// Sentences below a heading that say what a text comes to.
@@ -51,9 +53,29 @@ pub(super) fn sentences_of(
 ) -> Result<(), Cancelled> {
     let text = without_noise(text);
     let mut lists = OpenItems::default();
+    let mut is_code = false;
     for (at, paragraph) in text.lines().enumerate() {
         if at.is_multiple_of(STRIDE) {
             cancel.check_budget()?;
+        }
+        if FENCES
+            .iter()
+            .any(|fence| paragraph.trim_start().starts_with(fence))
+        {
+            is_code = !is_code;
+            lists = OpenItems::default();
+            continue;
+        }
+        // Drafts of texts stand between fences, too.
+        if is_code && !is_prose(paragraph.trim()) {
+            // Its blanks tell what belongs together.
+            let pieces = pieces(paragraph.trim_end(), LINE_BYTES);
+            let told = pieces.filter(|piece| !piece.trim().is_empty());
+            out.extend(told.map(|piece| DigestLine {
+                is_code,
+                ..DigestLine::new(part, 1, piece)
+            }));
+            continue;
         }
         let mut joins = false;
         let inner = paragraph.trim_start();

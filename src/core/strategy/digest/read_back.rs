@@ -9,7 +9,8 @@ use super::records::{NEWEST, RECORDS};
 use super::untold;
 use super::weigh::STRIDE;
 use super::write::{
-    ARGUMENT, ASSISTANT, BELOW, CALL, FAILED, MADE_GOOD, MOST_BLANKS, REST, USER, is_gap, place_in,
+    ARGUMENT, ASSISTANT, BELOW, CALL, DONE_OTHERWISE, FAILED, MADE_GOOD, MOST_BLANKS, REST, USER,
+    is_gap, place_in,
 };
 use crate::core::text::split_lines;
 use crate::core::{Cancel, Cancelled};
@@ -170,12 +171,18 @@ impl<'t> Reader<'t> {
     fn called(&mut self, call: &str) -> DigestLine {
         self.entry = Some(Part::Call);
         (self.below, self.head) = (Part::Argument, None);
-        let made_good = call.strip_suffix(MADE_GOOD);
-        let call = made_good.unwrap_or(call);
+        let since = [
+            (MADE_GOOD, Outcome::MadeGood),
+            (DONE_OTHERWISE, Outcome::DoneOtherwise),
+        ];
+        let overcome = since
+            .into_iter()
+            .find_map(|(mark, outcome)| Some((call.strip_suffix(mark)?, outcome)));
+        let call = overcome.map_or(call, |(call, _)| call);
         let failed = call.strip_suffix(FAILED);
         let mut line = DigestLine::new(Part::Call, 0, failed.unwrap_or(call));
-        line.outcome = match (made_good, failed) {
-            (Some(_), _) => Outcome::MadeGood,
+        line.outcome = match (overcome, failed) {
+            (Some((_, outcome)), _) => outcome,
             (None, Some(_)) => Outcome::Failed,
             (None, None) => Outcome::Done,
         };

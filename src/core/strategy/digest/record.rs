@@ -12,7 +12,7 @@ use super::made::{Made, without_echo};
 use super::page::{is_page, page_lines};
 use super::plumbing::{MARK, is_content, is_of_envelope, is_plumbing, without_plumbing};
 use super::quoted::{LINE_BYTES, Quote, quoted_lines};
-use super::records::RecordParts;
+use super::records::{RecordParts, acknowledges};
 use super::rows::{grouped_rows, keyed_rows, listed_rows, name_columns, rows_of, sheet_rows};
 use super::seen::{Item, MOST_LEVELS, Seen};
 use super::series::tell_series;
@@ -206,6 +206,20 @@ impl Lines<'_> {
         matches!(value, Json::Object(_)) && !self.is_deep() && self.seen.object(key, value)
     }
 
+    /// What stands for an object that a newer result shows: with its name, since another one under
+    /// this key may stand between.
+    fn reference_to(&mut self, key: &str, value: &Json) -> Option<String> {
+        if !self.is_known(key, value) {
+            return None;
+        }
+        match naming(value).filter(|name| name.len() <= NAMES_BYTES) {
+            Some(name) => Some(format!("{name} ({AS_BELOW})")),
+            // Another one under this key may stand below.
+            None if self.seen.has_several(key) => None,
+            None => Some(format!("({AS_BELOW})")),
+        }
+    }
+
     /// Whether a newer result shows the same item of a list. What has no id may belong to another
     /// record there. Of one that has changed since, these values are marked.
     fn is_known_item(&mut self, item: &mut Json, is_compared: bool) -> bool {
@@ -242,8 +256,10 @@ impl Lines<'_> {
         };
         let (scalars, rest): (Vec<_>, Vec<_>) =
             members.into_iter().partition(|(_, value)| is_short(value));
-        // Pages and counts say nothing of what the result is about.
-        let is_envelope = !rest.is_empty() && scalars.iter().all(|(key, _)| is_of_envelope(key));
+        // Pages and counts, and that it was done, say nothing of what the result is about.
+        let is_around = |(key, value): &Member| is_of_envelope(key) || acknowledges(key, value);
+        let is_envelope = !rest.is_empty() && scalars.iter().all(is_around);
+        let is_only = is_envelope && matches!(rest.as_slice(), [(_, Json::Object(_))]);
         if own && !is_envelope {
             let (plumbing, own): (Vec<_>, Vec<_>) =
                 scalars.into_iter().partition(|(key, _)| is_plumbing(key));
@@ -252,7 +268,7 @@ impl Lines<'_> {
         } else {
             self.joined(Part::Member, path, RECORD_BYTES, &scalars);
         }
-        self.members(path, rest, own)
+        self.members(path, rest, (own, is_only))
     }
 
     /// An item of a list: its scalars after its label, and below them, indented, all else.
@@ -277,27 +293,25 @@ impl Lines<'_> {
             first.opens = true;
         }
         self.depth += 1;
-        self.members("", rest, own)?;
+        self.members("", rest, (own, false))?;
         self.depth -= 1;
         Ok(())
     }
 
-    /// The members of an object that are no scalars.
+    /// The members of an object that are no scalars; `is_only` where there is one, with what a
+    /// change made.
     fn members(
         &mut self,
         path: &str,
         mut rest: Vec<(String, Json)>,
-        own: bool,
+        (own, is_only): (bool, bool),
     ) -> Result<(), Cancelled> {
         name_columns(&mut rest);
         let part = if own { Part::Record } else { Part::Member };
         let (mut named, mut small, mut large) = (Vec::new(), Vec::new(), Vec::new());
         for (key, value) in rest {
-            if self.is_known(&key, &value) {
-                let name = naming(&value).filter(|_| self.seen.has_several(&key));
-                let name = name.filter(|name| name.len() <= NAMES_BYTES);
-                let name = name.map_or_else(String::new, |name| name + " ");
-                small.push((key, Json::String(format!("{name}({AS_BELOW})"))));
+            if let Some(reference) = self.reference_to(&key, &value) {
+                small.push((key, Json::String(reference)));
             } else if own && lists_ids(&value) {
                 // What it refers to is likely to be looked up next.
                 named.push((key, value));
@@ -330,7 +344,7 @@ impl Lines<'_> {
             };
             // The one thing that was found is what the result is about.
             let single = matches!(&value, Json::List(items) if items.len() == 1);
-            self.value(&path, value, own && (single || is_content(&key)))?;
+            self.value(&path, value, own && (single || is_only || is_content(&key)))?;
         }
         self.level -= 1;
         Ok(())

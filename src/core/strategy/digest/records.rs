@@ -78,10 +78,10 @@ impl RecordParts {
         if made.is_long() {
             return None;
         }
-        let acknowledges = |(key, value): &Member| {
+        let is_answer = |(key, value): &Member| {
             matches!(value, Json::Bool(_)) && ACKNOWLEDGES.contains(&key.as_str())
         };
-        if members.iter().any(acknowledges) {
+        if members.iter().any(is_answer) {
             return None;
         }
         let id = members
@@ -159,6 +159,11 @@ impl RecordParts {
             .chain(lists)
             .collect()
     }
+}
+
+/// Whether a member only says that what was asked for was done.
+pub(super) fn acknowledges(key: &str, value: &Json) -> bool {
+    *value == Json::Bool(true) && ACKNOWLEDGES.contains(&key)
 }
 
 /// Whether an object has short scalars only.

@@ -5,6 +5,7 @@ use std::cmp::Reverse;
 
 use super::definitions::definitions;
 use super::line::{DigestLine, Part, Standing, leading_number};
+use super::sections::{Section, named_sections};
 use super::weigh::{Context, STRIDE};
 use super::weight::Weight;
 use crate::core::strategy::maps::{Map, Set};
@@ -34,10 +35,13 @@ pub(super) struct Place {
     pub line: usize,
     /// What stands above it is wanted, too.
     pub above: bool,
+    /// It is the heading of a section that ends before this line.
+    pub end: Option<usize>,
 }
 
 /// The lines of files that the newest messages name, or else the results of calls that failed last:
 /// by call, that with the most of them first; of as many, that which is named nearest to the end.
+/// Sections of what was said that the user's newest message names come before them.
 ///
 /// # Errors
 /// [`Cancelled`].
@@ -79,7 +83,13 @@ pub(super) fn named_regions(
         let below = Some(at + BELOW).filter(|below| entry(*below) == entry(*at));
         [Some(*at), below]
     });
-    let place = |above| move |line| Place { line, above };
+    let place = |above| {
+        move |line| Place {
+            line,
+            above,
+            end: None,
+        }
+    };
     let named = found.lines().into_iter().map(place(true));
     for at in named.chain(defined.flatten().map(place(false))) {
         let call = weights.get(at.line).map_or(0, |weight| weight.entry);
@@ -89,7 +99,28 @@ pub(super) fn named_regions(
         }
     }
     regions.sort_by_key(|(_, region)| Reverse(region.len()));
-    Ok(regions.into_iter().map(|(_, region)| region).collect())
+    let regions = regions.into_iter().map(|(_, region)| region);
+    Ok(section_regions(lines, context, cancel)?
+        .chain(regions)
+        .collect())
+}
+
+/// The sections of what was said that the user's newest message names.
+fn section_regions(
+    lines: &[DigestLine],
+    context: &Context,
+    cancel: &Cancel,
+) -> Result<impl Iterator<Item = Region>, Cancelled> {
+    let region = |section: Section| {
+        vec![Place {
+            line: section.heading,
+            above: false,
+            end: Some(section.end),
+        }]
+    };
+    Ok(named_sections(lines, context, cancel)?
+        .into_iter()
+        .map(region))
 }
 
 /// The lines of files that are looked for.

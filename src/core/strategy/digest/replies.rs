@@ -45,7 +45,8 @@ pub(super) fn note_replies(lines: &mut [DigestLine], cancel: &Cancel) -> Result<
 
 fn note_reply(said: &mut [DigestLine], asked: &Set<Stem>) {
     let is_told = |line: &&mut DigestLine| {
-        matches!(line.standing, Standing::Usual | Standing::Edge) && line.within.is_none()
+        let is_said = matches!(line.standing, Standing::Usual | Standing::Edge) && !line.is_code;
+        is_said && line.within.is_none()
     };
     let mut best: Option<(usize, &mut DigestLine)> = None;
     for line in said.iter_mut().filter(is_told) {

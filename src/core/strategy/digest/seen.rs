@@ -41,6 +41,20 @@ const OF_EACH: [&str; 16] = [
     "updated_at",
 ];
 
+/// Members that tell which part of a thing a record is about.
+const PARTS: [&str; 10] = [
+    "index",
+    "leg",
+    "line",
+    "line_no",
+    "line_number",
+    "part",
+    "pos",
+    "position",
+    "row",
+    "segment",
+];
+
 /// Whether a record is told by a newer one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Record {
@@ -65,6 +79,8 @@ struct Named {
     keys: Set<String>,
     /// Its short values.
     values: Map<String, Json>,
+    /// Which part of the thing it tells of: the line of an order.
+    places: Vec<Id>,
     /// The tool that gave it, and the call's arguments, by their hashes.
     tool: u64,
     asked: u64,
@@ -82,7 +98,12 @@ impl Named {
         let (tool, asked) = made.hashes();
         let values = members.iter().filter(|(_, value)| is_state(value));
         let ids: Set<Id> = std::iter::once(first.clone()).chain(ids).collect();
+        let is_place = |(key, value): &&(String, Json)| is_among(&PARTS, key) && is_short(value);
+        let places = members.iter().filter(is_place);
         Some(Named {
+            places: places
+                .map(|(key, value)| (key.clone(), value.to_string()))
+                .collect(),
             ids,
             first,
             keys: members.iter().map(|(key, _)| key.clone()).collect(),
@@ -95,7 +116,17 @@ impl Named {
 
     /// Whether a newer one tells the state of the same thing: its ids are among these.
     fn is_newer_of(&self, older: &Self) -> bool {
-        self.first == older.first && self.ids.is_subset(&older.ids)
+        self.first == older.first && self.ids.is_subset(&older.ids) && !self.is_other_part(older)
+    }
+
+    /// Whether the two tell of different parts of a thing.
+    fn is_other_part(&self, other: &Self) -> bool {
+        let differs = |(key, value): &Id| {
+            let same_key = |(known, _): &&Id| known == key;
+            let there = other.places.iter().find(same_key);
+            there.is_some_and(|(_, there)| there != value)
+        };
+        self.places.iter().any(differs)
     }
 
     /// Whether this newer one is of what the call that gave an older one did something to: the
@@ -272,7 +303,9 @@ impl Seen {
         let newer = rarest.and_then(|rarest| self.records.get(rarest));
         let newer = newer.map_or(&[][..], Vec::as_slice);
         let same = |newer: &&Rc<Named>| {
-            named.ids.is_subset(&newer.ids) && named.keys.is_subset(&newer.keys)
+            named.ids.is_subset(&newer.ids)
+                && named.keys.is_subset(&newer.keys)
+                && !newer.is_other_part(&named)
         };
         // Asked for something else, a tool tells something else of it.
         let known = |newer: &Rc<Named>| {

@@ -1,6 +1,7 @@
 //! Which of the states of a record in results is the newest, and what of an older one has changed
 //! since.
 
+use super::changes::is_change;
 use super::json_form::set_members;
 use super::line::SET_SINCE;
 use super::made::Made;
@@ -8,6 +9,9 @@ use super::record::Results;
 use super::records::RecordParts;
 use super::seen::Record;
 use crate::core::json::Json;
+
+/// Records in the answer of a change that are compared with older ones.
+const MOST_CHANGED: usize = 16;
 
 type Member = (String, Json);
 
@@ -41,6 +45,17 @@ impl Results<'_> {
     fn inner_state(&mut self, json: &mut Json, made: &Made) {
         let Json::Object(members) = json else { return };
         for (_, inner) in members.iter_mut() {
+            if let Json::List(items) = &inner
+                && !self.failed
+                && is_change(made.tool())
+            {
+                // What a change came to, for each of several.
+                for item in items.iter().take(MOST_CHANGED) {
+                    if let Json::Object(members) = item {
+                        self.seen.note_inner(members, made);
+                    }
+                }
+            }
             if !matches!(inner, Json::Object(_)) {
                 continue;
             }

@@ -1,6 +1,7 @@
 //! Which sentences of a message tell most.
 
 use super::line::DigestLine;
+use super::lists::is_table_row;
 use crate::core::text::{shape, words_of};
 
 /// In a message of so many sentences one more tells more than others, up to so many.
@@ -21,10 +22,21 @@ pub(super) fn most_telling(lines: &[DigestLine]) -> Vec<usize> {
     let own = lines
         .iter()
         .enumerate()
-        .filter(|(_, line)| line.within.is_none());
+        .filter(|(_, line)| line.within.is_none() && !line.is_code);
     let scored = own.map(|(at, line)| (score(line), at));
     let mut telling: Vec<(f32, usize)> =
         scored.filter(|(score, _)| *score > LEAST_TELLING).collect();
     telling.sort_by(|(one, at), (other, later)| other.total_cmp(one).then(at.cmp(later)));
     telling.into_iter().take(most).map(|(_, at)| at).collect()
+}
+
+/// The first and the last line of what was said that say something by themselves: lines of code and
+/// rows of tables do not.
+pub(super) fn edges_of(said: &[DigestLine]) -> Vec<usize> {
+    let is_sentence = |line: &DigestLine| !line.is_code && !is_table_row(&line.text);
+    let (first, last) = (
+        said.iter().position(is_sentence),
+        said.iter().rposition(is_sentence),
+    );
+    first.into_iter().chain(last).collect()
 }

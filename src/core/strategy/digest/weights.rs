@@ -141,6 +141,8 @@ pub(super) mod line {
     /// Factors by who said it.
     pub(in super::super) const USER: f32 = 1.5;
     pub(in super::super) const MODEL: f32 = 0.4;
+    /// A line of code in what was said: alone it is of little use.
+    pub(in super::super) const CODE: f32 = 0.3;
     /// A report of a failure.
     pub(in super::super) const FAILURE: f32 = 1.3;
     /// A sentence of a page or a mail that demands, refuses or limits something.

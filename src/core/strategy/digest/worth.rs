@@ -97,6 +97,7 @@ fn form_of(line: &DigestLine, around: Around) -> Form {
         _ => lines_by::OTHER,
     };
     let by_part = match part {
+        _ if line.is_code && !tells_of_failure(&line.text) => lines_by::CODE,
         Part::User => lines_by::USER,
         Part::Assistant => lines_by::MODEL,
         Part::Argument => lines_by::WRITTEN,
@@ -153,6 +154,7 @@ fn of_sentence(line: &DigestLine, around: Around) -> f32 {
     };
     let is_told = matches!(line.standing, Standing::Edge | Standing::Answered);
     let factor = match line.part {
+        _ if line.is_code => return 0.0,
         Part::User => by_speech(),
         Part::Assistant if !is_told => return 0.0,
         Part::Assistant if around.asked => lines_by::QUESTION,

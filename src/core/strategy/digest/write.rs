@@ -60,6 +60,8 @@ pub(super) const ARGUMENT: &str = "with ";
 pub(super) const FAILED: &str = " failed";
 /// Ends a call that failed where a newer one made it good, which may not be shown.
 pub(super) const MADE_GOOD: &str = " (succeeded since)";
+/// The same, with other arguments.
+pub(super) const DONE_OTHERWISE: &str = " (succeeded since with other arguments)";
 /// So many lists and texts of records are named that are not shown.
 const MOST_NAMED: usize = 12;
 /// Names the rows of a table that are told in short, besides others.
@@ -320,8 +322,10 @@ impl Entry<'_> {
         if call.outcome != Outcome::Done && !self.tells_of_failure() {
             head.push_str(FAILED);
         }
-        if call.outcome == Outcome::MadeGood {
-            head.push_str(MADE_GOOD);
+        match call.outcome {
+            Outcome::MadeGood => head.push_str(MADE_GOOD),
+            Outcome::DoneOtherwise => head.push_str(DONE_OTHERWISE),
+            Outcome::Done | Outcome::Failed => {}
         }
         (head, no_result && has_arguments)
     }

@@ -3,16 +3,19 @@
 use super::{Choice, LEAST_LEFT};
 use crate::core::Cancelled;
 use crate::core::conversation::scale;
-use crate::core::strategy::digest::regions::Region;
+use crate::core::strategy::digest::line::DigestLine;
+use crate::core::strategy::digest::regions::{Place, Region};
 use crate::core::strategy::digest::weights::share;
 
-/// Lines of a region before and after the one that is named.
+/// Lines of a region before and after the one that is named, and those of a section.
 const REACH: usize = 12;
+const REACH_OF_SECTION: usize = 48;
 
 impl Choice<'_> {
     /// Takes the regions around the lines that are named. Returns the tokens that are left.
     pub(super) fn take_regions(&mut self, budget: u64) -> Result<u64, Cancelled> {
         let mut left = budget;
+        let alone = self.part_without_records();
         let regions = std::mem::take(&mut self.regions);
         for (nth, region) in regions.iter().enumerate() {
             self.cancel.check_budget()?;
@@ -25,6 +28,9 @@ impl Choice<'_> {
             } else {
                 scale(left, share::REGION)
             };
+            // Where records compete, they tell what the model said of them.
+            let is_section = region.iter().any(|place| place.end.is_some());
+            let room = if is_section { scale(room, alone) } else { room };
             left -= self.take_region(region, room);
         }
         self.regions = regions;
@@ -36,34 +42,36 @@ impl Choice<'_> {
     fn take_region(&mut self, region: &Region, room: u64) -> u64 {
         let mut spent = 0;
         let sides = region.iter().flat_map(|place| {
-            let above = place.above.then_some((place.line, false));
-            [(place.line, true)].into_iter().chain(above)
+            let above = place.above.then_some(Side {
+                next: place.line.checked_sub(1),
+                is_below: false,
+                of: *place,
+            });
+            let below = Side {
+                next: Some(place.line),
+                is_below: true,
+                of: *place,
+            };
+            [below].into_iter().chain(above)
         });
-        let mut ends: Vec<(Option<usize>, bool, usize)> = sides
-            .map(|(at, is_below)| {
-                let end = if is_below {
-                    Some(at)
-                } else {
-                    at.checked_sub(1)
-                };
-                (end, is_below, at)
-            })
-            .collect();
-        for _ in 0..=REACH {
-            for (end, is_below, named) in &mut ends {
-                let Some(line) = end.filter(|line| self.is_in_region(*line, *named)) else {
-                    *end = None;
+        let mut sides: Vec<Side> = sides.collect();
+        for step in 0..=REACH_OF_SECTION {
+            for side in &mut sides {
+                let is_far = step > REACH && side.of.end.is_none();
+                let next = side.next.filter(|_| !is_far);
+                let Some(line) = next.filter(|line| self.is_in_region(*line, &side.of)) else {
+                    side.next = None;
                     continue;
                 };
                 let chain: Vec<usize> = self.chain(line).collect();
                 let tokens: u64 = chain.iter().map(|at| self.tokens_of(*at)).sum();
                 if spent + tokens > room {
-                    *end = None;
+                    side.next = None;
                     continue;
                 }
                 spent += tokens;
                 chain.into_iter().for_each(|at| self.take(at));
-                *end = if *is_below {
+                side.next = if side.is_below {
                     Some(line + 1)
                 } else {
                     line.checked_sub(1)
@@ -73,12 +81,24 @@ impl Choice<'_> {
         spent
     }
 
-    /// Whether a line is of the same text as another.
-    fn is_in_region(&self, line: usize, other: usize) -> bool {
+    /// Whether a line is of the same text, or the same section, as the one that is named.
+    fn is_in_region(&self, line: usize, named: &Place) -> bool {
+        if let Some(end) = named.end {
+            return line < end;
+        }
         let text = |at: usize| {
-            let line = self.lines.get(at).filter(|line| line.part.is_quoted())?;
+            let of_text = |line: &&DigestLine| line.part.is_quoted() || line.is_code;
+            let line = self.lines.get(at).filter(of_text)?;
             Some((line.part, self.of.lines.get(at)?.entry))
         };
-        text(line).is_some_and(|of| text(other) == Some(of))
+        text(line).is_some_and(|of| text(named.line) == Some(of))
     }
+}
+
+/// One side of a region that grows.
+struct Side {
+    /// The line that comes next; `None` at its end.
+    next: Option<usize>,
+    is_below: bool,
+    of: Place,
 }

@@ -49,6 +49,7 @@ impl Choice<'_> {
     pub(super) fn chain(&self, at: usize) -> impl Iterator<Item = usize> + '_ {
         std::iter::successors(Some(at), |at| self.of.lines.get(*at)?.needs)
             .chain(self.parts.beside(at))
+            .chain(self.taken_back.instead_of(at))
             .filter(|at| !self.is_taken(*at))
     }
 

@@ -33,7 +33,7 @@ impl Choice<'_> {
     }
 
     /// 0 where records compete for the room with what was said, 1 where there are few of them.
-    fn part_without_records(&self) -> f64 {
+    pub(super) fn part_without_records(&self) -> f64 {
         let of_records =
             |part| matches!(part, Part::Record | Part::Member | Part::Head | Part::Row);
         let (few, many) = share::RECORDS_COMPETE;
