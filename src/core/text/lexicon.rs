@@ -47,6 +47,9 @@ words! {
     LOOKS: "looks.txt";
 }
 
+/// The names of months, a line for each.
+pub(super) const MONTHS_BY_NUMBER: &str = include_str!("lexicon/months.txt");
+
 fn read(text: &'static str) -> HashSet<&'static str, FixedState> {
     let lines = text.lines().filter(|line| !line.starts_with('#'));
     lines.flat_map(str::split_whitespace).collect()

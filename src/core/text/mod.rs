@@ -21,6 +21,7 @@ mod shown;
 mod speech;
 mod table;
 mod words;
+mod written;
 
 pub use built_in::{BadPattern, Pattern};
 pub(in crate::core) use bytes::ByteSet;
@@ -45,6 +46,7 @@ pub use speech::{Speech, corrects, greets_by_name, limits, limits_what_is_before
 pub(in crate::core) use table::MOST_COLUMNS;
 pub use table::{Table, shortest, write_cell};
 pub(in crate::core) use words::{INFORMATIVE, PATH, Stem, parts_of, shape, stem_of, words_of};
+pub(in crate::core) use written::{Day, Time, Written};
 
 /// The patterns of this room.
 pub(in crate::core) static PATTERNS: [&Pattern; 3] =

@@ -414,6 +414,41 @@ fn the_row_that_the_newest_message_names_stays_beside_what_was_said() {
     }
 }
 
+/// Among forty slots that differ in their times, the one stays that the user names by its day and
+/// hour as people write them, and among forty quotes that whose total he names: the next call takes
+/// its id.
+#[test]
+fn the_row_that_is_named_by_a_day_or_an_amount_as_people_write_it_stays() {
+    let slots: Vec<Value> = (0..40)
+        .map(|n| {
+            let starts = format!("2027-11-{:02}T{:02}:20", 5 + n % 20, 9 + n / 20);
+            let slot = format!("SL-{}", 9_100 + n * 7);
+            json!({"slot": slot, "starts": starts, "room": format!("E{}", n % 3)})
+        })
+        .collect();
+    let quotes: Vec<Value> = (0..40)
+        .map(|n| {
+            let total = 1_240.5 + 117.0 * f64::from(n);
+            json!({"quote": format!("QT-{}", 5_000 + n * 3), "total": total, "days": n % 4})
+        })
+        .collect();
+    let slots = json!({ "slots": slots }).to_string();
+    let quotes = json!({ "quotes": quotes }).to_string();
+    let all = job(&[("find_slots", "{}", &slots), ("list_quotes", "{}", &quotes)]);
+    for (asked, id) in [
+        ("Então fica dia 17/11 às 10:20.", "SL-9324"),
+        ("Dann den 24. November um 9:20 Uhr.", "SL-9233"),
+        ("Quello da 3.463,50 euro, grazie.", "QT-5057"),
+        ("The one for $1,708.50, please.", "QT-5012"),
+    ] {
+        let mut all = all.clone();
+        all.push(message("assistant", "Here they are. Which one?"));
+        all.push(message("user", asked));
+        let digest = digest_in(tokens(&all) * 15 / 100, &all);
+        assert!(digest.contains(id), "{asked}: {digest}");
+    }
+}
+
 /// A policy's own signs of failure decide in a digest as the usual ones do: among the lines of a
 /// log the one that tells of it stays.
 #[test]

@@ -2,8 +2,12 @@
 //! `- Price: $174` without the flight that has the price; and one below a head may say the
 //! contrary without it, as below `Do not order:`.
 
+use crate::core::text::{shape, words_of};
+
 /// The most words of a line that only leads to what is below it.
 const MOST_LEADING: usize = 9;
+/// The least score of the form of a name such as `lib/menu.ts`.
+const NAME: f32 = 2.5;
 
 /// The items and heads that are open at a line of a text, outermost first.
 #[derive(Default)]
@@ -160,9 +164,13 @@ pub(super) fn announces(line: &str) -> bool {
             .ends_with([':', '：'])
 }
 
-/// Whether a line says nothing but what comes below it: a heading, or a few words with a colon.
+/// Whether a line says nothing but what comes below it: a heading, or a few words with a colon. A
+/// sentence with a name says what was done there: `I've ported lib/menu.ts to the new theme:`.
 pub(super) fn leads_in(line: &str) -> bool {
-    is_label(line) && line.split_whitespace().nth(MOST_LEADING).is_none()
+    let is_sentence = line.starts_with(char::is_alphabetic);
+    is_label(line)
+        && line.split_whitespace().nth(MOST_LEADING).is_none()
+        && !(is_sentence && words_of(line).any(|word| shape(word) >= NAME))
 }
 
 /// Whether a line is the heading of a part, as in Markdown.

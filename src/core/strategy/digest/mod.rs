@@ -11,6 +11,7 @@ mod changes;
 mod choices;
 mod choose;
 mod chosen;
+mod dated;
 mod definitions;
 mod described;
 mod diffs;

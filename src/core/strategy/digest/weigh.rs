@@ -8,6 +8,7 @@ use std::ops::Range;
 
 use foldhash::fast::FixedState;
 
+use super::dated::Dated;
 use super::line::{DigestLine, Heading, Part, Standing};
 use super::place::Current;
 use super::unspaced::Unspaced;
@@ -81,6 +82,7 @@ struct Reader<'t> {
     mentions: Vec<u32>,
     spelled: Vec<&'t str>,
     unspaced: Unspaced,
+    dated: Dated,
     /// The line that opened the present entry, and that with its record.
     entry: Option<usize>,
     record: Option<usize>,
@@ -233,7 +235,9 @@ impl<'t> Reader<'t> {
             });
             self.spelled.push(word);
             self.unspaced.note(word);
-            u32::try_from(self.words.len() - 1).unwrap_or(u32::MAX)
+            let id = u32::try_from(self.words.len() - 1).unwrap_or(u32::MAX);
+            self.dated.note(word, id);
+            id
         })
     }
 
@@ -247,14 +251,18 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// The same, also for words within a run without blanks.
+    /// The same, also for words within a run without blanks, or in another form.
     fn for_said(&mut self, text: &str, mut f: impl FnMut(&mut Word)) {
         self.for_known(text, |_, word| f(word));
-        self.for_unspaced(text, f);
+        self.for_meant(text, f);
     }
 
-    fn for_unspaced(&mut self, text: &str, mut f: impl FnMut(&mut Word)) {
+    fn for_meant(&mut self, text: &str, mut f: impl FnMut(&mut Word)) {
         let (index, words) = (&self.index, &mut self.words);
+        let known = |form: &str| index.get(&hash_of(form)).copied();
+        for id in self.dated.find(text, known) {
+            words.get_mut(id as usize).map(&mut f);
+        }
         self.unspaced.find(text, |part| {
             let id = index.get(&hash_of(part));
             let word = id.and_then(|id| words.get_mut(*id as usize));
@@ -317,8 +325,9 @@ impl<'t> Reader<'t> {
     ) -> Result<(), Cancelled> {
         for (is_user, text) in &context.said {
             cancel.check_budget()?;
+            self.for_known(text, |_, word| word.covered = true);
             self.for_said(text, |word| {
-                (word.covered, word.said) = (true, true);
+                word.said = true;
                 word.said_by_user |= is_user;
             });
         }
@@ -328,7 +337,7 @@ impl<'t> Reader<'t> {
                 cancel.check_budget()?;
             }
             let is_user = line.part == Part::User;
-            self.for_unspaced(&line.text, |word| {
+            self.for_meant(&line.text, |word| {
                 word.said = true;
                 word.said_by_user |= is_user;
             });
