@@ -72,16 +72,14 @@ mod tests {
     #[test]
     fn a_day_means_the_words_that_begin_with_its_date() {
         let mut dated = Dated::default();
-        for (id, word) in [
+        let words = [
             "2025-11-17T10:20",
             "2025-11-17T11:20:00Z",
             "2025-11-18",
             "1-2-3",
-        ]
-        .iter()
-        .enumerate()
-        {
-            dated.note(word, id as u32);
+        ];
+        for (id, word) in (0..).zip(words) {
+            dated.note(word, id);
         }
         let find = |text: &str| dated.find(text, |_| None);
         assert_eq!(find("17/11 11:20, perfeito"), [1]);
