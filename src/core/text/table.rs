@@ -223,7 +223,17 @@ impl<'j> Table<'j> {
     fn tells_kinds(&self, column: usize) -> bool {
         let most = MOST_KINDS.min(self.rows.len() / ROWS_PER_KIND);
         let mut kinds: Vec<Option<&Json>> = Vec::new();
-        for cell in self.cells(column) {
+        let cells = self.cells(column);
+        let told = cells
+            .iter()
+            .flatten()
+            .filter(|cell| !matches!(cell, Json::Null));
+        // What a few have a number of, as the replies to a message, tells no kinds.
+        let is_count = |cell: &&Json| matches!(cell, Json::Number(_));
+        if told.clone().count() * 2 < cells.len() && told.copied().all(|cell| is_count(&cell)) {
+            return false;
+        }
+        for cell in cells {
             if kinds.contains(&cell) {
                 continue;
             }
@@ -459,6 +469,11 @@ mod tests {
             None
         );
         assert_eq!(in_short(|n| format!(r#"{{"id":{n},"at":"{n}"}}"#)), None);
+        let counted = |n| {
+            let replies = if n == 0 { "17" } else { "null" };
+            format!(r#"{{"id":{n},"replies":{replies}}}"#)
+        };
+        assert_eq!(in_short(counted), None);
     }
 
     #[test]

@@ -12,6 +12,8 @@ use super::lexicon::MONTHS_BY_NUMBER;
 const MOST: usize = 64;
 /// The part of a text that is read: its end (bytes).
 const READ_BYTES: usize = 16 * 1_024;
+/// Runs of digits in it that are looked at.
+const MOST_RUNS: usize = 512;
 /// The fewest digits of a number that tells something.
 const LEAST_DIGITS: usize = 3;
 /// The longest run of digits and separators that is a number, a day or a time (bytes).
@@ -61,7 +63,10 @@ impl Written {
         let mut end = 0;
         // Of `12月19日`.
         let mut month = None;
-        while let Some(run) = Run::next(text, end) {
+        for _ in 0..MOST_RUNS {
+            let Some(run) = Run::next(text, end) else {
+                break;
+            };
             end = text.len() - run.behind.len();
             if !run.is_in_name() && run.run.len() <= RUN_BYTES {
                 written.read(run, &mut month);
@@ -194,7 +199,7 @@ impl<'t> Run<'t> {
         let before = self.before.trim_end_matches(BLANKS);
         let follows = |name: &&str| {
             let begin = behind.get(..name.len());
-            begin.is_some_and(|begin| begin.to_lowercase() == **name)
+            begin.is_some_and(|begin| begin.eq_ignore_ascii_case(name))
         };
         let is_late = AFTER_NOON.iter().any(follows)
             || AFTER_NOON_BEFORE.iter().any(|name| before.ends_with(name));
