@@ -325,11 +325,11 @@ impl<'t> Reader<'t> {
     ) -> Result<(), Cancelled> {
         for (is_user, text) in &context.said {
             cancel.check_budget()?;
-            self.for_known(text, |_, word| word.covered = true);
-            self.for_said(text, |word| {
-                word.said = true;
-                word.said_by_user |= is_user;
+            self.for_known(text, |_, word| {
+                word.covered = true;
+                word.note_said(*is_user);
             });
+            self.for_meant(text, |word| word.note_said(*is_user));
         }
         // Words between blanks were noted as the lines were read.
         for (at, line) in lines.iter().filter(|line| line.part.is_said()).enumerate() {
@@ -337,10 +337,7 @@ impl<'t> Reader<'t> {
                 cancel.check_budget()?;
             }
             let is_user = line.part == Part::User;
-            self.for_meant(&line.text, |word| {
-                word.said = true;
-                word.said_by_user |= is_user;
-            });
+            self.for_meant(&line.text, |word| word.note_said(is_user));
         }
         Ok(())
     }

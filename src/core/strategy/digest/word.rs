@@ -41,6 +41,12 @@ impl Word {
             self.entries += 1;
         }
     }
+
+    /// Takes note that a party said the word.
+    pub(super) fn note_said(&mut self, is_user: bool) {
+        self.said = true;
+        self.said_by_user |= is_user;
+    }
 }
 
 /// What a word adds to the score of a line, as lines are taken: the little of [`Word`] that is
