@@ -224,13 +224,11 @@ impl<'j> Table<'j> {
         let most = MOST_KINDS.min(self.rows.len() / ROWS_PER_KIND);
         let mut kinds: Vec<Option<&Json>> = Vec::new();
         let cells = self.cells(column);
-        let told = cells
-            .iter()
-            .flatten()
-            .filter(|cell| !matches!(cell, Json::Null));
+        let told = cells.iter().copied().flatten();
+        let told: Vec<&Json> = told.filter(|cell| !matches!(cell, Json::Null)).collect();
+        let are_numbers = told.iter().all(|cell| matches!(cell, Json::Number(_)));
         // What a few have a number of, as the replies to a message, tells no kinds.
-        let is_count = |cell: &&Json| matches!(cell, Json::Number(_));
-        if told.clone().count() * 2 < cells.len() && told.copied().all(|cell| is_count(&cell)) {
+        if are_numbers && told.len() * 2 < cells.len() {
             return false;
         }
         for cell in cells {

@@ -36,13 +36,11 @@ impl Dated {
         let mut found: Vec<u32> = numbers.iter().filter_map(|number| find(number)).collect();
         for day in days {
             let words = self.days.get(&day).map_or(&[][..], Vec::as_slice);
-            let at_times = words
-                .iter()
-                .filter(|(_, time)| time.is_some_and(|time| times.contains(&time)));
-            let meant: Vec<u32> = match at_times.map(|(id, _)| *id).collect::<Vec<_>>() {
-                none if none.is_empty() => words.iter().map(|(id, _)| *id).collect(),
-                at_times => at_times,
-            };
+            let is_at =
+                |(_, time): &&(u32, Option<Time>)| time.is_some_and(|time| times.contains(&time));
+            let any_time = !words.iter().any(|word| is_at(&word));
+            let meant = words.iter().filter(|word| any_time || is_at(word));
+            let meant: Vec<u32> = meant.map(|(id, _)| *id).collect();
             if meant.len() <= MOST_MEANT {
                 found.extend(meant);
             }
