@@ -154,11 +154,24 @@ impl<'j> Table<'j> {
     pub fn drop_columns(&mut self, is_dropped: impl Fn(&[Option<&Json>]) -> bool) {
         for at in (0..self.columns.len()).rev() {
             if is_dropped(&self.cells(at)) {
-                self.columns.remove(at);
-                for row in self.rows.iter_mut().filter(|row| at < row.len()) {
-                    row.remove(at);
-                }
+                self.drop_column(at);
             }
+        }
+    }
+
+    /// Drops the columns of such names.
+    pub fn drop_named(&mut self, is_dropped: impl Fn(&str) -> bool) {
+        for at in (0..self.columns.len()).rev() {
+            if self.columns.get(at).is_some_and(|name| is_dropped(name)) {
+                self.drop_column(at);
+            }
+        }
+    }
+
+    fn drop_column(&mut self, at: usize) {
+        self.columns.remove(at);
+        for row in self.rows.iter_mut().filter(|row| at < row.len()) {
+            row.remove(at);
         }
     }
 

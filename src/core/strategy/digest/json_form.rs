@@ -8,7 +8,7 @@ pub(super) use crate::core::text::{is_party, shown_key};
 const TEXT_BYTES: usize = 96;
 
 /// The keys of what an object is called, the best first.
-const NAMING: [&str; 9] = [
+const NAMING: [&str; 10] = [
     "name",
     "title",
     "login",
@@ -16,6 +16,7 @@ const NAMING: [&str; 9] = [
     "subject",
     "username",
     "display_name",
+    "displayName",
     "email",
     "key",
 ];

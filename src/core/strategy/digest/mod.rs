@@ -41,6 +41,7 @@ mod quoted;
 mod read_back;
 mod record;
 mod records;
+mod references;
 mod regions;
 mod replies;
 mod rows;

@@ -17,15 +17,20 @@ const OPAQUE: [&str; 3] = ["avatar_url", "gravatar_id", "node_id"];
 const OPAQUE_BYTES: usize = 12;
 /// Slashes of an address that has a path.
 const OF_PATH: usize = 4;
-/// The name of the mark, and its value for counters.
+/// What a record that another one refers to has of its own address: the key, and those of pictures.
+const SELF: &str = "self";
+const PICTURES: [&str; 2] = ["avatarUrls", "iconUrl"];
+/// The name of the mark, its value for addresses without a number, and for counters.
 pub(super) const MARK: &str = "…";
+pub(super) const URLS: &str = "URLs";
 const ALL_ZERO: &str = "(all 0)";
 
 /// Keys of what tells of a list or a request, and of members that hold what a record has; small
 /// letters, without `_`.
-const OF_LISTS: [&str; 14] = [
+const OF_LISTS: [&str; 15] = [
     "cursor",
     "etag",
+    "expand",
     "hasmore",
     "htmllink",
     "majordimension",
@@ -43,6 +48,8 @@ const OF_LISTS: [&str; 14] = [
 const OF_EITHER: [&str; 8] = [
     "count", "kind", "limit", "object", "offset", "page", "pages", "total",
 ];
+/// Those of a record's own address, and of what may be asked for with it.
+const OF_ADDRESS: [&str; 3] = ["expand", "selfLink", "self"];
 const OF_CONTENT: [&str; 6] = [
     "attributes",
     "data",
@@ -62,6 +69,11 @@ pub(super) fn is_plumbing(key: &str) -> bool {
 /// The same where there is nothing else beside what was asked for.
 pub(super) fn is_of_envelope(key: &str) -> bool {
     is_plumbing(key) || is_one_of(&OF_EITHER, key)
+}
+
+/// Whether a key is that of a record's own address, or of what may be asked for with it.
+pub(super) fn is_own_address(key: &str) -> bool {
+    OF_ADDRESS.contains(&key)
 }
 
 /// Whether a key is that of the member that holds what a record has.
@@ -85,14 +97,42 @@ fn in_value(value: &mut Json, levels: usize) {
     match value {
         Json::List(items) => items.iter_mut().for_each(|item| in_value(item, levels)),
         Json::Object(members) => {
+            let has_self = has_self(members);
             for (key, value) in members.iter_mut() {
                 in_value(value, levels);
+                if has_self {
+                    without_self(value, levels);
+                }
                 if is_all_zero(key, value) {
                     *value = Json::String(ALL_ZERO.to_owned());
                 }
             }
             without_urls(members);
         }
+        _ => {}
+    }
+}
+
+fn has_self(members: &[(String, Json)]) -> bool {
+    members
+        .iter()
+        .any(|(key, value)| key == SELF && url(value).is_some())
+}
+
+/// Takes the addresses out of what a record refers to: each such object is told by its names.
+fn without_self(value: &mut Json, levels: usize) {
+    let Some(levels) = levels.checked_sub(1) else {
+        return;
+    };
+    match value {
+        Json::List(items) => items.iter_mut().for_each(|item| without_self(item, levels)),
+        Json::Object(members) if has_self(members) && members.len() > 2 => {
+            members.retain(|(key, _)| key != SELF && !PICTURES.contains(&key.as_str()));
+            members.push((MARK.to_owned(), Json::String(URLS.to_owned())));
+        }
+        Json::Object(members) => members
+            .iter_mut()
+            .for_each(|(_, value)| without_self(value, levels)),
         _ => {}
     }
 }
@@ -178,6 +218,22 @@ mod tests {
             r#""votes":{"up":0,"down":1,"all":1},"page":"https://x/7","…":"3 URLs and the like"}"#
         );
         assert_eq!(tidied(text), expected);
+    }
+
+    #[test]
+    fn what_a_record_refers_to_is_told_without_its_address() {
+        let text = concat!(
+            r#"{"self":"https://x/i/7","key":"A-7","fields":{"status":{"self":"https://x/s/3","#,
+            r#""iconUrl":"https://x/s.png","name":"Done"},"files":[{"self":"https://x/f/1","#,
+            r#""filename":"a.pdf","content":"https://x/f/1/a.pdf"}]}}"#
+        );
+        let expected = concat!(
+            r#"{"self":"https://x/i/7","key":"A-7","fields":{"status":{"name":"Done","…":"URLs"},"#,
+            r#""files":[{"filename":"a.pdf","content":"https://x/f/1/a.pdf","…":"URLs"}]}}"#
+        );
+        assert_eq!(tidied(text), expected);
+        let of_none = r#"{"page":1,"files":[{"self":"https://x/f/1","name":"a","size":3}]}"#;
+        assert_eq!(tidied(of_none), of_none);
     }
 
     #[test]

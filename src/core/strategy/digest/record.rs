@@ -13,7 +13,8 @@ use super::page::{is_page, page_lines};
 use super::plumbing::{MARK, is_content, is_of_envelope, is_plumbing, without_plumbing};
 use super::quoted::{LINE_BYTES, Quote, quoted_lines};
 use super::records::{RecordParts, acknowledges};
-use super::rows::{grouped_rows, keyed_rows, listed_rows, name_columns, rows_of, sheet_rows};
+use super::references::fold;
+use super::rows::{keyed_rows, name_columns, rows_in, rows_of};
 use super::seen::{Item, MOST_LEVELS, Seen};
 use super::series::tell_series;
 use super::weigh::STRIDE;
@@ -377,12 +378,8 @@ impl Lines<'_> {
             self.scalars(path, &items);
             return Ok(());
         }
-        let as_rows = || {
-            let rows = grouped_rows(&items).or_else(|| sheet_rows(&items));
-            rows.or_else(|| listed_rows(&items, None))
-        };
         if !self.is_deep()
-            && let Some(rows) = as_rows()
+            && let Some(rows) = rows_in(&items)
         {
             return self.list(path, rows, false);
         }
@@ -391,6 +388,7 @@ impl Lines<'_> {
         let known = |item: &mut Json| self.is_known_item(item, is_compared);
         let is_known: Vec<bool> = items.iter_mut().map(known).collect();
         let left = is_known.iter().filter(|known| !**known).count();
+        let references = fold(&mut items, self.is_deep(), self.seen);
         // What its head says is true of all of its rows.
         let table = Table::of_any(&items).filter(|_| left > 1);
         let mut rows = table.and_then(|table| rows_of(table, all));
@@ -427,6 +425,9 @@ impl Lines<'_> {
         self.as_below(path, &known);
         if let Some((head, short)) = rows.and_then(|rows| rows.short) {
             self.rows_in_short(path, &head, &short, from);
+        }
+        for (keys, references) in references {
+            self.list(&format!("{path}[].{keys}"), references, false)?;
         }
         Ok(())
     }

@@ -1,6 +1,7 @@
 //! Rows: values of JSON that are told side by side, as a table.
 
 use super::json_form::{inline_bytes, is_id, is_title};
+use super::plumbing::is_own_address;
 use super::quoted::LINE_BYTES;
 use super::series::tells_of_points;
 use crate::core::json::Json;
@@ -51,9 +52,15 @@ pub(super) fn keyed_rows(members: Vec<Member>) -> Result<Vec<Json>, Vec<Member>>
     Ok(members.into_iter().map(with_key).collect())
 }
 
+/// The rows that lists in a list are.
+pub(super) fn rows_in(items: &[Json]) -> Option<Vec<Json>> {
+    let rows = grouped_rows(items).or_else(|| sheet_rows(items));
+    rows.or_else(|| listed_rows(items, None))
+}
+
 /// The objects in a list of lists of like ones, each with the number of its list: side by side they
 /// are a table.
-pub(super) fn grouped_rows(items: &[Json]) -> Option<Vec<Json>> {
+fn grouped_rows(items: &[Json]) -> Option<Vec<Json>> {
     let mut rows = Vec::new();
     for (at, group) in items.iter().enumerate() {
         let Json::List(group) = group else {
@@ -76,7 +83,7 @@ pub(super) fn grouped_rows(items: &[Json]) -> Option<Vec<Json>> {
 
 /// Lists of as many scalars each as the rows of a table. Its columns have the names that are given,
 /// or numbers.
-pub(super) fn listed_rows(items: &[Json], names: Option<&[Json]>) -> Option<Vec<Json>> {
+fn listed_rows(items: &[Json], names: Option<&[Json]>) -> Option<Vec<Json>> {
     let width = match items.first()? {
         Json::List(first) => first.len(),
         _ => return None,
@@ -108,7 +115,7 @@ pub(super) fn listed_rows(items: &[Json], names: Option<&[Json]>) -> Option<Vec<
 
 /// Rows of a sheet: lists of scalars, of which blanks at the end may be left out, with the names of
 /// the columns in the first one where another row has a number below a name.
-pub(super) fn sheet_rows(items: &[Json]) -> Option<Vec<Json>> {
+fn sheet_rows(items: &[Json]) -> Option<Vec<Json>> {
     let cells = |item: &'_ Json| match item {
         Json::List(cells) if cells.iter().all(Json::is_scalar) => Some(cells.clone()),
         _ => None,
@@ -229,6 +236,10 @@ pub(super) fn rows_of(mut table: Table<'_>, all: usize) -> Option<Rows> {
         return None;
     }
     table.drop_columns(is_wide);
+    // The id tells as much.
+    if table.has_name(is_id) {
+        table.drop_named(is_own_address);
+    }
     let kept = table.width();
     if kept < 2 {
         return None;

@@ -442,10 +442,16 @@ impl Seen {
     /// Whether a newer result has this object under this key; takes note of it.
     pub(super) fn object(&mut self, key: &str, value: &Json) -> bool {
         let text = value.to_string();
-        if text.len() < LEAST_BYTES {
-            return false;
-        }
-        let hash = hash_of(&(key, text.as_str()));
+        text.len() >= LEAST_BYTES && self.is_told(key, &text)
+    }
+
+    /// The same of what records refer to, however little is known of it.
+    pub(super) fn reference(&mut self, keys: &str, value: &Json) -> bool {
+        self.is_told(keys, &value.to_string())
+    }
+
+    fn is_told(&mut self, key: &str, text: &str) -> bool {
+        let hash = hash_of(&(key, text));
         self.of_result.push((hash_of(key), hash));
         self.objects.contains(&hash)
     }

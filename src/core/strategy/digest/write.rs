@@ -59,9 +59,9 @@ pub(super) const ARGUMENT: &str = "with ";
 /// Ends a call that failed, where what is shown of its result does not tell.
 pub(super) const FAILED: &str = " failed";
 /// Ends a call that failed where a newer one made it good, which may not be shown.
-pub(super) const MADE_GOOD: &str = " (succeeded since)";
+pub(super) const MADE_GOOD: &str = ", succeeded since";
 /// The same, with other arguments.
-pub(super) const DONE_OTHERWISE: &str = " (succeeded since with other arguments)";
+pub(super) const DONE_OTHERWISE: &str = ", succeeded since with other arguments";
 /// So many lists and texts of records are named that are not shown.
 const MOST_NAMED: usize = 12;
 /// Names the rows of a table that are told in short, besides others.
