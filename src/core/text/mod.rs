@@ -37,7 +37,7 @@ pub(in crate::core) use noise::{quiet_lines, without_escapes};
 pub use operator_patterns::{CaselessPattern, NamePatterns, TextPattern};
 pub use outcome::sums_up;
 pub use places::{FilePlace, file_name, file_paths, file_places, is_same_file};
-pub use prose::{is_of_conclusion, is_prose, refers_back};
+pub use prose::{is_broken_prose, is_of_conclusion, is_prose, refers_back};
 pub use requests::{asks, is_question, only_serves};
 pub use sentences::pieces;
 pub(in crate::core) use sentences::sentences;

@@ -7,6 +7,8 @@ use super::speech::words;
 /// not told apart by blanks.
 const PROSE_WORDS: usize = 6;
 const PROSE_LETTERS: usize = 12;
+/// The shortest line that is broken before the next word (bytes).
+const BROKEN_BYTES: usize = 56;
 
 /// No heading of a conclusion is longer (bytes).
 const LONGEST_HEADING: usize = 48;
@@ -25,6 +27,13 @@ pub fn is_prose(line: &str) -> bool {
         Some('.' | '!' | '?' | '"') => has_plain_words(line),
         _ => false,
     }
+}
+
+/// Whether a line is a part of a sentence that goes on in the next one, as in letters of which the
+/// lines are broken.
+#[must_use]
+pub fn is_broken_prose(line: &str) -> bool {
+    line.len() >= BROKEN_BYTES && has_plain_words(line)
 }
 
 /// Whether most words of a line are plain, and there are several.

@@ -21,6 +21,9 @@ const KIND_BYTES: usize = 24;
 /// The same of one with the names of rows, where its key says so.
 const NAME_BYTES: usize = 48;
 
+/// The mean length of the labels of rows (bytes).
+const LABEL_BYTES: usize = 40;
+
 /// A list of like objects. Members of nested objects are columns with dotted names.
 #[derive(Debug)]
 pub struct Table<'j> {
@@ -135,9 +138,11 @@ impl<'j> Table<'j> {
         self.columns.len()
     }
 
-    /// Whether there is a column whose cells are as `is_wanted` says.
-    pub fn has_column(&self, is_wanted: impl Fn(&[Option<&Json>]) -> bool) -> bool {
-        (0..self.columns.len()).any(|at| is_wanted(&self.cells(at)))
+    /// The names of the columns that are as `is_wanted` says of their names and cells.
+    pub fn names_of(&self, is_wanted: impl Fn(&str, &[Option<&Json>]) -> bool) -> Vec<String> {
+        let named = self.columns.iter().enumerate();
+        let wanted = named.filter(|(at, name)| is_wanted(name, &self.cells(*at)));
+        wanted.map(|(_, name)| name.clone()).collect()
     }
 
     /// Whether there is a column of such a name.
@@ -148,15 +153,6 @@ impl<'j> Table<'j> {
     fn cells(&self, column: usize) -> Vec<Option<&Json>> {
         let cell = |row: &Vec<Option<&'j Json>>| row.get(column).copied().flatten();
         self.rows.iter().map(cell).collect()
-    }
-
-    /// Drops the columns whose cells are as `is_dropped` says.
-    pub fn drop_columns(&mut self, is_dropped: impl Fn(&[Option<&Json>]) -> bool) {
-        for at in (0..self.columns.len()).rev() {
-            if is_dropped(&self.cells(at)) {
-                self.drop_column(at);
-            }
-        }
     }
 
     /// Drops the columns of such names.
@@ -196,8 +192,12 @@ impl<'j> Table<'j> {
         let is_short = |at: &usize| self.names(*at, KIND_BYTES);
         let texts = texts.filter(is_short);
         let naming = ids.filter(is_short).chain(titles).chain(texts).next()?;
-        let kinds = columns.filter(|at| *at != naming && self.tells_kinds(*at));
-        let kept: Vec<usize> = std::iter::once(naming).chain(kinds).collect();
+        // An id alone says nothing of what it is.
+        let label = self.label(&is_id).filter(|label| *label != naming);
+        let is_kind = |at: &usize| *at != naming && Some(*at) != label && self.tells_kinds(*at);
+        let kinds = columns.filter(is_kind);
+        let named = std::iter::once(naming).chain(label);
+        let kept: Vec<usize> = named.chain(kinds).collect();
         if kept.len() < 2 {
             return None;
         }
@@ -211,6 +211,36 @@ impl<'j> Table<'j> {
                 .map(|row| kept.iter().map(|at| cell(row, at)).collect())
                 .collect(),
         })
+    }
+
+    /// The column with the short words that tell most rows apart, as their descriptions.
+    fn label(&self, is_id: &impl Fn(&str) -> bool) -> Option<usize> {
+        let mut best = None;
+        for (at, name) in self
+            .columns
+            .iter()
+            .enumerate()
+            .filter(|(_, name)| !is_id(name))
+        {
+            let cells = self.cells(at);
+            let mut distinct: HashSet<&str, FixedState> = HashSet::default();
+            let (mut bytes, mut words) = (0, 0);
+            for cell in &cells {
+                if let Some(Json::String(text)) = cell {
+                    distinct.insert(text);
+                    bytes += text.len();
+                    words += usize::from(is_of_words(text));
+                }
+            }
+            let is_label = words * 4 >= cells.len() * 3
+                && distinct.len() * 2 > cells.len()
+                && bytes <= LABEL_BYTES * cells.len();
+            let is_better = best.is_none_or(|(most, _)| distinct.len() > most);
+            if is_label && is_better && !name.is_empty() {
+                best = Some((distinct.len(), at));
+            }
+        }
+        best.map(|(_, at)| at)
     }
 
     fn is_of_texts(&self, column: usize) -> bool {
@@ -335,6 +365,15 @@ pub fn write_cell(value: &Json, out: &mut String) {
         Json::String(text) if is_plain(text) => out.push_str(text),
         value => value.write(out),
     }
+}
+
+/// Whether a text has a word rather than codes and numbers alone.
+fn is_of_words(text: &str) -> bool {
+    let mut words = text.split(|c: char| !c.is_alphabetic());
+    words.any(|word| word.chars().count() > 3 && word.chars().any(char::is_lowercase))
+        || text
+            .chars()
+            .any(|c| c.is_alphabetic() && !c.is_uppercase() && !c.is_lowercase())
 }
 
 fn is_plain(text: &str) -> bool {

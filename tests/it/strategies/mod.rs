@@ -14,6 +14,7 @@ mod digest_followed_up;
 mod digest_form;
 mod digest_honest;
 mod digest_in_text;
+mod digest_lists;
 mod digest_needs;
 mod digest_parts;
 mod digest_work;

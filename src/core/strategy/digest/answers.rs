@@ -266,7 +266,7 @@ fn tell_chosen(
 /// said besides them.
 pub(super) fn items_by_place<'t>(
     lines: &[DigestLine],
-    said: impl DoubleEndedIterator<Item = &'t str>,
+    said: impl DoubleEndedIterator<Item = &'t str> + Clone,
 ) -> Vec<usize> {
     let of_line = |(at, line): (usize, &DigestLine)| {
         let item = at.checked_sub(line.within.filter(|_| line.part == Part::User)?)?;
@@ -280,10 +280,13 @@ pub(super) fn items_by_place<'t>(
     if let Some((at, newest)) = newest {
         let end = newest.iter().position(|line| !is_answered(line));
         let offered = newest.get(..end.unwrap_or(newest.len()));
-        let mut answers = said.rev();
+        let mut answers = said.clone().rev();
         let item = answers.find_map(|answer| item_of(offered.unwrap_or_default(), answer));
         items.extend(item.map(|item| at + item));
     }
+    // `Write C now` is about the plan of many messages before.
+    let older = |answer| item_by_letter(lines, answer);
+    items.extend(said.rev().take(OLDER_ANSWERS).find_map(older));
     items
 }
 

@@ -32,26 +32,48 @@ const PROGRAMS: [&str; 16] = [
     "systemctl",
     "terraform",
 ];
-const DOES: [&str; 29] = [
+const DOES: [&str; 56] = [
+    "annotate",
     "apply",
+    "attach",
+    "authorize",
     "checkout",
+    "cherry",
     "close",
     "commit",
     "cordon",
+    "cp",
     "create",
     "delete",
     "deploy",
+    "deregister",
     "destroy",
+    "detach",
+    "disable",
     "drain",
     "edit",
+    "enable",
+    "import",
     "install",
     "kill",
+    "label",
     "merge",
+    "modify",
+    "mv",
     "patch",
+    "promote",
     "publish",
     "push",
+    "put",
+    "rebase",
+    "register",
+    "remove",
+    "rename",
     "replace",
+    "reset",
     "restart",
+    "revert",
+    "revoke",
     "rm",
     "rollback",
     "scale",
@@ -59,8 +81,13 @@ const DOES: [&str; 29] = [
     "start",
     "stop",
     "switch",
+    "sync",
+    "taint",
+    "terminate",
+    "uncordon",
     "undo",
     "uninstall",
+    "update",
     "upgrade",
 ];
 const LOOKING: [&str; 8] = [
@@ -194,9 +221,16 @@ fn runs_change(call: &str) -> bool {
 /// Whether the first verb among the words behind a program changes something.
 fn does<'w>(words: impl Iterator<Item = &'w str>) -> bool {
     let looks = |word: &str| LOOKING.iter().any(|look| word.starts_with(look));
-    let mut verbs = words.take(WORDS_OF_COMMAND);
-    let verb = verbs.find(|word| looks(word) || DOES.contains(word));
-    verb.is_some_and(|verb| DOES.contains(&verb))
+    let mut verbs = words.take(WORDS_OF_COMMAND).peekable();
+    // `modify-db-instance`
+    let does = |word: &str| {
+        let verb = word.split('-').next().unwrap_or(word);
+        !word.starts_with('-') && DOES.contains(&verb)
+    };
+    let verb = verbs.find(|word| looks(word) || does(word));
+    // `gh label list`
+    let is_noun = verbs.peek().is_some_and(|next| looks(next));
+    verb.is_some_and(|verb| !looks(verb) && !is_noun)
 }
 
 #[cfg(test)]
@@ -227,6 +261,8 @@ mod tests {
             "bash(command=kubectl rollout restart deploy/web)",
             "kubectl(args=-n pay scale deploy/exporter --replicas=0)",
             "kubectl(args=[rollout, undo, deploy/ledger])",
+            "bash(command=kubectl label pod web-1 drained=true)",
+            "bash(command=aws rds modify-db-instance --db-instance-identifier a)",
             "bash(command=cd src && sed -i 's/a/b/' x.py)",
         ] {
             assert_eq!(changes(call), !call.ends_with("rollout)"), "{call}");
@@ -235,6 +271,7 @@ mod tests {
             "bash(command=git status)",
             "bash(command=kubectl get deploy)",
             "bash(command=gh label list)",
+            "bash(command=aws rds describe-db-instances --output table)",
             "bash(command=echo git push)",
             "grep(pattern=git push)",
             "kubectl(args=get pods -n pay)",

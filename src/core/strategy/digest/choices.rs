@@ -1,6 +1,6 @@
 //! Which item of a list an answer chooses: by its number, its letter, its place or its words.
 
-use super::line::DigestLine;
+use super::line::{DigestLine, Part};
 use super::lists::{is_bullet, is_item, is_listed, is_numbered_or_bullet, is_roman};
 use super::weigh::STRIDE;
 use crate::core::strategy::maps::{Map, Set};
@@ -16,7 +16,7 @@ const LEAST_WORDS: usize = 2;
 const BEFORE_BYTES: usize = 24;
 const MOST_WORDS: usize = 8;
 /// Words before the number or the letter of a choice, or behind the word for its place.
-const OPTIONS: [&str; 10] = [
+const OPTIONS: [&str; 20] = [
     "option",
     "variant",
     "variante",
@@ -27,6 +27,16 @@ const OPTIONS: [&str; 10] = [
     "opção",
     "вариант",
     "вариантом",
+    "item",
+    "paso",
+    "passo",
+    "point",
+    "punkt",
+    "punto",
+    "schritt",
+    "step",
+    "étape",
+    "шаг",
 ];
 
 /// Letters of items that are no words of their own, and words for the places of items.
@@ -155,8 +165,17 @@ pub(super) fn item_of(offered: &[DigestLine], answer: &str) -> Option<usize> {
 pub(super) fn item_by_letter(offered: &[DigestLine], answer: &str) -> Option<usize> {
     let answer = first_chars(answer, LOOKED_AT_CHARS);
     let is_short = answer.chars().count() <= ORDINAL_CHARS;
-    let mark = option_in(answer).or_else(|| letter_of(answer).filter(|_| is_short))?;
-    let is_it = |line: &DigestLine| is_numbered_or_bullet(&line.text) && is_item(&line.text, &mark);
+    let is_large = |mark: &String| {
+        let letter = mark.to_uppercase();
+        let mut words = answer.split(|c: char| !c.is_alphanumeric());
+        words.any(|word| word == letter)
+    };
+    let letter = letter_of(answer).filter(|mark| is_short || is_large(mark));
+    let mark = option_in(answer).or(letter)?;
+    let is_it = |line: &DigestLine| {
+        let is_of_model = line.part == Part::Assistant;
+        is_of_model && is_numbered_or_bullet(&line.text) && is_item(&line.text, &mark)
+    };
     offered.iter().rposition(is_it).filter(|_| !refuses(answer))
 }
 
@@ -377,6 +396,31 @@ mod tests {
             ("Yes.", None),
         ] {
             assert_eq!(ordinal_of(answer), number, "{answer}");
+        }
+    }
+
+    #[test]
+    fn a_step_of_an_older_plan_is_named_by_its_letter_or_number() {
+        let line = |text: &&str| DigestLine::new(Part::Assistant, 1, text);
+        let plan = ["Plan:", "A. import it", "B. one rule", "3. clean up"];
+        let plan: Vec<DigestLine> = plan.iter().map(line).collect();
+        for (answer, item) in [
+            (
+                "lol yes, that is a separate ticket. ok, write B now, in main.tf",
+                Some(2),
+            ),
+            (
+                "So do step 3 before you apply anything, since it needs the room.",
+                Some(3),
+            ),
+            ("take b", Some(2)),
+            (
+                "I would like to see it all once more before we go on, b or not",
+                None,
+            ),
+            ("not B", None),
+        ] {
+            assert_eq!(item_by_letter(&plan, answer), item, "{answer}");
         }
     }
 

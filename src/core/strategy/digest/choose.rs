@@ -10,8 +10,8 @@ mod wanted;
 use std::collections::BinaryHeap;
 
 use self::wanted::{
-    is_chosen_row, is_crumb, is_described, is_named_row, is_of_records, is_record, newest_turn,
-    says_more_than_help,
+    is_chosen_row, is_crumb, is_described, is_meant_row, is_named_row, is_of_records, is_record,
+    newest_turn, says_more_than_help,
 };
 use super::candidate::Candidate;
 use super::line::{DigestLine, Part, Standing};
@@ -32,6 +32,7 @@ use super::word::Live;
 use super::worth::{Worth, worths};
 use super::write::is_gap;
 use crate::core::conversation::scale;
+use crate::core::strategy::maps::Map;
 use crate::core::{Cancel, Cancelled};
 
 /// The longest sentence that is a plain statement (characters).
@@ -52,6 +53,8 @@ pub(super) struct Choice<'t> {
     /// Tokens of each line, once they were counted.
     tokens: Vec<Option<u64>>,
     tables: Tables,
+    /// Rows that were taken besides those that a party named, by the head of their table.
+    rows: Map<usize, u32>,
     parts: Parts,
     taken_back: TakenBack,
     /// Of the files that were read, what the newest messages name: the most wanted first.
@@ -99,13 +102,14 @@ impl<'t> Choice<'t> {
         self.taken.fill(false);
         self.words.clone_from(&self.fresh);
         self.tables.clear();
+        self.rows.clear();
     }
 
     /// Chooses the best lines that take about `budget` tokens together.
     pub(super) fn spend(&mut self, budget: u64) -> Result<(), Cancelled> {
         let mut left = budget;
         self.first((&mut left, budget), share::USER, |line, _| {
-            line.part == Part::User
+            line.part == Part::User && line.standing != Standing::Pasted
         })?;
         let before = left;
         self.first((&mut left, budget), share::ANSWERED, |line, weight| {
@@ -131,6 +135,7 @@ impl<'t> Choice<'t> {
         let chosen = self.share_of_the_chosen(budget);
         self.first((&mut left, budget), chosen, is_chosen_row)?;
         self.first((&mut left, budget), share::DESCRIBED, is_described)?;
+        self.first((&mut left, budget), share::MEANT, is_meant_row)?;
         self.first((&mut left, budget), share::RECORDS, is_record)?;
         self.first((&mut left, budget), share::NAMED, |line, weight| {
             is_record(line, weight) || is_named_row(line, weight)
@@ -182,6 +187,8 @@ impl<'t> Choice<'t> {
         self.first((&mut left, budget), long, |line, _| {
             line.standing == Standing::Edge && says_more_than_help(line)
         })?;
+        let findings = share::FINDINGS.min(model * share::FINDINGS_OF_MODEL);
+        self.first((&mut left, budget), findings, |_, weight| weight.finds)?;
         self.first((&mut left, budget), share::QUESTIONS, |line, _| {
             line.standing == Standing::Edge
         })?;
@@ -241,15 +248,17 @@ impl<'t> Choice<'t> {
         find_named(lines, &mut of, context, cancel)?;
         weigh_numbered(lines, &mut of.lines, context, cancel)?;
         let fresh: Vec<Live> = of.words.iter().map(Live::from).collect();
+        let worth = worths(lines, &of.lines, cancel)?;
         Ok(Choice {
             tables: Tables::new(lines, &of.lines),
+            rows: Map::default(),
             parts: Parts::of(lines, &of),
             taken_back: TakenBack::of(lines, &of.lines, cancel)?,
             regions: named_regions(lines, &of.lines, context, cancel)?,
             words: fresh.clone(),
             fresh,
             of,
-            worth: worths(lines, cancel)?,
+            worth,
             newest: newest_turn(lines, context),
             tokens: vec![None; lines.len()],
             of_texts,
@@ -438,6 +447,9 @@ impl<'t> Choice<'t> {
     fn take(&mut self, at: usize) {
         if !self.is_taken(at) {
             self.tables.take(at);
+            if let Some(head) = self.head_of_many(at) {
+                *self.rows.entry(head).or_default() += 1;
+            }
         }
         if let (Some(taken), Some(weight)) = (self.taken.get_mut(at), self.of.lines.get(at)) {
             *taken = true;

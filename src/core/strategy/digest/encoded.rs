@@ -5,14 +5,36 @@
 use std::borrow::Cow;
 
 use crate::core::json::Json;
+use crate::core::strategy::maps::Set;
 use crate::core::text::ToolFailures;
 use crate::core::wire::in_text::without_state;
 use crate::core::wire::mcp::texts_of_parts;
 
 /// How deep in a value strings are looked into, and how often one string may be in another.
-const MOST_LEVELS: usize = 4;
+const MOST_LEVELS: usize = 8;
 /// Bytes of strings in one result that are looked into: a tree takes many times those of its text.
 const MOST_BYTES: usize = 1 << 20;
+/// The most values that a text has one after another.
+const MOST_DOCUMENTS: usize = 64;
+/// The keys of names and of their values in a list of these, and the longest name (bytes).
+const NAMES: [&str; 4] = ["name", "Name", "key", "Key"];
+const VALUES: [&str; 2] = ["value", "Value"];
+const NAME_BYTES: usize = 64;
+/// What the names of headers begin with that tell how a mail came.
+const TRANSPORT: [&str; 12] = [
+    "arc-",
+    "authentication-results",
+    "content-transfer-encoding",
+    "delivered-to",
+    "dkim-",
+    "domainkey-",
+    "mime-version",
+    "received",
+    "return-path",
+    "x-google-",
+    "x-ms-",
+    "x-received",
+];
 
 /// The text of a result, read as JSON where it is an object or a list.
 pub(super) struct ResultText<'t> {
@@ -27,13 +49,17 @@ impl<'t> ResultText<'t> {
     pub(super) fn of(text: &'t str) -> Self {
         let content = content_of(text);
         let whole = Json::parse(&content);
-        let is_log = whole.is_none();
-        let json = whole.or_else(|| objects_in_lines(&content));
+        let lines = match whole {
+            Some(_) => None,
+            None => objects_in_lines(&content),
+        };
+        let is_log = lines.is_some();
+        let json = whole.or(lines).or_else(|| documents(&content));
         ResultText {
             text,
             content,
-            is_log: is_log && json.is_some(),
             json,
+            is_log,
         }
     }
 
@@ -72,9 +98,61 @@ fn objects_in_lines(text: &str) -> Option<Json> {
     items.map(Json::List)
 }
 
-/// Replaces strings that are objects or lists by what they are.
+/// Several objects or lists, one after another, as a command prints that asks several times.
+fn documents(text: &str) -> Option<Json> {
+    if text.len() > MOST_BYTES || !text.trim_start().starts_with(['{', '[']) {
+        return None;
+    }
+    let mut documents = Vec::new();
+    for value in serde_json::Deserializer::from_str(text).into_iter::<Json>() {
+        let value = value.ok().filter(|value| !value.is_scalar())?;
+        documents.push(value);
+        if documents.len() > MOST_DOCUMENTS {
+            return None;
+        }
+    }
+    (documents.len() > 1).then_some(Json::List(documents))
+}
+
+/// Replaces strings that are objects or lists by what they are, and lists of names with their values
+/// by objects.
 pub(super) fn unfold(json: &mut Json) {
     unfold_value(json, MOST_LEVELS, &mut { MOST_BYTES });
+}
+
+/// Whether a header of a mail tells how it came rather than what it is.
+fn is_transport(name: &str) -> bool {
+    let begins = |with: &&str| {
+        let begin = name.get(..with.len());
+        begin.is_some_and(|begin| begin.eq_ignore_ascii_case(with))
+    };
+    name.len() <= NAME_BYTES && TRANSPORT.iter().any(begins)
+}
+
+/// The object that a list of names with their values is, as of tags, headers and variables.
+fn named_values(items: &[Json]) -> Option<Json> {
+    let mut members: Vec<(String, Json)> = Vec::with_capacity(items.len());
+    let mut names: Set<&str> = Set::default();
+    for item in items {
+        let Json::Object(pair) = item else {
+            return None;
+        };
+        let ([(name_key, Json::String(name)), (value_key, value)]
+        | [(value_key, value), (name_key, Json::String(name))]) = pair.as_slice()
+        else {
+            return None;
+        };
+        if is_transport(name) {
+            continue;
+        }
+        let is_pair = NAMES.contains(&name_key.as_str()) && VALUES.contains(&value_key.as_str());
+        let is_new = !name.is_empty() && name.len() <= NAME_BYTES && names.insert(name);
+        if !is_pair || !is_new || !value.is_scalar() {
+            return None;
+        }
+        members.push((name.clone(), value.clone()));
+    }
+    (!members.is_empty()).then_some(Json::Object(members))
 }
 
 fn unfold_value(value: &mut Json, levels: usize, room: &mut usize) {
@@ -91,9 +169,14 @@ fn unfold_value(value: &mut Json, levels: usize, room: &mut usize) {
                 *value = inner;
             }
         }
-        Json::List(items) => items
-            .iter_mut()
-            .for_each(|item| unfold_value(item, levels, room)),
+        Json::List(items) => {
+            if let Some(object) = named_values(items) {
+                *value = object;
+                return;
+            }
+            let items = items.iter_mut();
+            items.for_each(|item| unfold_value(item, levels, room));
+        }
         Json::Object(members) => {
             let values = members.iter_mut().map(|(_, value)| value);
             values.for_each(|value| unfold_value(value, levels, room));
@@ -110,6 +193,34 @@ mod tests {
         let mut json = Json::parse(text)?;
         unfold(&mut json);
         Some(json)
+    }
+
+    #[test]
+    fn lists_of_names_with_values_are_objects() {
+        let headers = concat!(
+            r#"{"headers":[{"name":"Received","value":"by a"},{"name":"Received","value":"by b"},"#,
+            r#"{"name":"From","value":"Ann <a@x>"},{"name":"Date","value":"16 Nov"}],"#,
+            r#""Tags":[{"Key":"Env","Value":"prod"}]}"#
+        );
+        let told = r#"{"headers":{"From":"Ann <a@x>","Date":"16 Nov"},"Tags":{"Env":"prod"}}"#;
+        assert_eq!(parsed(headers).unwrap().to_string(), told);
+        for other in [
+            r#"{"a":[{"name":"x","value":1},{"name":"x","value":2}]}"#,
+            r#"{"a":[{"name":"x","value":[1]}]}"#,
+            r#"{"a":[{"name":"x","value":1,"unit":"kg"}]}"#,
+        ] {
+            assert_eq!(parsed(other).unwrap().to_string(), other);
+        }
+    }
+
+    #[test]
+    fn several_documents_are_a_list() {
+        let text = "{\n \"id\": 1\n}\n{\n \"id\": 2\n}\n";
+        let result = ResultText::of(text);
+        assert_eq!(result.json.unwrap().to_string(), r#"[{"id":1},{"id":2}]"#);
+        for other in ["{\"id\": 1} and more", "{\"id\": 1}\n7", "[1] [2"] {
+            assert!(ResultText::of(other).json.is_none(), "{other}");
+        }
     }
 
     #[test]

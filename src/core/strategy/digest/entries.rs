@@ -284,7 +284,8 @@ impl<'m, 'a> Reader<'m, 'a> {
         // What is to be done by this message: two parts of a list may have the same.
         let mut own: Set<u64> = Set::default();
         for (at, line) in out.iter_mut().enumerate() {
-            if edges.contains(&at) || telling.contains(&at) {
+            let is_own = line.standing != Standing::Pasted;
+            if is_own && (edges.contains(&at) || telling.contains(&at)) {
                 line.standing = ends;
             }
             // What is to be done is told as it stands last: a newer message may have it as done.

@@ -8,7 +8,7 @@ pub(super) use crate::core::text::{is_party, shown_key};
 const TEXT_BYTES: usize = 96;
 
 /// The keys of what an object is called, the best first.
-const NAMING: [&str; 10] = [
+const NAMING: [&str; 12] = [
     "name",
     "title",
     "login",
@@ -19,7 +19,11 @@ const NAMING: [&str; 10] = [
     "displayName",
     "email",
     "key",
+    "filename",
+    "path",
 ];
+/// Keys of ids that people use, where there is another one.
+const SPOKEN: [&str; 3] = ["number", "key", "iid"];
 
 /// The longest list of ids that belongs to the scalars of its record (bytes).
 const IDS_BYTES: usize = 240;
@@ -185,6 +189,11 @@ pub(super) fn is_id(key: &str) -> bool {
         || key.ends_with("Id")
         || key.ends_with("ID")
         || key.ends_with("编号")
+}
+
+/// Whether a key is that of an id that people use in what they say.
+pub(super) fn is_spoken_id(key: &str) -> bool {
+    SPOKEN.contains(&key)
 }
 
 /// Whether a key that may identify often tells something else: an exit code, a page number.

@@ -69,6 +69,8 @@ pub(super) enum Standing {
     Failure,
     /// It says why the last call of a tool failed: that will be tried in another way.
     ToMend,
+    /// Of what the user said: a line of a log, a sheet, an export, that he passes on.
+    Pasted,
     /// A sentence of a text that is mostly sentences: of a page or a mail, not of code or a log.
     Prose,
     /// What a text comes to: below a heading that announces it, or the first sentence of a text in

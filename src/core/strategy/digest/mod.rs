@@ -4,6 +4,7 @@
 //! Where some of them are not there, or the digest has room for everything, it is extended: its
 //! lines are read back, followed by those of the newly aged exchanges.
 
+mod addresses;
 mod answers;
 mod arguments;
 mod candidate;
@@ -35,6 +36,7 @@ mod page;
 mod pairs;
 mod passages;
 mod parts;
+mod pasted;
 mod plumbing;
 mod printed;
 mod quoted;

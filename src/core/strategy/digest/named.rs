@@ -2,8 +2,9 @@
 //! called failed, of the options that the model offered the one that was chosen.
 
 use super::chosen::Items;
-use super::described::find_described;
-use super::line::{DigestLine, Part};
+use super::described::{find_described, find_meant};
+use super::line::{DigestLine, Part, Standing};
+use super::lists::is_numbered_or_bullet;
 use super::weigh::{Context, STRIDE};
 use super::weight::{Weighed, Weight};
 use super::weights::{line as lines_by, word as words_by};
@@ -51,8 +52,29 @@ pub(super) fn find_named(
             },
         });
     }
+    // An item of a list stands at the edge of its message where the user chose it by its words.
+    let chosen = |at: usize| {
+        let by_name = factors
+            .get(at)
+            .is_some_and(|factor| *factor >= lines_by::CHOSEN);
+        let line = lines.get(at).filter(|line| line.part == Part::Assistant);
+        line.is_some_and(|line| {
+            let is_item = line.within.is_some() && is_numbered_or_bullet(&line.text);
+            by_name || (is_item && line.standing == Standing::Edge)
+        })
+    };
+    let meant = find_meant(lines, of, chosen, cancel)?;
+    let named = factors.iter_mut().zip(&mut of.lines);
+    for ((factor, weight), meant) in named.zip(meant) {
+        weight.meant = meant && *factor <= 1.0;
+        if weight.meant {
+            *factor = lines_by::NAMED;
+        }
+    }
     let described = find_described(lines, of, cancel)?;
-    for ((weight, factor), described) in of.lines.iter_mut().zip(factors).zip(described) {
+    let told = lines.iter().zip(factors).zip(described);
+    for (weight, ((line, factor), described)) in of.lines.iter_mut().zip(told) {
+        weight.finds |= line.part == Part::Assistant && factor >= lines_by::CHOSEN;
         weight.described = described;
         weight.named = if described {
             factor.max(lines_by::CHOSEN)

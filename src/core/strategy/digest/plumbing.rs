@@ -20,6 +20,25 @@ const OF_PATH: usize = 4;
 /// What a record that another one refers to has of its own address: the key, and those of pictures.
 const SELF: &str = "self";
 const PICTURES: [&str; 2] = ["avatarUrls", "iconUrl"];
+/// Keys of pictures, without `url`.
+const PICTURE: [&str; 10] = [
+    "avatar",
+    "icon",
+    "image",
+    "img",
+    "logo",
+    "photo",
+    "picture",
+    "thumb",
+    "thumbnail",
+    "image_src",
+];
+/// The key of the beginning of a text, the bytes of it that are compared, the fewest, and how deep
+/// the text may be.
+const SNIPPET: &str = "snippet";
+const SNIPPET_BYTES: usize = 60;
+const LEAST_SNIPPET: usize = 20;
+const LEVELS_OF_SNIPPET: usize = 2;
 /// The name of the mark, its value for addresses without a number, and for counters.
 pub(super) const MARK: &str = "…";
 pub(super) const URLS: &str = "URLs";
@@ -71,9 +90,18 @@ pub(super) fn is_of_envelope(key: &str) -> bool {
     is_plumbing(key) || is_one_of(&OF_EITHER, key)
 }
 
-/// Whether a key is that of a record's own address, or of what may be asked for with it.
-pub(super) fn is_own_address(key: &str) -> bool {
-    OF_ADDRESS.contains(&key)
+/// Whether keys with dots are those of an own address, of a handle of another API, or of what may be
+/// asked for with it.
+pub(super) fn is_own_address(keys: &str) -> bool {
+    let key = keys.rsplit('.').next().unwrap_or(keys);
+    OF_ADDRESS.contains(&key) || OPAQUE.contains(&key)
+}
+
+/// Whether keys with dots are those of a picture.
+pub(super) fn is_picture(keys: &str) -> bool {
+    let key = keys.rsplit('.').next().unwrap_or(keys).to_lowercase();
+    let key = key.trim_end_matches("url").trim_end_matches('_');
+    PICTURE.contains(&key)
 }
 
 /// Whether a key is that of the member that holds what a record has.
@@ -108,8 +136,38 @@ fn in_value(value: &mut Json, levels: usize) {
                 }
             }
             without_urls(members);
+            without_snippet(members);
         }
         _ => {}
+    }
+}
+
+/// Takes out the beginning of a text that stands beside that.
+fn without_snippet(members: &mut Vec<(String, Json)>) {
+    let is_snippet = |(key, _): &(String, Json)| key == SNIPPET;
+    let Some((_, Json::String(snippet))) = members.iter().find(|member| is_snippet(member)) else {
+        return;
+    };
+    let begin = snippet.get(..snippet.floor_char_boundary(SNIPPET_BYTES));
+    let begin = begin
+        .filter(|begin| begin.len() >= LEAST_SNIPPET)
+        .map(str::to_owned);
+    let goes_on = |begin: String| {
+        let mut others = members.iter().filter(|member| !is_snippet(member));
+        others.any(|(_, value)| has_text(value, &begin, LEVELS_OF_SNIPPET))
+    };
+    if begin.is_some_and(goes_on) {
+        members.retain(|member| !is_snippet(member));
+    }
+}
+
+/// Whether a text in a value begins so.
+fn has_text(value: &Json, begin: &str, levels: usize) -> bool {
+    let inner = |value: &Json| levels > 0 && has_text(value, begin, levels - 1);
+    match value {
+        Json::String(text) => text.starts_with(begin),
+        Json::Object(members) => members.iter().any(|(_, value)| inner(value)),
+        _ => false,
     }
 }
 
@@ -234,6 +292,21 @@ mod tests {
         assert_eq!(tidied(text), expected);
         let of_none = r#"{"page":1,"files":[{"self":"https://x/f/1","name":"a","size":3}]}"#;
         assert_eq!(tidied(of_none), of_none);
+    }
+
+    #[test]
+    fn the_beginning_of_a_text_that_stands_beside_it_goes() {
+        let mail = r#"{"snippet":"Dear Ann, the crane is re","payload":{"body":"Dear Ann, the crane is ready."}}"#;
+        assert_eq!(
+            tidied(mail),
+            r#"{"payload":{"body":"Dear Ann, the crane is ready."}}"#
+        );
+        for other in [
+            r#"{"snippet":"Dear Ann, the crane is re","subject":"Dear"}"#,
+            r#"{"snippet":"Dear","body":"Dear Ann"}"#,
+        ] {
+            assert_eq!(tidied(other), other);
+        }
     }
 
     #[test]

@@ -21,6 +21,39 @@ const CROSSES: [char; 18] = [
     '+', '├', '┼', '┤', '┌', '┬', '┐', '└', '┴', '┘', '╞', '╪', '╡', '┡', '╇', '┩', '┝', '┥',
 ];
 
+/// Types of columns of databases, and words that describe no column by themselves.
+const TYPES: [&str; 26] = [
+    "bigint",
+    "bigserial",
+    "bit",
+    "blob",
+    "bool",
+    "boolean",
+    "bytea",
+    "char",
+    "character",
+    "date",
+    "datetime",
+    "decimal",
+    "double",
+    "float",
+    "int",
+    "integer",
+    "json",
+    "jsonb",
+    "numeric",
+    "real",
+    "smallint",
+    "text",
+    "timestamp",
+    "timestamptz",
+    "uuid",
+    "varchar",
+];
+const OF_COLUMNS: [&str; 8] = [
+    "default", "extended", "main", "not", "null", "plain", "yes", "pri",
+];
+
 /// How the cells of a row are told from each other.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Form {
@@ -274,6 +307,42 @@ fn are_names<'n>(mut cells: impl Iterator<Item = &'n str>) -> bool {
     })
 }
 
+/// Whether a row describes a column of a database: with its type, and what it is.
+pub(super) fn describes_column(row: &str) -> bool {
+    let separated = row.matches('|').count() > 1;
+    let cells: Vec<&str> = if separated {
+        row.split('|').map(str::trim).collect()
+    } else {
+        let cells = row.split("  ").flat_map(|cell| cell.split('\t'));
+        cells
+            .map(str::trim)
+            .filter(|cell| !cell.is_empty())
+            .collect()
+    };
+    let is_type = |cell: &str| {
+        let word = cell
+            .split(['(', ' ', '['])
+            .next()
+            .unwrap_or_default()
+            .to_lowercase();
+        TYPES.contains(&word.as_str())
+    };
+    let is_typed = cells.iter().skip(1).take(2).any(|cell| is_type(cell));
+    let says = |cell: &str| {
+        let lower = cell.to_lowercase();
+        let words = lower.split(|c: char| !c.is_alphanumeric());
+        words
+            .filter(|word| word.len() > 2 && !OF_COLUMNS.contains(word))
+            .count()
+            > 0
+    };
+    is_typed
+        && cells
+            .iter()
+            .skip(2)
+            .any(|cell| !is_type(cell) && says(cell))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -338,6 +407,24 @@ mod tests {
         assert_ne!(key("New York  17"), key("New Jersey  17"));
         assert_ne!(key("1  Ann"), key("1  Bo"));
         assert_ne!(key("web-1  17"), row_key("name  age", "web-1  17"));
+    }
+
+    #[test]
+    fn columns_are_described_by_a_type_and_words() {
+        for row in [
+            " net_c | bigint | not null | POSITIVE = money back",
+            "ended_at        timestamptz(3)        exclusive",
+            "kind | text | recurring|one_off|credit",
+        ] {
+            assert!(describes_column(row), "{row}");
+        }
+        for row in [
+            " dbt_id | jsonb | not null |        ",
+            " 5234381 | content | pl | 8 | duo-24-b",
+            "2025-03-01 | credit | 76456",
+        ] {
+            assert!(!describes_column(row), "{row}");
+        }
     }
 
     #[test]

@@ -8,10 +8,12 @@ use super::lists::{OpenItems, announces, is_rule_of_table, is_table_row};
 use super::logs::mark_repetitive;
 use super::mail::note_mail;
 use super::outline::note_outline;
+use super::pasted::pasted_in;
 use super::printed::OpenTable;
 use super::weigh::STRIDE;
 use crate::core::text::{
-    is_of_conclusion, is_prose, pieces, quiet_lines, sentences, without_escapes, without_noise,
+    is_broken_prose, is_of_conclusion, is_prose, pieces, quiet_lines, sentences, without_escapes,
+    without_noise,
 };
 use crate::core::{Cancel, Cancelled};
 
@@ -52,6 +54,10 @@ pub(super) fn sentences_of(
     out: &mut Vec<DigestLine>,
 ) -> Result<(), Cancelled> {
     let text = without_noise(text);
+    let pasted = match part {
+        Part::User => pasted_in(&text),
+        _ => Vec::new(),
+    };
     let mut lists = OpenItems::default();
     let mut is_code = false;
     for (at, paragraph) in text.lines().enumerate() {
@@ -93,6 +99,9 @@ pub(super) fn sentences_of(
                 }
                 let mut line = DigestLine::new(part, 1, piece);
                 line.joins = joins;
+                if pasted.get(at) == Some(&true) {
+                    line.standing = Standing::Pasted;
+                }
                 if joins {
                     lists.pass(piece);
                 } else {
@@ -169,7 +178,7 @@ pub(super) fn quoted_lines(
 
 /// Marks the sentences of a text that is mostly sentences.
 fn mark_prose(lines: &mut [DigestLine]) {
-    let prose: Vec<bool> = lines.iter().map(|line| is_prose(&line.text)).collect();
+    let prose: Vec<bool> = (0..lines.len()).map(|at| is_sentence(lines, at)).collect();
     let (mut of_prose, mut all) = (0, 0);
     for (line, is_prose) in lines.iter().zip(&prose) {
         all += line.text.len();
@@ -183,6 +192,22 @@ fn mark_prose(lines: &mut [DigestLine]) {
             line.standing = Standing::Prose;
         }
     }
+}
+
+/// Whether a line of a text is a sentence, or a part of one that goes on in the next line.
+fn is_sentence(lines: &[DigestLine], at: usize) -> bool {
+    let goes_on = |next: &DigestLine| {
+        next.blank_above == 0
+            && next
+                .text
+                .starts_with(|c: char| c.is_alphabetic() || c == '(')
+    };
+    let is_at = |at: usize, is_it: fn(&str) -> bool| {
+        lines
+            .get(at)
+            .is_some_and(|line| !line.is_printed_row && is_it(&line.text))
+    };
+    is_at(at, is_prose) || (is_at(at, is_broken_prose) && lines.get(at + 1).is_some_and(goes_on))
 }
 
 /// Marks what a text comes to: below a heading that announces it, or else what a text in a record

@@ -1,6 +1,8 @@
 //! The lines of a tool result: of JSON its records with their keys, lists of like objects as
 //! tables; anything else line by line.
 
+mod lists;
+
 use super::encoded::{ResultText, unfold};
 use super::json_form::{
     has_ids, has_rows, inline, inline_bytes, is_id, is_long_text, is_short, lists_ids,
@@ -11,15 +13,14 @@ use super::line::{DigestLine, Part, SET_SINCE, Standing};
 use super::made::{Made, without_echo};
 use super::page::{is_page, page_lines};
 use super::plumbing::{MARK, is_content, is_of_envelope, is_plumbing, without_plumbing};
-use super::quoted::{LINE_BYTES, Quote, quoted_lines};
+use super::quoted::{Quote, quoted_lines};
 use super::records::{RecordParts, acknowledges};
-use super::references::fold;
-use super::rows::{keyed_rows, name_columns, rows_in, rows_of};
+use super::rows::{keyed_rows, name_columns};
 use super::seen::{Item, MOST_LEVELS, Seen};
 use super::series::tell_series;
 use super::weigh::STRIDE;
 use crate::core::json::Json;
-use crate::core::text::{Table, tells_of_failure, write_cell};
+use crate::core::text::{tells_of_failure, write_cell};
 use crate::core::{Cancel, Cancelled};
 
 /// An object or list up to this length is one line (bytes).
@@ -370,121 +371,6 @@ impl Lines<'_> {
         }
         if !line.is_empty() {
             self.push(part, path, &line);
-        }
-    }
-
-    fn list(&mut self, path: &str, mut items: Vec<Json>, own: bool) -> Result<(), Cancelled> {
-        if items.iter().all(Json::is_scalar) {
-            self.scalars(path, &items);
-            return Ok(());
-        }
-        if !self.is_deep()
-            && let Some(rows) = rows_in(&items)
-        {
-            return self.list(path, rows, false);
-        }
-        let all = items.len();
-        let is_compared = all <= MOST_COMPARED;
-        let known = |item: &mut Json| self.is_known_item(item, is_compared);
-        let is_known: Vec<bool> = items.iter_mut().map(known).collect();
-        let left = is_known.iter().filter(|known| !**known).count();
-        let references = fold(&mut items, self.is_deep(), self.seen);
-        // What its head says is true of all of its rows.
-        let table = Table::of_any(&items).filter(|_| left > 1);
-        let mut rows = table.and_then(|table| rows_of(table, all));
-        if let Some(rows) = &mut rows {
-            rows.retain(|at| is_known.get(at) != Some(&true));
-        }
-        let items = items.into_iter().enumerate();
-        let (known, items): (Vec<_>, Vec<_>) =
-            items.partition(|(at, _)| is_known.get(*at) == Some(&true));
-        let from = self.out.len();
-        match &rows {
-            Some(rows) => {
-                self.push(Part::Head, path, &rows.head);
-                // A few records inside of one belong to it: what it can be paid with.
-                let own = !path.is_empty()
-                    && items.len() <= MOST_OWN
-                    && items.iter().all(|(_, item)| has_ids(item));
-                for row in &rows.whole {
-                    let mut line = DigestLine::new(Part::Row, self.depth + 1, row);
-                    if own {
-                        line.standing = Standing::Own;
-                    }
-                    self.out.push(line);
-                }
-            }
-            None => {
-                self.level += 1;
-                for (at, item) in items {
-                    self.item(&format!("{path}[{at}]"), item, own && all == 1)?;
-                }
-                self.level -= 1;
-            }
-        }
-        self.as_below(path, &known);
-        if let Some((head, short)) = rows.and_then(|rows| rows.short) {
-            self.rows_in_short(path, &head, &short, from);
-        }
-        for (keys, references) in references {
-            self.list(&format!("{path}[].{keys}"), references, false)?;
-        }
-        Ok(())
-    }
-
-    /// Names the items of a list that newer results show.
-    fn as_below(&mut self, path: &str, known: &[(usize, Json)]) {
-        if known.is_empty() {
-            return;
-        }
-        let names: Vec<String> = known.iter().filter_map(|(_, item)| naming(item)).collect();
-        let list = names.join("; ");
-        let mut text = format!("… {} {AS_BELOW}", known.len());
-        if names.len() == known.len() && list.len() <= NAMES_BYTES {
-            text.push_str(&format!(": {list}"));
-        }
-        if self.out.last().is_some_and(|line| line.part == Part::Row) {
-            let depth = self.depth + 1;
-            self.out.push(DigestLine::new(Part::Row, depth, &text));
-        } else {
-            self.push(Part::Member, path, &text);
-        }
-    }
-
-    /// The rows of the table at line `from` once more, each by what decisions are made by.
-    fn rows_in_short(&mut self, path: &str, head: &str, short: &[String], from: usize) {
-        let at = self.out.len();
-        self.push(Part::Head, path, head);
-        let rows = short.iter();
-        let rows = rows.map(|row| DigestLine::new(Part::Row, self.depth + 1, row));
-        self.out.extend(rows);
-        for line in self.out.iter_mut().skip(at) {
-            line.whole = Some(at - from);
-        }
-    }
-
-    /// A list of scalars: on one line, or a long one in parts that each have the key.
-    fn scalars(&mut self, path: &str, items: &[Json]) {
-        let mut parts: Vec<String> = Vec::new();
-        for item in items {
-            let mut text = String::new();
-            inline(item, &mut text);
-            match parts.last_mut() {
-                Some(part) if part.len() + text.len() <= LINE_BYTES => {
-                    part.push_str(", ");
-                    part.push_str(&text);
-                }
-                _ => parts.push(text),
-            }
-        }
-        let first = self.out.len();
-        for part in parts {
-            self.push(Part::Member, path, &format!("[{part}]"));
-            // A list is told from its beginning.
-            let above = self.out.len() - 1 - first;
-            if let Some(line) = self.out.last_mut().filter(|_| above > 0) {
-                line.within = Some(above);
-            }
         }
     }
 }

@@ -167,7 +167,7 @@ pub(super) fn acknowledges(key: &str, value: &Json) -> bool {
 }
 
 /// Whether an object has short scalars only.
-fn is_flat(value: &Json) -> bool {
+pub(super) fn is_flat(value: &Json) -> bool {
     matches!(value, Json::Object(members) if members.iter().all(|(_, value)| is_short(value)))
 }
 

@@ -1,7 +1,7 @@
 //! Rows: values of JSON that are told side by side, as a table.
 
-use super::json_form::{inline_bytes, is_id, is_title};
-use super::plumbing::is_own_address;
+use super::json_form::{inline_bytes, is_id, is_title, is_url};
+use super::plumbing::{is_own_address, is_picture};
 use super::quoted::LINE_BYTES;
 use super::series::tells_of_points;
 use crate::core::json::Json;
@@ -11,12 +11,23 @@ use crate::core::text::Table;
 /// The mean length of cells from which a column of texts or lists is dropped from a table that
 /// others would keep readable (bytes).
 const WIDE_BYTES: usize = 60;
+/// The same of single words, as of addresses of servers.
+const WIDE_WORD: usize = 100;
+/// The mean length of the texts of items without a title that stay in their rows, as of messages.
+const CONTENT_BYTES: usize = 200;
+/// Words from which on a cell is a text, and the longest one (bytes).
+const LEAST_WORDS: usize = 3;
+const LONGEST_CONTENT: usize = 600;
 /// The mean length of rows from which a list is told item by item (bytes).
-const ROW_BYTES: usize = 160;
+const ROW_BYTES: usize = 400;
+/// Columns from which on a table stays worth reading without its lists and long texts.
+const LEAST_COLUMNS: usize = 3;
 /// Members from which on an object of objects is a table.
 const LEAST_KEYED: usize = 3;
 /// The most items with texts or lists of their own that are told one by one.
 const MOST_ITEMS: usize = 12;
+/// The same where texts are all that tells what the items are.
+const MOST_TEXTS: usize = 40;
 /// Rows from which on a table is told in short as well, and the most of its bytes that this takes.
 const LEAST_IN_SHORT: usize = 8;
 const MOST_IN_SHORT: f32 = 0.6;
@@ -56,6 +67,45 @@ pub(super) fn keyed_rows(members: Vec<Member>) -> Result<Vec<Json>, Vec<Member>>
 pub(super) fn rows_in(items: &[Json]) -> Option<Vec<Json>> {
     let rows = grouped_rows(items).or_else(|| sheet_rows(items));
     rows.or_else(|| listed_rows(items, None))
+}
+
+/// Takes the one object out of each list that all items have under a key, as of the records of a
+/// name: its members are columns then.
+pub(super) fn without_single_lists(items: &mut [Json]) {
+    let Some(Json::Object(first)) = items.first() else {
+        return;
+    };
+    let is_list = |(key, value): &&Member| {
+        !key.is_empty() && matches!(value, Json::List(inner) if inner.len() == 1)
+    };
+    let keys: Vec<String> = first
+        .iter()
+        .filter(is_list)
+        .map(|(key, _)| key.clone())
+        .collect();
+    let is_single = |value: &Json| matches!(value, Json::List(inner) if matches!(inner.as_slice(), [Json::Object(_)]));
+    for key in keys {
+        if !items
+            .iter()
+            .all(|item| item.get(&key).is_some_and(is_single))
+        {
+            continue;
+        }
+        for item in items.iter_mut() {
+            let Json::Object(members) = item else {
+                continue;
+            };
+            let value = members.iter_mut().find(|(name, _)| *name == key);
+            if let Some((_, Json::List(inner))) = &value
+                && let [object] = inner.as_slice()
+            {
+                let object = object.clone();
+                value
+                    .into_iter()
+                    .for_each(|(_, value)| *value = object.clone());
+            }
+        }
+    }
 }
 
 /// The objects in a list of lists of like ones, each with the number of its list: side by side they
@@ -200,6 +250,8 @@ pub(super) struct Rows {
     pub whole: Vec<String>,
     /// The head and the rows in short, where that is much less.
     pub short: Option<(String, Vec<String>)>,
+    /// The columns of what is told below the rows: the keys that lead to it, with dots.
+    pub apart: Vec<String>,
 }
 
 impl Rows {
@@ -216,29 +268,29 @@ impl Rows {
 /// A table of `all` rows. `None` where its rows are too long to be read side by side.
 pub(super) fn rows_of(mut table: Table<'_>, all: usize) -> Option<Rows> {
     let columns = table.width();
-    let is_wide = |column: &[Option<&Json>]| {
-        let bytes: usize = column
-            .iter()
-            .flatten()
-            .map(|value| inline_bytes(value, LINE_BYTES))
-            .sum();
-        bytes > WIDE_BYTES * column.len() && !column.iter().flatten().all(|v| tells_of_points(v))
-    };
-    // What lists and objects say is told item by item, unless there are many; and what texts say
-    // where nothing else tells what the items are, as of comments.
-    let is_nested = |column: &[Option<&Json>]| {
-        is_wide(column) && column.iter().flatten().any(|value| !value.is_scalar())
-    };
-    let is_untitled = !table.has_name(is_title);
-    if all <= MOST_ITEMS
-        && (table.has_column(is_nested) || (is_untitled && table.has_column(is_wide)))
-    {
-        return None;
-    }
-    table.drop_columns(is_wide);
+    let content = content_of(&table);
+    let is_content = |name: &str| content.as_deref() == Some(name);
     // The id tells as much.
     if table.has_name(is_id) {
-        table.drop_named(is_own_address);
+        let is_left_out = |name: &str, cells: &[Option<&Json>]| {
+            is_own_address(name) || (is_picture(name) && are_urls(cells))
+        };
+        let left_out = table.names_of(is_left_out);
+        table.drop_named(|name| left_out.iter().any(|left_out| left_out == name));
+    }
+    let wide = table.names_of(|name, cells| !is_content(name) && is_wide(cells));
+    let is_untitled = content.is_none() && !table.has_name(is_title);
+    // What lists, objects and texts say is told below the rows, unless there are many.
+    let most = if is_untitled { MOST_TEXTS } else { MOST_ITEMS };
+    let mut apart = Vec::new();
+    if all <= most {
+        apart =
+            table.names_of(|name, cells| wide.iter().any(|wide| wide == name) && !are_urls(cells));
+    }
+    table.drop_named(|name| wide.iter().any(|wide| wide == name));
+    // Nothing else tells what the items are, as of long comments.
+    if !apart.is_empty() && (is_untitled || table.width() < LEAST_COLUMNS) {
+        return None;
     }
     let kept = table.width();
     if kept < 2 {
@@ -252,11 +304,16 @@ pub(super) fn rows_of(mut table: Table<'_>, all: usize) -> Option<Rows> {
     let head = |table: &Table<'_>| {
         let head = table.columns_head();
         match table.width() {
-            kept if kept < columns => format!("({kept} of {columns}{COLUMNS}{all}]{head}"),
+            kept if kept + apart.len() < columns => {
+                format!("({kept} of {columns}{COLUMNS}{all}]{head}")
+            }
             _ => format!("[{all}]{head}"),
         }
     };
-    let short = (rows.len() >= LEAST_IN_SHORT).then(|| table.in_short(is_id, is_title));
+    // Messages without their texts tell nothing.
+    let is_named = content.is_none() || table.has_name(is_id);
+    let has_short = rows.len() >= LEAST_IN_SHORT && is_named;
+    let short = has_short.then(|| table.in_short(is_id, is_title));
     let written = |table: Table<'_>| (head(&table), table.rows().collect::<Vec<_>>());
     let short = short.flatten().map(written);
     let is_less = |(_, short): &(String, Vec<String>)| {
@@ -266,7 +323,68 @@ pub(super) fn rows_of(mut table: Table<'_>, all: usize) -> Option<Rows> {
         head: head(&table),
         whole: rows,
         short: short.filter(is_less),
+        apart,
     })
+}
+
+/// Whether the cells of a column are too long to be read side by side.
+fn is_wide(column: &[Option<&Json>]) -> bool {
+    let bytes = bytes_of(column);
+    let is_common = || {
+        let first = column.first().copied().flatten();
+        bytes <= ROW_BYTES * column.len() && column.iter().all(|cell| *cell == first)
+    };
+    let are_words = || {
+        let is_word = |value: &&Json| matches!(value, Json::String(text) if !text.contains(' ') && !is_url(text));
+        bytes <= WIDE_WORD * column.len() && column.iter().flatten().all(is_word)
+    };
+    bytes > WIDE_BYTES * column.len()
+        && !are_words()
+        && !column.iter().flatten().all(|v| tells_of_points(v))
+        && !is_common()
+}
+
+/// The bytes of a column's cells.
+fn bytes_of(column: &[Option<&Json>]) -> usize {
+    let cells = column.iter().flatten();
+    cells.map(|value| inline_bytes(value, LINE_BYTES)).sum()
+}
+
+fn are_urls(column: &[Option<&Json>]) -> bool {
+    let mut cells = column.iter().flatten();
+    cells.all(|cell| matches!(cell, Json::String(text) if is_url(text)))
+}
+
+/// The column with the texts of items that have no title, as of messages, where these are short
+/// enough for rows.
+fn content_of(table: &Table<'_>) -> Option<String> {
+    if table.has_name(is_title) {
+        return None;
+    }
+    let are_texts = |cells: &[Option<&Json>]| {
+        let is_text = |cell: &&Json| matches!(cell, Json::String(text) if !is_url(text));
+        let has_words = |cell: &&&Json| {
+            let words = |text: &str| text.split(' ').filter(|word| is_word(word)).count();
+            matches!(cell, Json::String(text) if words(text) >= LEAST_WORDS)
+        };
+        let told = || cells.iter().flatten();
+        told().all(is_text) && told().filter(has_words).count() * 2 > cells.len()
+    };
+    let texts = table.names_of(|_, cells| are_texts(cells));
+    let [text] = texts.as_slice() else {
+        return None;
+    };
+    let is_short = |name: &str, cells: &[Option<&Json>]| {
+        let is_long = |value: &&Json| inline_bytes(value, LONGEST_CONTENT) > LONGEST_CONTENT;
+        let is_short = bytes_of(cells) <= CONTENT_BYTES * cells.len();
+        name == text && is_short && !cells.iter().flatten().any(is_long)
+    };
+    let is_kept = !table.names_of(is_short).is_empty();
+    is_kept.then(|| text.clone())
+}
+
+fn is_word(word: &str) -> bool {
+    word.chars().any(char::is_alphabetic)
 }
 
 #[cfg(test)]

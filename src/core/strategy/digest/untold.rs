@@ -7,9 +7,11 @@ use super::changes::is_change;
 use super::in_text::calls_without_output;
 use super::line::{DigestLine, GAP, Outcome, Part, Standing};
 use super::made::{edited, is_editor};
+use super::place::commas;
+use super::weights::word as words_by;
 use crate::core::conversation::{Entry, Exchange, Kind};
 use crate::core::strategy::maps::Map;
-use crate::core::text::shown_name;
+use crate::core::text::{shape, shown_name};
 use crate::core::{Cancel, Cancelled};
 
 /// Ends the numbers of calls and texts.
@@ -36,15 +38,23 @@ const FILES_SHARE: usize = 80;
 const FAILED: &str = "failed";
 /// So many tools are named, and so many files.
 const MOST_NAMED: usize = 8;
+/// Begins, separates and ends what the calls of a tool were given: `read [a.rs; b.rs] ×2`. It takes
+/// one in so many bytes of the digest. The longest one (bytes), and how many of a tool are named.
+const GIVEN: (&str, &str, &str) = (" [", "; ", "]");
+const GIVEN_SHARE: usize = 300;
+const LONGEST_GIVEN: usize = 40;
+const MOST_GIVEN: usize = 4;
 
 /// The calls of a tool.
 #[derive(Default)]
-struct Calls {
+struct Calls<'t> {
     number: u64,
     /// The place of the last one among all calls.
     place: usize,
     /// Those that failed.
     failed: u64,
+    /// What they were given, oldest first.
+    given: Vec<&'t str>,
 }
 
 /// What is not shown.
@@ -54,7 +64,7 @@ struct Untold<'t> {
     /// Messages of the parties.
     texts: u64,
     /// Their tools.
-    tools: Map<&'t str, Calls>,
+    tools: Map<&'t str, Calls<'t>>,
     /// There are tools without a name here.
     more: bool,
     /// The files that they changed, each with the place of the last such call; there are others.
@@ -79,8 +89,10 @@ impl<'t> Untold<'t> {
                 self.calls = self.calls.saturating_add(calls);
                 let is_done = line.outcome == Outcome::Done;
                 self.add_calls(tool, calls, if is_done { 0 } else { calls });
-                if let Some(file) = edited(&line.text).filter(|_| is_done) {
-                    self.add_file(file);
+                match edited(&line.text) {
+                    Some(file) if is_done => self.add_file(file),
+                    Some(_) => {}
+                    None => self.add_given(tool, given_to(without_mark).into_iter().collect()),
                 }
             }
             Part::Untold => {
@@ -96,11 +108,10 @@ impl<'t> Untold<'t> {
                 for tool in tools.split(NEXT).collect::<Vec<_>>().into_iter().rev() {
                     let (tool, failed) = failed_of(tool);
                     let (tool, calls) = counted(tool);
-                    self.add_calls(
-                        tool,
-                        calls,
-                        failed.map_or(0, |failed| failed.unwrap_or(calls)),
-                    );
+                    let (tool, given) = without_given(tool);
+                    let failed = failed.map_or(0, |failed| failed.unwrap_or(calls));
+                    self.add_calls(tool, calls, failed);
+                    self.add_given(tool, given);
                 }
             }
             _ => {}
@@ -117,6 +128,15 @@ impl<'t> Untold<'t> {
         of_tool.number = of_tool.number.saturating_add(calls);
         of_tool.place = self.places;
         of_tool.failed = of_tool.failed.saturating_add(failed);
+    }
+
+    fn add_given(&mut self, tool: &'t str, given: Vec<&'t str>) {
+        if let Some(of_tool) = self.tools.get_mut(tool) {
+            of_tool.given.extend(given);
+            // What was looked at last is told.
+            let more = of_tool.given.len().saturating_sub(MOST_GIVEN);
+            of_tool.given.drain(..more);
+        }
     }
 
     fn add_file(&mut self, file: &'t str) {
@@ -143,7 +163,9 @@ impl<'t> Untold<'t> {
         let mut tools: Vec<_> = self.tools.iter().collect();
         // Whether something was changed matters more than what was looked up.
         tools.sort_by_cached_key(|(tool, calls)| std::cmp::Reverse((is_change(tool), calls.place)));
+        let mut room_for_given = digest_bytes / GIVEN_SHARE;
         let tools = tools.into_iter().map(|(tool, calls)| {
+            let given = given_in(&calls.given, &mut room_for_given);
             let times = match calls.number {
                 1 => String::new(),
                 calls => format!("{TIMES}{calls}"),
@@ -153,7 +175,8 @@ impl<'t> Untold<'t> {
                 failed if failed == calls.number => format!(" ({FAILED})"),
                 failed => format!(" ({failed} {FAILED})"),
             };
-            format!("{tool}{times}{failed}")
+            let own = tool.len() + times.len() + failed.len();
+            (format!("{tool}{given}{times}{failed}"), own)
         });
         let room = NAMES_BYTES.max(digest_bytes / NAMES_SHARE);
         let named = push_names(&mut text, TOOLS, tools, room);
@@ -163,7 +186,9 @@ impl<'t> Untold<'t> {
         }
         let mut files: Vec<_> = self.files.iter().collect();
         files.sort_by_key(|(_, place)| std::cmp::Reverse(**place));
-        let files = files.into_iter().map(|(file, _)| (*file).to_owned());
+        let files = files
+            .into_iter()
+            .map(|(file, _)| ((*file).to_owned(), file.len()));
         let room = FILES_BYTES.max(digest_bytes / FILES_SHARE);
         let named = push_names(&mut text, CHANGED, files, room);
         if self.more_files || self.files.len() > named {
@@ -174,16 +199,17 @@ impl<'t> Untold<'t> {
     }
 }
 
-/// Adds names behind `begin`, as far as they have room. Returns their number.
+/// Adds names behind `begin`, as far as they have room, each with the bytes that it takes of that.
+/// Returns their number.
 fn push_names(
     text: &mut String,
     begin: &str,
-    names: impl Iterator<Item = String>,
+    names: impl Iterator<Item = (String, usize)>,
     room: usize,
 ) -> usize {
     let (mut left, mut named) = (room, 0);
-    for name in names {
-        let room = left.checked_sub(name.len() + NEXT.len());
+    for (name, bytes) in names {
+        let room = left.checked_sub(bytes + NEXT.len());
         let Some(less) = room.filter(|_| named < MOST_NAMED) else {
             break;
         };
@@ -192,6 +218,56 @@ fn push_names(
         (left, named) = (less, named + 1);
     }
     named
+}
+
+/// What the calls of a tool were given, in brackets, as far as there is room for it.
+fn given_in(given: &[&str], room: &mut usize) -> String {
+    let (begin, next, end) = GIVEN;
+    let mut distinct: Vec<&str> = Vec::new();
+    for one in given.iter().rev() {
+        let left = room.checked_sub(one.len() + next.len());
+        if let Some(left) = left.filter(|_| !distinct.contains(one)) {
+            *room = left;
+            distinct.push(one);
+        }
+    }
+    if distinct.is_empty() {
+        return String::new();
+    }
+    distinct.reverse();
+    format!("{begin}{}{end}", distinct.join(next))
+}
+
+/// What tells a call from others of its tool: an id, a path or a number that it was given.
+fn given_to(call: &str) -> Option<&str> {
+    let (_, arguments) = call.split_once('(')?;
+    let arguments = arguments.strip_suffix(')').unwrap_or(arguments);
+    let (mut from, mut given) = (0, Vec::new());
+    for end in commas(arguments).into_iter().chain([arguments.len()]) {
+        let argument = arguments.get(from..end).unwrap_or_default();
+        let (_, value) = argument.split_once('=').unwrap_or(("", argument));
+        given.push(value.trim().trim_matches('"'));
+        from = end + 1;
+    }
+    let is_short = |value: &&&str| {
+        (1..=LONGEST_GIVEN).contains(&value.len())
+            && !value.contains(['[', ']', ';', ',', '×', '(', ')', '…'])
+    };
+    let mut short = given.iter().filter(is_short);
+    short
+        .find(|value| shape(value) >= words_by::TELLING)
+        .copied()
+}
+
+/// A tool without what its calls were given, and that.
+fn without_given(tool: &str) -> (&str, Vec<&str>) {
+    let (begin, next, end) = GIVEN;
+    let given = tool
+        .strip_suffix(end)
+        .and_then(|tool| tool.split_once(begin));
+    given.map_or((tool, Vec::new()), |(tool, given)| {
+        (tool, given.split(next).collect())
+    })
 }
 
 /// The line of the calls that are not shown in a digest of so many bytes, given the lines that open
@@ -349,8 +425,8 @@ mod tests {
             call("str_replace_editor(command=view, path=src/e.rs)"),
             failed,
         ];
-        let expected = "… 9 calls not shown: edit ×4 (1 failed), str_replace_editor, read, …; \
-                        changed src/a.rs, src/b.rs, …";
+        let expected = "… 9 calls not shown: edit ×4 (1 failed), str_replace_editor [src/e.rs], \
+                        read [src/c.rs], …; changed src/a.rs, src/b.rs, …";
         let text = line_of(hidden.iter(), 4_000);
         assert_eq!(text.as_deref(), Some(expected));
         let again = read_line(expected).unwrap();
@@ -361,6 +437,26 @@ mod tests {
         assert_eq!(text, "… 1 call not shown: edit; changed …");
         let again = read_line(&text).unwrap();
         assert_eq!(line_of([&again].into_iter(), 4_000), Some(text));
+    }
+
+    #[test]
+    fn what_calls_were_given_is_told_where_there_is_room() {
+        let hidden = [
+            (Part::Call, "get_letter(document_id=DOC-02299204)"),
+            (Part::Call, r#"get_thread(channel=C02, ts="17956.09")"#),
+            (Part::Call, "get_letter(language=de, document_id=DOC-7)"),
+            (Part::Call, "say(text=all of it; [and more])"),
+        ];
+        let of = |bytes| line_of(lines(&hidden).iter(), bytes).unwrap();
+        let expected = "… 4 calls not shown: say, get_letter [DOC-02299204; DOC-7] ×2, \
+                        get_thread [C02]";
+        assert_eq!(of(4_800), expected);
+        assert_eq!(
+            of(800),
+            "… 4 calls not shown: say, get_letter [DOC-7] ×2, get_thread"
+        );
+        let again = read_line(expected).unwrap();
+        assert_eq!(line_of([&again].into_iter(), 4_800).unwrap(), expected);
     }
 
     #[test]

@@ -22,6 +22,11 @@ pub(super) struct Weight {
     /// the model's lists that the user named, below where he chose another; 1 until that was looked
     /// for.
     pub named: f32,
+    /// It is an item of a list of the model's with a value that nothing else tells, or one that the
+    /// user chose: what it found.
+    pub finds: bool,
+    /// It is a row that an older message of the user's describes.
+    pub meant: bool,
     /// It is a row that the user's newest message describes.
     pub described: bool,
     /// The weight in the newest messages of the words of the line that opens its entry, or of the

@@ -27,6 +27,8 @@ pub(super) mod share {
     pub(in super::super) const ROOM_FOR_CHOSEN: (f64, f64) = (0.45, 0.55);
     /// For the rows that the user's newest message describes, by what he wants instead of by name.
     pub(in super::super) const DESCRIBED: f64 = 0.1;
+    /// For the rows that older messages of his describe.
+    pub(in super::super) const MEANT: f64 = 0.04;
     /// For the scalars that records themselves have: decisions turn on them.
     pub(in super::super) const RECORDS: f64 = 0.42;
     /// For the rows of what a party named, and more such scalars.
@@ -58,6 +60,10 @@ pub(super) mod share {
     /// The same where there are few records.
     pub(in super::super) const LONG_ALONE: f64 = 0.75;
     pub(in super::super) const MOST_LONG_ALONE: f64 = 0.15;
+    /// For the items of its lists that tell what nothing else does, and the most of it as a factor
+    /// of the share for what the model said.
+    pub(in super::super) const FINDINGS: f64 = 0.04;
+    pub(in super::super) const FINDINGS_OF_MODEL: f64 = 0.25;
     /// For its questions, which the user has answered.
     pub(in super::super) const QUESTIONS: f64 = 0.02;
     /// For the sentences of pages and mails, which rows with ids leave no room.
@@ -141,8 +147,14 @@ pub(super) mod line {
     /// Factors by who said it.
     pub(in super::super) const USER: f32 = 1.5;
     pub(in super::super) const MODEL: f32 = 0.4;
+    /// What the user passes on, as a log.
+    pub(in super::super) const PASTED: f32 = 0.7;
+    /// The least factor of an item of one of his lists.
+    pub(in super::super) const LISTED: f32 = 2.0;
     /// A line of code in what was said: alone it is of little use.
     pub(in super::super) const CODE: f32 = 0.3;
+    /// What a column of a database is: queries to come go by it.
+    pub(in super::super) const DESCRIBES: f32 = 2.0;
     /// A report of a failure.
     pub(in super::super) const FAILURE: f32 = 1.3;
     /// A sentence of a page or a mail that demands, refuses or limits something.
@@ -157,6 +169,8 @@ pub(super) mod line {
     pub(in super::super) const WRITTEN: f32 = 1.3;
     /// One of many that differ in numbers only.
     pub(in super::super) const ALIKE: f32 = 0.2;
+    /// Rows of a table after which one more tells half as much.
+    pub(in super::super) const ROWS: f32 = 16.0;
     /// What a newer argument or result replaces.
     pub(in super::super) const STALE: f32 = 0.4;
     /// Growth with each of its words that the newest messages have, by how rare it is: of a text,

@@ -3,9 +3,11 @@
 
 use super::answers::asked;
 use super::line::{DigestLine, Part, Standing};
-use super::lists::is_label;
+use super::lists::{is_label, is_numbered_or_bullet};
+use super::printed::describes_column;
 use super::printed::is_rule;
 use super::weigh::STRIDE;
+use super::weight::Weight;
 use super::weights::{cost, line as lines_by};
 use crate::core::text::{
     Speech, corrects, greets_by_name, is_question, limits, only_serves, proposes, sums_up,
@@ -70,6 +72,10 @@ struct Around {
     asked: bool,
     /// It, or a sentence shortly before it in the message, takes back what was said before.
     corrects: bool,
+    /// It has what the model found.
+    finds: bool,
+    /// It is an item of a list.
+    listed: bool,
 }
 
 /// What the form of a text makes of a line.
@@ -98,10 +104,12 @@ fn form_of(line: &DigestLine, around: Around) -> Form {
     };
     let by_part = match part {
         _ if line.is_code && !tells_of_failure(&line.text) => lines_by::CODE,
+        Part::User if line.standing == Standing::Pasted => lines_by::PASTED,
         Part::User => lines_by::USER,
         Part::Assistant => lines_by::MODEL,
         Part::Argument => lines_by::WRITTEN,
         Part::Text if is_rule(&line.text) => 0.0,
+        Part::Text if line.is_printed_row && describes_column(&line.text) => lines_by::DESCRIBES,
         Part::Text if sums_up(&line.text) => lines_by::OUTCOME,
         Part::Text if tells_of_failure(&line.text) => lines_by::FAILURE,
         Part::Text if line.standing == Standing::Prose => of_prose(line),
@@ -152,9 +160,10 @@ fn of_sentence(line: &DigestLine, around: Around) -> f32 {
         Speech::Polite => lines_by::POLITE,
         _ => 1.0,
     };
-    let is_told = matches!(line.standing, Standing::Edge | Standing::Answered);
+    let is_told = around.finds || matches!(line.standing, Standing::Edge | Standing::Answered);
     let factor = match line.part {
-        _ if line.is_code => return 0.0,
+        _ if line.is_code || line.standing == Standing::Pasted => return 0.0,
+        Part::User if around.listed => by_speech().max(lines_by::LISTED),
         Part::User => by_speech(),
         Part::Assistant if !is_told => return 0.0,
         Part::Assistant if around.asked => lines_by::QUESTION,
@@ -173,7 +182,11 @@ fn of_sentence(line: &DigestLine, around: Around) -> f32 {
 ///
 /// # Errors
 /// [`Cancelled`].
-pub(super) fn worths(lines: &[DigestLine], cancel: &Cancel) -> Result<Vec<Worth>, Cancelled> {
+pub(super) fn worths(
+    lines: &[DigestLine],
+    weights: &[Weight],
+    cancel: &Cancel,
+) -> Result<Vec<Worth>, Cancelled> {
     let mut age = lines.iter().filter(|line| line.depth == 0).count();
     let all = age.max(1);
     let mut worths = Vec::with_capacity(lines.len());
@@ -194,6 +207,8 @@ pub(super) fn worths(lines: &[DigestLine], cancel: &Cancel) -> Result<Vec<Worth>
             demanded,
             asked,
             corrects: corrected > 0,
+            listed: line.within.is_some() && is_numbered_or_bullet(&line.text),
+            finds: weights.get(at).is_some_and(|weight| weight.finds),
         };
         worths.push(Worth::of(line, age, all, around));
     }

@@ -41,7 +41,24 @@ impl Choice<'_> {
             0.0
         };
         let on_topic = 1.0 + topic.min(lines_by::MOST_TOPIC) * own + above;
-        value.max(worth.least) * worth.factor * weight.length_prior * on_topic * weight.named
+        let one = value.max(worth.least) * worth.factor * weight.length_prior;
+        one * on_topic * weight.named * self.one_of_many(at)
+    }
+
+    /// The head of the table of a row that no party named: it is one of many.
+    pub(super) fn head_of_many(&self, at: usize) -> Option<usize> {
+        let (line, weight) = (self.lines.get(at)?, self.of.lines.get(at)?);
+        let is_row = line.is_printed_row || (line.part == Part::Row && line.is_whole());
+        let is_alone = matches!(line.standing, Standing::Own | Standing::Failure);
+        let is_one = is_row && !is_alone && !weight.is_named() && !weight.described;
+        weight.needs.filter(|_| is_one)
+    }
+
+    /// The factor of a row by how many others of its table were taken: each tells less of what the
+    /// table is about.
+    fn one_of_many(&self, at: usize) -> f32 {
+        let rows = self.head_of_many(at).and_then(|head| self.rows.get(&head));
+        rows.map_or(1.0, |rows| 1.0 / (1.0 + *rows as f32 / lines_by::ROWS))
     }
 
     /// The line and those that it needs or is taken together with, of those that were not taken

@@ -50,7 +50,12 @@ pub(super) fn is_chosen_row(line: &DigestLine, weight: &Weight) -> bool {
 
 /// Whether a line is the row of what a party named.
 pub(super) fn is_named_row(line: &DigestLine, weight: &Weight) -> bool {
-    weight.is_named() && line.part == Part::Row && is_to_tell(line)
+    weight.is_named() && !weight.meant && line.part == Part::Row && is_to_tell(line)
+}
+
+/// Whether a line is the row that an older message of the user's describes.
+pub(super) fn is_meant_row(line: &DigestLine, weight: &Weight) -> bool {
+    weight.meant && is_to_tell(line)
 }
 
 /// Whether a line is one that the newest messages describe.
