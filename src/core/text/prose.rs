@@ -7,8 +7,9 @@ use super::speech::words;
 /// not told apart by blanks.
 const PROSE_WORDS: usize = 6;
 const PROSE_LETTERS: usize = 12;
-/// The shortest line that is broken before the next word (bytes).
+/// The shortest and the longest line that is broken before the next word (bytes).
 const BROKEN_BYTES: usize = 56;
+const MOST_BROKEN: usize = 132;
 
 /// No heading of a conclusion is longer (bytes).
 const LONGEST_HEADING: usize = 48;
@@ -33,7 +34,7 @@ pub fn is_prose(line: &str) -> bool {
 /// lines are broken.
 #[must_use]
 pub fn is_broken_prose(line: &str) -> bool {
-    line.len() >= BROKEN_BYTES && has_plain_words(line)
+    (BROKEN_BYTES..=MOST_BROKEN).contains(&line.len()) && has_plain_words(line)
 }
 
 /// Whether most words of a line are plain, and there are several.

@@ -11,6 +11,10 @@ use crate::core::json::{Json, is_number};
 const LEAST_ROWS: usize = 2;
 /// Largest number of columns; wider tables are hard to read.
 pub(in crate::core) const MOST_COLUMNS: usize = 40;
+/// Cells in a hundred that have a value, at least: of any table, and of one of items that have less
+/// in common.
+const FILLED: usize = 60;
+const FILLED_OF_RAGGED: usize = 40;
 /// Levels of nested objects that become columns of their own.
 const DEPTH: usize = 3;
 /// Distinct values up to which a column tells kinds of rows apart, in so many rows for each.
@@ -45,6 +49,17 @@ impl<'j> Table<'j> {
     /// Like [`Table::of`], for any number of rows.
     #[must_use]
     pub fn of_any(items: &'j [Json]) -> Option<Self> {
+        Table::filled(items, FILLED)
+    }
+
+    /// The same, also of items that have fewer members in common.
+    #[must_use]
+    pub fn of_ragged(items: &'j [Json]) -> Option<Self> {
+        Table::filled(items, FILLED_OF_RAGGED)
+    }
+
+    /// A table of which so many cells in a hundred are filled.
+    fn filled(items: &'j [Json], least: usize) -> Option<Self> {
         let mut table = Table {
             columns: Vec::new(),
             rows: Vec::with_capacity(items.len()),
@@ -63,7 +78,7 @@ impl<'j> Table<'j> {
             .map(|row| row.iter().flatten().count())
             .sum();
         let all = table.columns.len() * table.rows.len();
-        (all > 0 && cells * 10 >= all * 6).then_some(table)
+        (all > 0 && cells * 100 >= all * least).then_some(table)
     }
 
     /// Puts an object's members into `row` and adds missing columns. `None` if a member fits no
@@ -195,12 +210,12 @@ impl<'j> Table<'j> {
         // An id alone says nothing of what it is.
         let label = self.label(&is_id).filter(|label| *label != naming);
         let is_kind = |at: &usize| *at != naming && Some(*at) != label && self.tells_kinds(*at);
-        let kinds = columns.filter(is_kind);
-        let named = std::iter::once(naming).chain(label);
-        let kept: Vec<usize> = named.chain(kinds).collect();
-        if kept.len() < 2 {
+        let kinds: Vec<usize> = columns.filter(is_kind).collect();
+        if kinds.is_empty() {
             return None;
         }
+        let named = std::iter::once(naming).chain(label);
+        let kept: Vec<usize> = named.chain(kinds).collect();
         let cell = |row: &Vec<Option<&'j Json>>, at: &usize| row.get(*at).copied().flatten();
         let name = |at: &usize| self.columns.get(*at).cloned();
         Some(Table {

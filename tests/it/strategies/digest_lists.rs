@@ -13,11 +13,14 @@ fn pull(n: u32) -> Value {
     let number = 4_100 + n * 7;
     let page = format!("https://git.example/ledger/pull/{number}");
     json!({
-        "url": format!("https://api.git.example/repos/ledger/pulls/{number}"),
+        "url": format!("https://api.git.example/pulls/{number}"),
         "id": 1_000_000 + n * 13_577, "node_id": format!("PR_kwDO{number}xyz"), "html_url": page,
-        "number": number, "state": if n == 5 { "open" } else { "closed" }, "title": words(n as usize, 5),
+        "number": number, "state": if n == 5 { "open" } else { "closed" },
+        "title": words(n as usize, 5),
         "user": {"login": format!("dev-{n}"), "html_url": format!("https://git.example/dev-{n}")},
-        "labels": [{"name": format!("area/{n}"), "color": "8a29a0"}, {"name": "size/M", "color": "fbca04"}],
+        "labels": [
+            {"name": format!("area/{n}"), "color": "8a29a0"}, {"name": "size/M", "color": "fbca04"}
+        ],
         "merged_at": format!("2026-11-{:02}T10:28:42Z", 10 + n), "author_association": "MEMBER",
     })
 }
@@ -62,7 +65,10 @@ fn messages_keep_their_texts() {
         n => words(n, 16),
     };
     let messages: Vec<Value> = (0..18)
-        .map(|n| json!({"user": format!("U{n}RAMK"), "text": said(n), "ts": format!("1795680{n}.86")}))
+        .map(|n| {
+            let (user, ts) = (format!("U{n}RAMK"), format!("1795680{n}.86"));
+            json!({"user": user, "text": said(n), "ts": ts})
+        })
         .collect();
     let thread = json!({"ok": true, "messages": messages}).to_string();
     let filler = words(7, 900);

@@ -131,19 +131,21 @@ mod tests {
 
     #[test]
     fn an_address_that_another_member_makes_is_a_pattern() {
-        let item = |n: u32, user: &str| {
-            format!(
-                r#"{{"number":{n},"url":"https://x/pull/{n}","user":{{"login":"{user}","page":"https://x/{user}"}}}}"#
-            )
+        let list = |pull: &dyn Fn(u32) -> String, person: &dyn Fn(&str) -> String| {
+            let item = |number: u32, login: &str| {
+                let (pull, person) = (pull(number), person(login));
+                let user = format!(r#"{{"login":"{login}","page":"{person}"}}"#);
+                format!(r#"{{"number":{number},"url":"{pull}","user":{user}}}"#)
+            };
+            format!("[{},{}]", item(7, "ann"), item(12, "bob"))
         };
-        let list = format!("[{},{}]", item(7, "ann"), item(12, "bob"));
-        let of = |n: u32, user: &str| {
-            format!(
-                r#"{{"number":{n},"url":"https://x/pull/<number>","user":{{"login":"{user}","page":"https://x/<login>"}}}}"#
-            )
-        };
-        let expected = format!("[{},{}]", of(7, "ann"), of(12, "bob"));
-        assert_eq!(told(&list), Some(expected));
+        let given = list(&|n| format!("https://x/pull/{n}"), &|login| {
+            format!("https://x/{login}")
+        });
+        let expected = list(&|_| "https://x/pull/<number>".to_owned(), &|_| {
+            "https://x/<login>".to_owned()
+        });
+        assert_eq!(told(&given), Some(expected));
     }
 
     #[test]

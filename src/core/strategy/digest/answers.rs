@@ -52,6 +52,8 @@ const LAST_SENTENCES: usize = 3;
 /// So many messages of the user may answer a list by a letter. It bounds how often one is looked
 /// through.
 const OLDER_ANSWERS: usize = 4;
+/// So many of his newest messages may name a step of any plan before by its letter.
+const NEWEST_ANSWERS: usize = 2;
 
 /// What the model said last, where nothing was done since, is what the user's newest message
 /// answers: "yes" says nothing without it. Where it only asks for more, he still answers what it
@@ -286,7 +288,7 @@ pub(super) fn items_by_place<'t>(
     }
     // `Write C now` is about the plan of many messages before.
     let older = |answer| item_by_letter(lines, answer);
-    items.extend(said.rev().take(OLDER_ANSWERS).find_map(older));
+    items.extend(said.rev().take(NEWEST_ANSWERS).find_map(older));
     items
 }
 

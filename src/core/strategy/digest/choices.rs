@@ -16,7 +16,7 @@ const LEAST_WORDS: usize = 2;
 const BEFORE_BYTES: usize = 24;
 const MOST_WORDS: usize = 8;
 /// Words before the number or the letter of a choice, or behind the word for its place.
-const OPTIONS: [&str; 20] = [
+const OPTIONS: [&str; 10] = [
     "option",
     "variant",
     "variante",
@@ -27,16 +27,6 @@ const OPTIONS: [&str; 20] = [
     "opção",
     "вариант",
     "вариантом",
-    "item",
-    "paso",
-    "passo",
-    "point",
-    "punkt",
-    "punto",
-    "schritt",
-    "step",
-    "étape",
-    "шаг",
 ];
 
 /// Letters of items that are no words of their own, and words for the places of items.
@@ -410,7 +400,7 @@ mod tests {
                 Some(2),
             ),
             (
-                "So do step 3 before you apply anything, since it needs the room.",
+                "Take option 3 before you apply anything, since it needs the room.",
                 Some(3),
             ),
             ("take b", Some(2)),

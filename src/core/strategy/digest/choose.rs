@@ -24,6 +24,7 @@ use super::regions::{Region, named_regions};
 use super::sections::weigh_numbered;
 use super::tables::Tables;
 use super::taken_back::TakenBack;
+use super::telling::note_findings;
 use super::text_tokens::TextTokens;
 use super::weigh::{Context, STRIDE, weigh};
 use super::weight::{Weighed, Weight};
@@ -245,6 +246,7 @@ impl<'t> Choice<'t> {
         cancel: &'t Cancel,
     ) -> Result<Self, Cancelled> {
         let mut of = weigh(lines, context, cancel)?;
+        note_findings(lines, &mut of);
         find_named(lines, &mut of, context, cancel)?;
         weigh_numbered(lines, &mut of.lines, context, cancel)?;
         let fresh: Vec<Live> = of.words.iter().map(Live::from).collect();

@@ -114,8 +114,8 @@ fn documents(text: &str) -> Option<Json> {
     (documents.len() > 1).then_some(Json::List(documents))
 }
 
-/// Replaces strings that are objects or lists by what they are, and lists of names with their values
-/// by objects.
+/// Replaces strings that are objects or lists by what they are, and lists of names with their
+/// values by objects.
 pub(super) fn unfold(json: &mut Json) {
     unfold_value(json, MOST_LEVELS, &mut { MOST_BYTES });
 }

@@ -186,8 +186,9 @@ pub(super) fn is_id(key: &str) -> bool {
     let last = key.rsplit(['_', '-', ' ']).next().unwrap_or_default();
     const IDS: [&str; 6] = ["id", "number", "code", "ref", "key", "uuid"];
     IDS.iter().any(|id| last.eq_ignore_ascii_case(id))
-        || key.ends_with("Id")
-        || key.ends_with("ID")
+        || ["Id", "ID", "Number", "Code", "Ref", "Key"]
+            .iter()
+            .any(|id| key.ends_with(id))
         || key.ends_with("编号")
 }
 
@@ -200,5 +201,6 @@ pub(super) fn is_spoken_id(key: &str) -> bool {
 pub(super) fn may_tell_anything(key: &str) -> bool {
     let last = key.rsplit(['_', '-', ' ']).next().unwrap_or_default();
     const KEYS: [&str; 4] = ["number", "code", "ref", "key"];
-    KEYS.iter().any(|id| last.eq_ignore_ascii_case(id))
+    let ends = ["Number", "Code", "Ref", "Key"];
+    KEYS.iter().any(|id| last.eq_ignore_ascii_case(id)) || ends.iter().any(|id| key.ends_with(id))
 }

@@ -28,30 +28,7 @@ pub(super) fn find_named(
             word.topic = 0.0;
         }
     }
-    let rows = rows_with_words(lines, of, cancel)?;
-    let mut factors: Vec<f32> = Vec::with_capacity(lines.len());
-    for (at, (line, weight)) in lines.iter().zip(&of.lines).enumerate() {
-        if at.is_multiple_of(STRIDE) {
-            cancel.check_budget()?;
-        }
-        factors.push(match line.part {
-            Part::Assistant => {
-                // What is within an item is about that.
-                let item = weight.needs.filter(|_| line.within.is_some());
-                let of_item = item.and_then(|item| factors.get(item)).copied();
-                items.factor(at).or(of_item).unwrap_or(1.0)
-            }
-            _ if is_plain_row(lines, line, weight) => {
-                let names = said_of_row(of, weight);
-                let alone = names.filter(|(id, _)| rows.get(id) == Some(&1));
-                alone.map(|(_, word)| of_row(word)).fold(1.0, f32::max)
-            }
-            _ => match of.name_of(weight) {
-                Some((_, word)) if word.said => lines_by::NAMED,
-                _ => 1.0,
-            },
-        });
-    }
+    let mut factors = factors_of(lines, of, &items, cancel)?;
     // An item of a list stands at the edge of its message where the user chose it by its words.
     let chosen = |at: usize| {
         let by_name = factors
@@ -83,6 +60,40 @@ pub(super) fn find_named(
         };
     }
     Ok(())
+}
+
+/// The factor of each line by what a party named.
+fn factors_of(
+    lines: &[DigestLine],
+    of: &Weighed,
+    items: &Items,
+    cancel: &Cancel,
+) -> Result<Vec<f32>, Cancelled> {
+    let rows = rows_with_words(lines, of, cancel)?;
+    let mut factors: Vec<f32> = Vec::with_capacity(lines.len());
+    for (at, (line, weight)) in lines.iter().zip(&of.lines).enumerate() {
+        if at.is_multiple_of(STRIDE) {
+            cancel.check_budget()?;
+        }
+        factors.push(match line.part {
+            Part::Assistant => {
+                // What is within an item is about that.
+                let item = weight.needs.filter(|_| line.within.is_some());
+                let of_item = item.and_then(|item| factors.get(item)).copied();
+                items.factor(at).or(of_item).unwrap_or(1.0)
+            }
+            _ if is_plain_row(lines, line, weight) => {
+                let names = said_of_row(of, weight);
+                let alone = names.filter(|(id, _)| rows.get(id) == Some(&1));
+                alone.map(|(_, word)| of_row(word)).fold(1.0, f32::max)
+            }
+            _ => match of.name_of(weight) {
+                Some((_, word)) if word.said => lines_by::NAMED,
+                _ => 1.0,
+            },
+        });
+    }
+    Ok(factors)
 }
 
 /// Whether a line is the row of a table in a result, rather than of one of records.

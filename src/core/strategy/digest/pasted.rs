@@ -1,5 +1,5 @@
-//! What people paste into their messages: lines of logs, sheets and exports, which stand beside what
-//! they say themselves.
+//! What people paste into their messages: lines of logs, sheets and exports, beside what they say
+//! themselves.
 
 use crate::core::text::ByteSet;
 

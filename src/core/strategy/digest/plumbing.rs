@@ -90,8 +90,8 @@ pub(super) fn is_of_envelope(key: &str) -> bool {
     is_plumbing(key) || is_one_of(&OF_EITHER, key)
 }
 
-/// Whether keys with dots are those of an own address, of a handle of another API, or of what may be
-/// asked for with it.
+/// Whether keys with dots are those of an own address, of a handle of another API, or of what may
+/// be asked for with it.
 pub(super) fn is_own_address(keys: &str) -> bool {
     let key = keys.rsplit('.').next().unwrap_or(keys);
     OF_ADDRESS.contains(&key) || OPAQUE.contains(&key)
@@ -296,7 +296,10 @@ mod tests {
 
     #[test]
     fn the_beginning_of_a_text_that_stands_beside_it_goes() {
-        let mail = r#"{"snippet":"Dear Ann, the crane is re","payload":{"body":"Dear Ann, the crane is ready."}}"#;
+        let mail = concat!(
+            r#"{"snippet":"Dear Ann, the crane is re","#,
+            r#""payload":{"body":"Dear Ann, the crane is ready."}}"#
+        );
         assert_eq!(
             tidied(mail),
             r#"{"payload":{"body":"Dear Ann, the crane is ready."}}"#

@@ -54,10 +54,8 @@ pub(super) fn sentences_of(
     out: &mut Vec<DigestLine>,
 ) -> Result<(), Cancelled> {
     let text = without_noise(text);
-    let pasted = match part {
-        Part::User => pasted_in(&text),
-        _ => Vec::new(),
-    };
+    let pasted = (part == Part::User).then(|| pasted_in(&text));
+    let is_pasted = |at: usize| pasted.as_ref().and_then(|lines| lines.get(at)) == Some(&true);
     let mut lists = OpenItems::default();
     let mut is_code = false;
     for (at, paragraph) in text.lines().enumerate() {
@@ -74,13 +72,7 @@ pub(super) fn sentences_of(
         }
         // Drafts of texts stand between fences, too.
         if is_code && !is_prose(paragraph.trim()) {
-            // Its blanks tell what belongs together.
-            let pieces = pieces(paragraph.trim_end(), LINE_BYTES);
-            let told = pieces.filter(|piece| !piece.trim().is_empty());
-            out.extend(told.map(|piece| DigestLine {
-                is_code,
-                ..DigestLine::new(part, 1, piece)
-            }));
+            code_line(paragraph, part, out);
             continue;
         }
         let mut joins = false;
@@ -99,7 +91,7 @@ pub(super) fn sentences_of(
                 }
                 let mut line = DigestLine::new(part, 1, piece);
                 line.joins = joins;
-                if pasted.get(at) == Some(&true) {
+                if is_pasted(at) {
                     line.standing = Standing::Pasted;
                 }
                 if joins {
@@ -113,6 +105,16 @@ pub(super) fn sentences_of(
         }
     }
     Ok(())
+}
+
+/// Appends a line of code in what a party said. Its blanks tell what belongs together.
+fn code_line(line: &str, part: Part, out: &mut Vec<DigestLine>) {
+    let pieces = pieces(line.trim_end(), LINE_BYTES);
+    let told = pieces.filter(|piece| !piece.trim().is_empty());
+    out.extend(told.map(|piece| DigestLine {
+        is_code: true,
+        ..DigestLine::new(part, 1, piece)
+    }));
 }
 
 /// Appends the lines of a text, without terminal noise, long ones in pieces.

@@ -1,6 +1,6 @@
 //! Rows: values of JSON that are told side by side, as a table.
 
-use super::json_form::{inline_bytes, is_id, is_title, is_url};
+use super::json_form::{inline_bytes, is_id, is_title, is_url, set_members};
 use super::plumbing::{is_own_address, is_picture};
 use super::quoted::LINE_BYTES;
 use super::series::tells_of_points;
@@ -72,38 +72,24 @@ pub(super) fn rows_in(items: &[Json]) -> Option<Vec<Json>> {
 /// Takes the one object out of each list that all items have under a key, as of the records of a
 /// name: its members are columns then.
 pub(super) fn without_single_lists(items: &mut [Json]) {
+    let single = |item: &'_ Json, key: &str| match item.get(key) {
+        Some(Json::List(inner)) => match inner.as_slice() {
+            [object @ Json::Object(_)] => Some(object.clone()),
+            _ => None,
+        },
+        _ => None,
+    };
     let Some(Json::Object(first)) = items.first() else {
         return;
     };
-    let is_list = |(key, value): &&Member| {
-        !key.is_empty() && matches!(value, Json::List(inner) if inner.len() == 1)
-    };
-    let keys: Vec<String> = first
-        .iter()
-        .filter(is_list)
-        .map(|(key, _)| key.clone())
-        .collect();
-    let is_single = |value: &Json| matches!(value, Json::List(inner) if matches!(inner.as_slice(), [Json::Object(_)]));
+    let keys: Vec<String> = first.iter().map(|(key, _)| key.clone()).collect();
     for key in keys {
-        if !items
-            .iter()
-            .all(|item| item.get(&key).is_some_and(is_single))
-        {
+        let objects = items.iter().map(|item| single(item, &key));
+        let Some(objects) = objects.collect::<Option<Vec<Json>>>() else {
             continue;
-        }
-        for item in items.iter_mut() {
-            let Json::Object(members) = item else {
-                continue;
-            };
-            let value = members.iter_mut().find(|(name, _)| *name == key);
-            if let Some((_, Json::List(inner))) = &value
-                && let [object] = inner.as_slice()
-            {
-                let object = object.clone();
-                value
-                    .into_iter()
-                    .for_each(|(_, value)| *value = object.clone());
-            }
+        };
+        for (item, object) in items.iter_mut().zip(objects) {
+            set_members(item, &[(key.clone(), object)]);
         }
     }
 }
@@ -335,7 +321,8 @@ fn is_wide(column: &[Option<&Json>]) -> bool {
         bytes <= ROW_BYTES * column.len() && column.iter().all(|cell| *cell == first)
     };
     let are_words = || {
-        let is_word = |value: &&Json| matches!(value, Json::String(text) if !text.contains(' ') && !is_url(text));
+        let may = |text: &str| !text.contains(' ') && !is_url(text);
+        let is_word = |value: &&Json| matches!(value, Json::String(text) if may(text));
         bytes <= WIDE_WORD * column.len() && column.iter().flatten().all(is_word)
     };
     bytes > WIDE_BYTES * column.len()

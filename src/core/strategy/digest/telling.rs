@@ -1,7 +1,10 @@
-//! Which sentences of a message tell most.
+//! Which sentences of a message tell most, and which items of its lists what nothing else tells.
 
-use super::line::DigestLine;
+use super::line::{DigestLine, Part};
 use super::lists::is_table_row;
+use super::weight::Weighed;
+use super::weights::word as words_by;
+use super::word::Word;
 use crate::core::text::{shape, words_of};
 
 /// In a message of so many sentences one more tells more than others, up to so many.
@@ -28,6 +31,19 @@ pub(super) fn most_telling(lines: &[DigestLine]) -> Vec<usize> {
         scored.filter(|(score, _)| *score > LEAST_TELLING).collect();
     telling.sort_by(|(one, at), (other, later)| other.total_cmp(one).then(at.cmp(later)));
     telling.into_iter().take(most).map(|(_, at)| at).collect()
+}
+
+/// Notes the items of the model's lists with a value that no result and no user told.
+pub(super) fn note_findings(lines: &[DigestLine], of: &mut Weighed) {
+    let is_new =
+        |word: &Word| word.shape >= words_by::TELLING && !word.in_result && !word.said_by_user;
+    for (line, weight) in lines.iter().zip(&mut of.lines) {
+        if line.part == Part::Assistant && line.within.is_some() && !line.is_code {
+            let words = of.mentions.get(weight.words.clone());
+            let mut words = words.into_iter().flatten();
+            weight.finds = words.any(|id| of.words.get(*id as usize).is_some_and(is_new));
+        }
+    }
 }
 
 /// The first and the last line of what was said that say something by themselves: lines of code and

@@ -426,7 +426,7 @@ mod tests {
             failed,
         ];
         let expected = "… 9 calls not shown: edit ×4 (1 failed), str_replace_editor [src/e.rs], \
-                        read [src/c.rs], …; changed src/a.rs, src/b.rs, …";
+                        read, …; changed src/a.rs, src/b.rs, …";
         let text = line_of(hidden.iter(), 4_000);
         assert_eq!(text.as_deref(), Some(expected));
         let again = read_line(expected).unwrap();
@@ -450,13 +450,13 @@ mod tests {
         let of = |bytes| line_of(lines(&hidden).iter(), bytes).unwrap();
         let expected = "… 4 calls not shown: say, get_letter [DOC-02299204; DOC-7] ×2, \
                         get_thread [C02]";
-        assert_eq!(of(4_800), expected);
+        assert_eq!(of(9_000), expected);
         assert_eq!(
-            of(800),
+            of(3_000),
             "… 4 calls not shown: say, get_letter [DOC-7] ×2, get_thread"
         );
         let again = read_line(expected).unwrap();
-        assert_eq!(line_of([&again].into_iter(), 4_800).unwrap(), expected);
+        assert_eq!(line_of([&again].into_iter(), 9_000).unwrap(), expected);
     }
 
     #[test]

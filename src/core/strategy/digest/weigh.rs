@@ -303,7 +303,6 @@ impl<'t> Reader<'t> {
         cancel.check_budget()?;
         self.weigh_topics(lines);
         cancel.check_budget()?;
-        self.note_findings(lines);
         let has_parts = |word: &&str| word.bytes().any(|b| matches!(b, b'/' | b'.'));
         let inside = |word: &&'t str| {
             let parts = Some(*word).filter(has_parts).into_iter().flat_map(parts_of);
@@ -317,19 +316,6 @@ impl<'t> Reader<'t> {
             mentions: self.mentions,
             within,
         })
-    }
-
-    /// Notes the items of the model's lists with a value that no result and no user told.
-    fn note_findings(&mut self, lines: &[DigestLine]) {
-        let is_new =
-            |word: &Word| word.shape >= words_by::TELLING && !word.in_result && !word.said_by_user;
-        for (line, weight) in lines.iter().zip(&mut self.lines) {
-            if line.part == Part::Assistant && line.within.is_some() && !line.is_code {
-                let words = self.mentions.get(weight.words.clone());
-                let mut words = words.into_iter().flatten();
-                weight.finds = words.any(|id| self.words.get(*id as usize).is_some_and(is_new));
-            }
-        }
     }
 
     /// Notes the words that the parties said.

@@ -1,4 +1,4 @@
-//! Lists in results: of scalars on shared lines, of like objects as tables, and others item by item.
+//! Lists in results: of scalars on shared lines, of like objects as tables, others item by item.
 
 use super::{AS_BELOW, Lines, MOST_COMPARED, MOST_OWN, Member, NAMES_BYTES};
 use crate::core::Cancelled;
@@ -12,9 +12,12 @@ use crate::core::strategy::digest::line::{DigestLine, Part};
 use crate::core::strategy::digest::quoted::LINE_BYTES;
 use crate::core::strategy::digest::records::is_flat;
 use crate::core::strategy::digest::references::fold;
-use crate::core::strategy::digest::rows::{rows_in, rows_of, without_single_lists};
+use crate::core::strategy::digest::rows::{Rows, rows_in, rows_of, without_single_lists};
 use crate::core::text::Table;
 
+/// The most items that are a table although they have little in common. Reports of failures are
+/// longer than other lines of a log.
+const MOST_RAGGED: usize = 24;
 /// The longest name of a row before what is told below it (bytes).
 const ROW_NAME_BYTES: usize = 40;
 /// The key of a row that has no name, and what stands before the key of the row's name in a table
@@ -47,11 +50,8 @@ impl Lines<'_> {
         if left > 1 {
             without_single_lists(&mut items);
         }
-        let with_patterns = (left > 1).then(|| with_patterns(&items)).flatten();
         // What its head says is true of all of its rows.
-        let told = with_patterns.as_deref().unwrap_or(&items);
-        let table = Table::of_any(told).filter(|_| left > 1);
-        let mut rows = table.and_then(|table| rows_of(table, all));
+        let mut rows = (left > 1).then(|| table_of(&items)).flatten();
         if let Some(rows) = &mut rows {
             rows.retain(|at| is_known.get(at) != Some(&true));
         }
@@ -62,18 +62,7 @@ impl Lines<'_> {
         let mut aside = Vec::new();
         match &rows {
             Some(rows) => {
-                self.push(Part::Head, path, &rows.head);
-                // A few records inside of one belong to it: what it can be paid with.
-                let own = !path.is_empty()
-                    && items.len() <= MOST_OWN
-                    && items.iter().all(|(_, item)| has_ids(item));
-                for row in &rows.whole {
-                    let mut line = DigestLine::new(Part::Row, self.depth + 1, row);
-                    if own {
-                        line.standing = Standing::Own;
-                    }
-                    self.out.push(line);
-                }
+                self.rows(path, rows, &items);
                 aside = items;
             }
             None => {
@@ -95,6 +84,22 @@ impl Lines<'_> {
             self.list(&format!("{path}[].{keys}"), references, false)?;
         }
         Ok(())
+    }
+
+    /// The rows of a table of these items.
+    fn rows(&mut self, path: &str, rows: &Rows, items: &[(usize, Json)]) {
+        self.push(Part::Head, path, &rows.head);
+        // A few records inside of one belong to it: what it can be paid with.
+        let own = !path.is_empty()
+            && items.len() <= MOST_OWN
+            && items.iter().all(|(_, item)| has_ids(item));
+        for row in &rows.whole {
+            let mut line = DigestLine::new(Part::Row, self.depth + 1, row);
+            if own {
+                line.standing = Standing::Own;
+            }
+            self.out.push(line);
+        }
     }
 
     /// What items have that is no column of their table: their lists of like objects side by side,
@@ -182,7 +187,19 @@ impl Lines<'_> {
     }
 }
 
-/// What the row of an item is known by, with its key: its first id, what it is called, or its place.
+/// The rows of all items of a list.
+fn table_of(items: &[Json]) -> Option<Rows> {
+    let with_patterns = with_patterns(items);
+    let told = with_patterns.as_deref().unwrap_or(items);
+    let table = if items.len() <= MOST_RAGGED {
+        Table::of_ragged(told)
+    } else {
+        Table::of_any(told)
+    };
+    table.and_then(|table| rows_of(table, items.len()))
+}
+
+/// What the row of an item is known by, with its key: its id, what it is called, or its place.
 fn row_name(at: usize, item: &Json) -> Member {
     let members = match item {
         Json::Object(members) => members.as_slice(),
