@@ -34,7 +34,8 @@ pub fn is_prose(line: &str) -> bool {
 /// lines are broken.
 #[must_use]
 pub fn is_broken_prose(line: &str) -> bool {
-    (BROKEN_BYTES..=MOST_BROKEN).contains(&line.len()) && has_plain_words(line)
+    let ends = line.ends_with(|c: char| c.is_alphanumeric() || c == ',');
+    ends && (BROKEN_BYTES..=MOST_BROKEN).contains(&line.len()) && has_plain_words(line)
 }
 
 /// Whether most words of a line are plain, and there are several.

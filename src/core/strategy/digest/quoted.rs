@@ -23,6 +23,8 @@ pub(super) const LINE_BYTES: usize = 240;
 const SENTENCE_BYTES: usize = 600;
 /// The part of a text that sentences make it prose.
 const PROSE: f32 = 0.5;
+/// The same of the lines that end sentences, where other lines are broken within these.
+const ENDS_OF_PROSE: f32 = 0.1;
 /// What begins and ends code in what was said.
 const FENCES: [&str; 2] = ["```", "~~~"];
 /// Tags around what a model thinks in its text.
@@ -180,13 +182,20 @@ pub(super) fn quoted_lines(
 
 /// Marks the sentences of a text that is mostly sentences.
 fn mark_prose(lines: &mut [DigestLine]) {
-    let prose: Vec<bool> = (0..lines.len()).map(|at| is_sentence(lines, at)).collect();
-    let (mut of_prose, mut all) = (0, 0);
-    for (line, is_prose) in lines.iter().zip(&prose) {
-        all += line.text.len();
-        of_prose += if *is_prose { line.text.len() } else { 0 };
+    let mut prose: Vec<bool> = lines.iter().map(|line| is_prose(&line.text)).collect();
+    let bytes = |prose: &[bool]| -> usize {
+        let of_prose = lines.iter().zip(prose).filter(|(_, is_prose)| **is_prose);
+        of_prose.map(|(line, _)| line.text.len()).sum()
+    };
+    let all: usize = lines.iter().map(|line| line.text.len()).sum();
+    let is_mostly = |prose: &[bool], part: f32| bytes(prose) as f32 >= part * all as f32;
+    if !is_mostly(&prose, ENDS_OF_PROSE) {
+        return;
     }
-    if (of_prose as f32) < PROSE * all as f32 {
+    for (at, is_prose) in prose.iter_mut().enumerate() {
+        *is_prose = *is_prose || goes_on(lines, at);
+    }
+    if !is_mostly(&prose, PROSE) {
         return;
     }
     for (line, is_prose) in lines.iter_mut().zip(prose) {
@@ -196,20 +205,18 @@ fn mark_prose(lines: &mut [DigestLine]) {
     }
 }
 
-/// Whether a line of a text is a sentence, or a part of one that goes on in the next line.
-fn is_sentence(lines: &[DigestLine], at: usize) -> bool {
-    let goes_on = |next: &DigestLine| {
-        next.blank_above == 0
-            && next
-                .text
-                .starts_with(|c: char| c.is_alphabetic() || c == '(')
+/// Whether a line of a text is a part of a sentence that goes on in the next line.
+fn goes_on(lines: &[DigestLine], at: usize) -> bool {
+    let begins = |line: &DigestLine| {
+        line.text
+            .starts_with(|c: char| c.is_alphabetic() || c == '(')
     };
-    let is_at = |at: usize, is_it: fn(&str) -> bool| {
-        lines
-            .get(at)
-            .is_some_and(|line| !line.is_printed_row && is_it(&line.text))
-    };
-    is_at(at, is_prose) || (is_at(at, is_broken_prose) && lines.get(at + 1).is_some_and(goes_on))
+    let is_next = |next: &DigestLine| next.blank_above == 0 && begins(next);
+    let line = lines
+        .get(at)
+        .filter(|line| !line.is_printed_row && begins(line));
+    let is_followed = || lines.get(at + 1).is_some_and(is_next);
+    line.is_some_and(|line| is_followed() && is_broken_prose(&line.text))
 }
 
 /// Marks what a text comes to: below a heading that announces it, or else what a text in a record

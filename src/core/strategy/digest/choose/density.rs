@@ -57,6 +57,9 @@ impl Choice<'_> {
     /// The factor of a row by how many others of its table were taken: each tells less of what the
     /// table is about.
     fn one_of_many(&self, at: usize) -> f32 {
+        if self.rows.is_empty() {
+            return 1.0;
+        }
         let rows = self.head_of_many(at).and_then(|head| self.rows.get(&head));
         rows.map_or(1.0, |rows| 1.0 / (1.0 + *rows as f32 / lines_by::ROWS))
     }
