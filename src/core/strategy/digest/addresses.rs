@@ -4,7 +4,7 @@
 use super::json_form::is_url;
 use crate::core::json::Json;
 
-/// The most addresses and other members of an item that are compared.
+/// The most objects in an item, and addresses and other members of each, that are compared.
 const MOST_COMPARED: usize = 32;
 
 type Member = (String, Json);
@@ -28,7 +28,8 @@ pub(super) fn with_patterns(items: &[Json]) -> Option<Vec<Json>> {
         Json::Object(members) => Some((Some(key.clone()), members)),
         _ => None,
     });
-    let places = std::iter::once((None, first)).chain(inner);
+    // Each is looked for in all items.
+    let places = std::iter::once((None, first)).chain(inner.take(MOST_COMPARED));
     let found = places.flat_map(|(place, members)| patterns_of(&place, members, items));
     let found: Vec<Pattern> = found.take(MOST_COMPARED).collect();
     if found.is_empty() {

@@ -24,6 +24,8 @@ const NEAR: f32 = 0.8;
 const LEAST_ROWS: usize = 3;
 const MOST_MEANT: usize = 2;
 const TURNS_SHOWN: u32 = 2;
+/// The most sentences and items of the model's in a turn that are compared with rows.
+const MOST_SAID: usize = 32;
 /// The longest sentence by which the model confirms a choice (bytes).
 const CONFIRMS_BYTES: usize = 100;
 
@@ -109,15 +111,24 @@ pub(super) fn find_meant(
     let mut tables: BTreeMap<u32, BTreeMap<usize, Vec<usize>>> = BTreeMap::new();
     // By the turn and, of what the model said, the line.
     let mut said: BTreeMap<(u32, Option<usize>), Set<u32>> = BTreeMap::new();
+    // Each is compared with all rows of some turns.
+    let mut of_turn: Map<u32, usize> = Map::default();
     for (at, (line, weight)) in lines.iter().zip(&of.lines).enumerate() {
         if at.is_multiple_of(STRIDE) {
             cancel.check_budget()?;
         }
         if let Some(head) = head_of(line, weight) {
-            let of_turn = tables.entry(line.turn).or_default();
-            of_turn.entry(head).or_default().push(at);
+            let shown = tables.entry(line.turn).or_default();
+            shown.entry(head).or_default().push(at);
         } else if line.part == Part::User || confirms(line) || chosen(at) {
             let of_model = (line.part == Part::Assistant).then_some(at);
+            if of_model.is_some() {
+                let before = of_turn.entry(line.turn).or_default();
+                *before += 1;
+                if *before > MOST_SAID {
+                    continue;
+                }
+            }
             let words = said.entry((line.turn, of_model)).or_default();
             words.extend(of.words_at(&weight.words).map(|(id, _)| id));
         }

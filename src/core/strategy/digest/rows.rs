@@ -31,6 +31,8 @@ const MOST_TEXTS: usize = 40;
 /// Rows from which on a table is told in short as well, and the most of its bytes that this takes.
 const LEAST_IN_SHORT: usize = 8;
 const MOST_IN_SHORT: f32 = 0.6;
+/// The most lists of one object in each item that become columns.
+const MOST_SINGLE: usize = 32;
 /// Lists of names that are tried for the rows beside them.
 const MOST_NAMES: usize = 4;
 /// The longest name of a column that each row of a list of lists gets (bytes).
@@ -82,7 +84,10 @@ pub(super) fn without_single_lists(items: &mut [Json]) {
     let Some(Json::Object(first)) = items.first() else {
         return;
     };
-    let keys: Vec<String> = first.iter().map(|(key, _)| key.clone()).collect();
+    let is_single = |(_, value): &&Member| matches!(value, Json::List(inner) if inner.len() == 1);
+    let keys = first.iter().filter(is_single).map(|(key, _)| key.clone());
+    // Each is looked for in all items.
+    let keys: Vec<String> = keys.take(MOST_SINGLE).collect();
     for key in keys {
         let objects = items.iter().map(|item| single(item, &key));
         let Some(objects) = objects.collect::<Option<Vec<Json>>>() else {
@@ -402,6 +407,17 @@ mod tests {
         for other in [r#"[["a","b"],["c","d"],["e","f"]]"#, r#"[[1],[2],[3]]"#] {
             assert_eq!(told(other), None, "{other}");
         }
+    }
+
+    #[test]
+    fn of_many_lists_of_one_object_few_are_columns() {
+        let list = |n: usize| format!(r#""k{n}":[{{"a":{n}}}]"#);
+        let lists: Vec<String> = (0..40_000).map(list).collect();
+        let item = Json::parse(&format!("{{{}}}", lists.join(","))).unwrap();
+        let mut items = [item.clone(), item];
+        without_single_lists(&mut items);
+        let is_object = |key: &str| matches!(items[1].get(key), Some(Json::Object(_)));
+        assert!(is_object("k0") && !is_object("k39999"));
     }
 
     #[test]
