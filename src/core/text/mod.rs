@@ -16,6 +16,7 @@ mod outcome;
 mod places;
 mod prose;
 mod requests;
+mod routine;
 mod sentences;
 mod shown;
 mod speech;
@@ -38,14 +39,17 @@ pub use operator_patterns::{CaselessPattern, NamePatterns, TextPattern};
 pub use outcome::sums_up;
 pub use places::{FilePlace, file_name, file_paths, file_places, is_same_file};
 pub use prose::{is_broken_prose, is_of_conclusion, is_prose, refers_back};
-pub use requests::{asks, is_question, only_serves};
+pub use requests::{asks, is_question, only_serves, waits};
+pub use routine::is_routine;
 pub use sentences::pieces;
 pub(in crate::core) use sentences::sentences;
 pub(in crate::core) use shown::{is_party, shown_key, shown_name};
 pub use speech::{Speech, corrects, greets_by_name, limits, limits_what_is_before, proposes};
 pub(in crate::core) use table::MOST_COLUMNS;
 pub use table::{Table, shortest, write_cell};
-pub(in crate::core) use words::{INFORMATIVE, PATH, Stem, parts_of, shape, stem_of, words_of};
+pub(in crate::core) use words::{
+    INFORMATIVE, PATH, Stem, TELLING, parts_of, shape, stem_of, words_of,
+};
 pub(in crate::core) use written::{Day, Time, Written};
 
 /// The patterns of this room.

@@ -61,6 +61,9 @@ const BEGINNINGS: [&str; 6] = [
     "totals:",
 ];
 
+/// How build tools say how it ended.
+const VERDICTS: [&str; 2] = ["BUILD SUCCESS", "BUILD FAIL"];
+
 /// Whether a line sums up what a command did: `5 failed, 3 passed`, `Plan: 2 to add, 1 to destroy`.
 #[must_use]
 pub fn sums_up(line: &str) -> bool {
@@ -75,7 +78,8 @@ pub fn sums_up(line: &str) -> bool {
             start.is_some_and(|start| start.eq_ignore_ascii_case(known))
         })
     };
-    found >= LEAST_COUNTS || (found > 0 && begins())
+    let is_verdict = || VERDICTS.iter().any(|verdict| line.contains(verdict));
+    found >= LEAST_COUNTS || (found > 0 && begins()) || is_verdict()
 }
 
 /// What stands behind each number that is a word of its own.

@@ -2,6 +2,7 @@
 
 use super::lexicon::{BESIDES, SERVES};
 use super::speech::{is_polite, words};
+use super::words::{TELLING, shape, words_of};
 
 /// How sentences begin, in small letters, that ask the user for what he says next.
 const BEGINNINGS: [&str; 12] = [
@@ -17,6 +18,29 @@ const BEGINNINGS: [&str; 12] = [
     "per favore",
     "mi dica ",
     "пожалуйста",
+];
+/// How sentences begin, in small letters, that tell what is done once the user has answered.
+const CONDITIONS: [&str; 20] = [
+    "once you",
+    "once i ",
+    "once i'",
+    "once we",
+    "as soon as you",
+    "as soon as i ",
+    "after you",
+    "when you are ready",
+    "when you're ready",
+    "to proceed",
+    "to help you",
+    "to assist you",
+    "this will help me",
+    "sobald ",
+    "una vez que",
+    "en cuanto",
+    "une fois",
+    "dès que",
+    "non appena",
+    "assim que",
 ];
 /// Signs of that anywhere in a sentence.
 const SIGNS: [&str; 14] = [
@@ -66,6 +90,17 @@ pub fn asks(sentence: &str) -> bool {
     is_request && !NOTES.iter().any(|note| begins(note)) && !only_serves(sentence)
 }
 
+/// Whether a sentence of who answers only tells that he goes on once the user has said what is
+/// asked for: it is past when that was said.
+#[must_use]
+pub fn waits(sentence: &str) -> bool {
+    let lower = sentence.to_lowercase();
+    let begins = CONDITIONS
+        .iter()
+        .any(|beginning| lower.starts_with(beginning));
+    begins && !words_of(sentence).any(|word| shape(word) >= TELLING)
+}
+
 /// Whether a sentence of who answers says nothing but that one helps, looks or waits.
 #[must_use]
 pub fn only_serves(sentence: &str) -> bool {
@@ -96,6 +131,24 @@ mod tests {
             "It pleases them.",
         ] {
             assert!(!asks(note), "{note}");
+        }
+    }
+
+    #[test]
+    fn what_is_done_once_the_user_has_answered_is_past_when_he_has() {
+        for waiting in [
+            "Once you confirm, I'll proceed with the booking.",
+            "To proceed with the booking, I need to look up the profile.",
+            "Sobald Sie das bestätigen, buche ich.",
+        ] {
+            assert!(waits(waiting), "{waiting}");
+        }
+        for other in [
+            "Once you confirm, I'll charge $348 to card_4196779.",
+            "I'll cancel both.",
+            "Once upon a time.",
+        ] {
+            assert!(!waits(other), "{other}");
         }
     }
 

@@ -1,9 +1,7 @@
 //! JSON in fewer tokens: lists of like objects as tables, and values without quotes where they stay
 //! unambiguous.
 
-use std::collections::HashSet;
-
-use foldhash::fast::FixedState;
+mod in_short;
 
 use crate::core::json::{Json, is_number};
 
@@ -17,17 +15,6 @@ const FILLED: usize = 60;
 const FILLED_OF_RAGGED: usize = 40;
 /// Levels of nested objects that become columns of their own.
 const DEPTH: usize = 3;
-/// Distinct values up to which a column tells kinds of rows apart, in so many rows for each.
-const MOST_KINDS: usize = 6;
-const ROWS_PER_KIND: usize = 3;
-/// The longest cell of such a column (bytes).
-const KIND_BYTES: usize = 24;
-/// The same of one with the names of rows, where its key says so.
-const NAME_BYTES: usize = 48;
-
-/// The mean length of the labels of rows (bytes).
-const LABEL_BYTES: usize = 40;
-
 /// A list of like objects. Members of nested objects are columns with dotted names.
 #[derive(Debug)]
 pub struct Table<'j> {
@@ -186,123 +173,6 @@ impl<'j> Table<'j> {
         }
     }
 
-    /// The same table with the columns that decisions are made by: one that names each row, if
-    /// possible by a key that `is_id` or `is_title`, and those that tell kinds of rows apart.
-    /// `None` where there are no such columns.
-    #[must_use]
-    pub fn in_short(
-        &self,
-        is_id: impl Fn(&str) -> bool,
-        is_title: impl Fn(&str) -> bool,
-    ) -> Option<Self> {
-        let columns = 0..self.columns.len();
-        let key = |at: &usize| self.columns.get(*at).is_some_and(|key| is_id(key));
-        let ids = columns.clone().filter(key);
-        let titles = columns.clone().filter(|at| {
-            let title = self.columns.get(*at);
-            title.is_some_and(|title| is_title(title)) && self.names(*at, NAME_BYTES)
-        });
-        // Numbers that happen to differ are measures.
-        let texts = columns.clone().filter(|at| self.is_of_texts(*at));
-        let is_short = |at: &usize| self.names(*at, KIND_BYTES);
-        let texts = texts.filter(is_short);
-        let naming = ids.filter(is_short).chain(titles).chain(texts).next()?;
-        // An id alone says nothing of what it is.
-        let label = self.label(&is_id).filter(|label| *label != naming);
-        let is_kind = |at: &usize| *at != naming && Some(*at) != label && self.tells_kinds(*at);
-        let kinds: Vec<usize> = columns.filter(is_kind).collect();
-        if kinds.is_empty() {
-            return None;
-        }
-        let named = std::iter::once(naming).chain(label);
-        let kept: Vec<usize> = named.chain(kinds).collect();
-        let cell = |row: &Vec<Option<&'j Json>>, at: &usize| row.get(*at).copied().flatten();
-        let name = |at: &usize| self.columns.get(*at).cloned();
-        Some(Table {
-            columns: kept.iter().filter_map(name).collect(),
-            rows: self
-                .rows
-                .iter()
-                .map(|row| kept.iter().map(|at| cell(row, at)).collect())
-                .collect(),
-        })
-    }
-
-    /// The column with the short words that tell most rows apart, as their descriptions.
-    fn label(&self, is_id: &impl Fn(&str) -> bool) -> Option<usize> {
-        let mut best = None;
-        for (at, name) in self
-            .columns
-            .iter()
-            .enumerate()
-            .filter(|(_, name)| !is_id(name))
-        {
-            let cells = self.cells(at);
-            let mut distinct: HashSet<&str, FixedState> = HashSet::default();
-            let (mut bytes, mut words) = (0, 0);
-            for cell in &cells {
-                if let Some(Json::String(text)) = cell {
-                    distinct.insert(text);
-                    bytes += text.len();
-                    words += usize::from(is_of_words(text));
-                }
-            }
-            let is_label = words * 4 >= cells.len() * 3
-                && distinct.len() * 2 > cells.len()
-                && bytes <= LABEL_BYTES * cells.len();
-            let is_better = best.is_none_or(|(most, _)| distinct.len() > most);
-            if is_label && is_better && !name.is_empty() {
-                best = Some((distinct.len(), at));
-            }
-        }
-        best.map(|(_, at)| at)
-    }
-
-    fn is_of_texts(&self, column: usize) -> bool {
-        let cells = self.cells(column);
-        cells
-            .into_iter()
-            .all(|cell| matches!(cell, Some(Json::String(_))))
-    }
-
-    /// Whether each row has another short value in a column.
-    fn names(&self, column: usize, most: usize) -> bool {
-        let mut seen: HashSet<String, FixedState> = HashSet::default();
-        self.cells(column).into_iter().all(|cell| match cell {
-            Some(value) if value.is_scalar() => {
-                let text = value.to_string();
-                text.len() <= most && seen.insert(text)
-            }
-            _ => false,
-        })
-    }
-
-    /// Whether a column has few different short values, which are not all the same.
-    fn tells_kinds(&self, column: usize) -> bool {
-        let most = MOST_KINDS.min(self.rows.len() / ROWS_PER_KIND);
-        let mut kinds: Vec<Option<&Json>> = Vec::new();
-        let cells = self.cells(column);
-        let told = cells.iter().copied().flatten();
-        let told: Vec<&Json> = told.filter(|cell| !matches!(cell, Json::Null)).collect();
-        let are_numbers = told.iter().all(|cell| matches!(cell, Json::Number(_)));
-        // What a few have a number of, as the replies to a message, tells no kinds.
-        if are_numbers && told.len() * 2 < cells.len() {
-            return false;
-        }
-        for cell in cells {
-            if kinds.contains(&cell) {
-                continue;
-            }
-            let is_short =
-                cell.is_none_or(|value| value.is_scalar() && value.to_string().len() <= KIND_BYTES);
-            if !is_short || kinds.len() == most {
-                return false;
-            }
-            kinds.push(cell);
-        }
-        kinds.len() > 1
-    }
-
     /// The head of the table: `[3]{id,name{first,last},kind=guest}:`. A column with the same value
     /// in every row has that value here.
     #[must_use]
@@ -380,15 +250,6 @@ pub fn write_cell(value: &Json, out: &mut String) {
         Json::String(text) if is_plain(text) => out.push_str(text),
         value => value.write(out),
     }
-}
-
-/// Whether a text has a word rather than codes and numbers alone.
-fn is_of_words(text: &str) -> bool {
-    let mut words = text.split(|c: char| !c.is_alphabetic());
-    words.any(|word| word.chars().count() > 3 && word.chars().any(char::is_lowercase))
-        || text
-            .chars()
-            .any(|c| c.is_alphabetic() && !c.is_uppercase() && !c.is_lowercase())
 }
 
 fn is_plain(text: &str) -> bool {
@@ -471,8 +332,7 @@ fn write_table(table: &Table<'_>, indent: &str, out: &mut String) {
 
 #[cfg(test)]
 mod tests {
-    use super::{Table, shortest};
-    use crate::core::json::Json;
+    use super::shortest;
 
     #[test]
     fn like_objects_become_a_table() {
@@ -506,39 +366,6 @@ mod tests {
             shortest(text).unwrap(),
             "[3]{id,at{day,hour},note}:\n 1,3,,a\n 2,4,9,b\n 3,5,8,c"
         );
-    }
-
-    #[test]
-    fn in_short_a_table_has_the_columns_that_name_rows_and_tell_their_kinds() {
-        let in_short = |row: fn(usize) -> String| {
-            let rows: Vec<String> = (0..9).map(row).collect();
-            let Some(Json::List(items)) = Json::parse(&format!("[{}]", rows.join(","))) else {
-                panic!("no list");
-            };
-            let table = Table::of(&items).unwrap();
-            let short = table.in_short(|key| key == "id", |key| key == "name")?;
-            Some([short.columns_head(), short.rows().nth(1).unwrap()].join(" "))
-        };
-        let order = |n: usize| {
-            format!(
-                r#"{{"page":1,"total":{n},"id":"A-{n}","paid":{},"state":"{}","memo":"{}"}}"#,
-                n == 1,
-                ["new", "sent"][n % 2],
-                "long ".repeat(n % 2 * 8)
-            )
-        };
-        assert_eq!(in_short(order).unwrap(), "{id,paid,state}: A-1,true,sent");
-        // Nothing names the rows, or nothing tells kinds of them.
-        assert_eq!(
-            in_short(|n| format!(r#"{{"n":{},"ok":{}}}"#, n / 2, n < 4)),
-            None
-        );
-        assert_eq!(in_short(|n| format!(r#"{{"id":{n},"at":"{n}"}}"#)), None);
-        let counted = |n| {
-            let replies = if n == 0 { "17" } else { "null" };
-            format!(r#"{{"id":{n},"replies":{replies}}}"#)
-        };
-        assert_eq!(in_short(counted), None);
     }
 
     #[test]

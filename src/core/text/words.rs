@@ -164,6 +164,8 @@ pub(in crate::core) fn parts_of(word: &str) -> impl Iterator<Item = &str> {
 /// From so many digits on, a fraction has the error of its computation: `0.30000000000000004`.
 const COMPUTED_DIGITS: usize = 15;
 
+/// The least score of the form of ids, dates and numbers.
+pub(in crate::core) const TELLING: f32 = 2.0;
 /// The score of a path or an address.
 pub(in crate::core) const PATH: f32 = 3.5;
 

@@ -8,6 +8,7 @@ mod dedupe;
 mod digest;
 mod digest_agents;
 mod digest_apart;
+mod digest_belongs;
 mod digest_chosen;
 mod digest_code;
 mod digest_followed_up;

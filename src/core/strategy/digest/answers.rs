@@ -12,6 +12,8 @@ use crate::core::{Cancel, Cancelled};
 
 /// The longest answer that says nothing without its question (characters).
 const ANSWER_CHARS: usize = 14;
+/// The words of a question that says nothing without the sentence before.
+const SHORT_QUESTION: usize = 3;
 /// The same of one that begins with such a word (characters).
 const CONSENT_CHARS: usize = 32;
 /// The same of one that begins with a word for what was asked about (characters), and words that
@@ -89,6 +91,11 @@ fn mark_answered(lines: &mut [DigestLine], entry: Range<usize>) {
             line.standing = Standing::Answered;
         }
     }
+}
+
+/// Whether a question says nothing without the sentence before it: `Apply?`, `Shall I?`
+pub(super) fn asks_in_short(sentence: &str) -> bool {
+    is_question(sentence) && sentence.split_whitespace().count() <= SHORT_QUESTION
 }
 
 /// Whether what the model said asks for more and tells nothing by a name or a number.

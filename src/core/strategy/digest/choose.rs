@@ -3,6 +3,7 @@
 
 mod around;
 mod density;
+mod gaps;
 mod room;
 mod short;
 mod wanted;
@@ -11,7 +12,7 @@ use std::collections::BinaryHeap;
 
 use self::wanted::{
     is_chosen_row, is_crumb, is_described, is_meant_row, is_named_row, is_of_records, is_record,
-    newest_turn, says_more_than_help,
+    is_written, newest_turn, says_more_than_help,
 };
 use super::candidate::Candidate;
 use super::line::{DigestLine, Part, Standing};
@@ -136,7 +137,8 @@ impl<'t> Choice<'t> {
         let chosen = self.share_of_the_chosen(budget);
         self.first((&mut left, budget), chosen, is_chosen_row)?;
         self.first((&mut left, budget), share::DESCRIBED, is_described)?;
-        self.first((&mut left, budget), share::MEANT, is_meant_row)?;
+        let room = Self::room_for_meant(budget).min(left);
+        left -= room - self.fill(room, is_meant_row)?;
         self.first((&mut left, budget), share::RECORDS, is_record)?;
         self.first((&mut left, budget), share::NAMED, |line, weight| {
             is_record(line, weight) || is_named_row(line, weight)
@@ -154,6 +156,7 @@ impl<'t> Choice<'t> {
             .min(left);
         let rest = self.fill(left - held, |line, _| line.is_whole())?;
         self.take_in_short(held + rest)?;
+        self.close_gaps();
         Ok(())
     }
 
@@ -203,8 +206,9 @@ impl<'t> Choice<'t> {
         Ok(room - self.fill(room, |line, _| is_newest(line))?)
     }
 
-    /// Takes the long arguments of calls, newest first, each from its beginning: crumbs of them are
-    /// no use to those who edit. Returns the tokens that are left.
+    /// Takes the long arguments of calls, and the edits that have room on one line, newest first,
+    /// each from its beginning: crumbs of them are no use to those who edit. Returns the tokens
+    /// that are left.
     fn take_written(&mut self, budget: u64) -> Result<u64, Cancelled> {
         let mut left = budget;
         let mut end = self.lines.len();
@@ -212,9 +216,7 @@ impl<'t> Choice<'t> {
             self.cancel.check_budget()?;
             let begin = self.of.lines.get(end - 1).map_or(0, |weight| weight.entry);
             for at in begin..end {
-                let is_written = self.lines.get(at).is_some_and(|line| {
-                    line.part == Part::Argument && line.standing == Standing::Usual
-                });
+                let is_written = self.lines.get(at).is_some_and(is_written);
                 if !is_written || self.is_taken(at) {
                     continue;
                 }

@@ -5,7 +5,7 @@
 
 use std::borrow::Cow;
 
-use super::answers::{note_answered, note_choices};
+use super::answers::{asks_in_short, note_answered, note_choices};
 use super::arguments::called;
 use super::changes::mark_changes;
 use super::diffs::{key_of_listed, note_diffs, note_kept, note_replaced, taken_out};
@@ -25,10 +25,12 @@ use super::quoted::{quoted_lines, sentences_of};
 use super::read_back::{last_turn, read_back};
 use super::record::{OF_RESULT, Results};
 use super::records::{RecordParts, tables_of};
+use super::removed::Removed;
 use super::replies::note_replies;
 use super::seen::Seen;
 use super::taken_back::takes_back_alone;
 use super::telling::{edges_of, most_telling};
+use super::to_do::ToDo;
 use crate::core::conversation::{Block, Call, Entry, Exchange, Kind, Speaker, Text, ToolResult};
 use crate::core::edit::{Tag, is_synthetic};
 use crate::core::json::Json;
@@ -61,6 +63,8 @@ pub(super) struct Reader<'m, 'a> {
     /// The tools that were called, by the hashes of their names.
     tools: Set<u64>,
     outcomes: Outcomes,
+    /// The files that newer calls removed.
+    removed: Removed,
     /// Rows of printed tables, each with the names of its columns, by their hashes.
     printed: Set<u64>,
     /// The signs of failure in results.
@@ -103,6 +107,7 @@ impl<'m, 'a> Reader<'m, 'a> {
             told: Set::default(),
             tools: Set::default(),
             outcomes: Outcomes::default(),
+            removed: Removed::default(),
             printed: Set::default(),
             failures: run.failures,
             cancel: run.cancel,
@@ -281,23 +286,16 @@ impl<'m, 'a> Reader<'m, 'a> {
         } else {
             Vec::new()
         };
-        // What is to be done by this message: two parts of a list may have the same.
-        let mut own: Set<u64> = Set::default();
+        let mut to_do = ToDo::default();
         for (at, line) in out.iter_mut().enumerate() {
             let is_own = line.standing != Standing::Pasted;
             if is_own && (edges.contains(&at) || telling.contains(&at)) {
                 line.standing = ends;
             }
             // What is to be done is told as it stands last: a newer message may have it as done.
-            let to_do = Some(&line.text).filter(|_| part == Part::Assistant);
-            if let Some(item) = to_do.and_then(|text| to_do_of(text)) {
-                let item = format!("- [ ] {item}");
-                let key = hash_of(&item);
-                let is_newest = own.contains(&key) || self.seen.say(Some(part), &item);
+            if let Some(item) = to_do_of(&line.text) {
+                let is_newest = to_do.is_newest(part, item, &mut self.seen);
                 line.standing = if is_newest { ends } else { Standing::Repeated };
-                if is_newest {
-                    own.insert(key);
-                }
                 continue;
             }
             // The items of a list are of that list.
@@ -309,7 +307,7 @@ impl<'m, 'a> Reader<'m, 'a> {
             let refers = line.joins
                 && match part {
                     Part::User => takes_back_alone(&line.text),
-                    _ => refers_back(&line.text),
+                    _ => refers_back(&line.text) || asks_in_short(&line.text),
                 };
             if refers && line.within.is_none() {
                 line.within = Some(1);
@@ -368,9 +366,12 @@ impl<'m, 'a> Reader<'m, 'a> {
         if !failed {
             self.seen.note_taken_out(taken_out(&made.arguments, out));
         }
+        // What a command that failed was to remove is not there either.
+        let is_gone = self.removed.has(&made);
+        self.removed.note(&made);
         self.seen
             .note(&other.unwrap_or(Json::Object(made.arguments)));
-        self.note_repeated(out, stale || is_overridden, is_old_plan);
+        self.note_repeated(out, stale || is_overridden || is_gone, is_old_plan);
         Ok(())
     }
 
@@ -427,13 +428,17 @@ impl<'m, 'a> Reader<'m, 'a> {
         Ok(failed)
     }
 
-    /// Marks the lines of a result that newer calls took out of their files: they would look like
-    /// what is there.
+    /// Marks the lines of a result, or of what was written, that newer calls took out of their
+    /// files: they would look like what is there.
     fn note_taken_out(&self, out: &mut [DigestLine]) {
         if !self.seen.has_taken_out() {
             return;
         }
-        for line in out.iter_mut().filter(|line| line.part == Part::Text) {
+        let is_of_file = |line: &&mut DigestLine| {
+            let is_new = line.part == Part::Argument && line.standing == Standing::Usual;
+            line.part == Part::Text || is_new
+        };
+        for line in out.iter_mut().filter(is_of_file) {
             if key_of_listed(&line.text).is_some_and(|key| self.seen.is_taken_out(key)) {
                 line.standing = Standing::Repeated;
             }

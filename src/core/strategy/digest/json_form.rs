@@ -183,12 +183,18 @@ pub(super) fn has_rows(value: &Json) -> bool {
 
 /// Whether a member identifies the record that has it, by its key.
 pub(super) fn is_id(key: &str) -> bool {
+    const IDS: [&str; 12] = [
+        "id", "number", "code", "ref", "key", "uuid", "sku", "no", "nr", "numero", "codigo",
+        "nummer",
+    ];
     let last = key.rsplit(['_', '-', ' ']).next().unwrap_or_default();
-    const IDS: [&str; 6] = ["id", "number", "code", "ref", "key", "uuid"];
+    // As in `idCuenta` and `id_cuenta`.
+    let first = key.strip_prefix("id").and_then(|rest| rest.chars().next());
     IDS.iter().any(|id| last.eq_ignore_ascii_case(id))
-        || ["Id", "ID", "Number", "Code", "Ref", "Key"]
+        || ["Id", "ID", "Number", "Code", "Ref", "Key", "No", "Nr"]
             .iter()
             .any(|id| key.ends_with(id))
+        || first.is_some_and(|c| c == '_' || c.is_ascii_uppercase())
         || key.ends_with("编号")
 }
 

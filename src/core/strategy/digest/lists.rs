@@ -105,10 +105,9 @@ impl OpenItems {
 
 /// What an item with a box for a tick says, as in `- [x] 2. Call him`.
 pub(super) fn to_do_of(line: &str) -> Option<&str> {
-    let boxed = line
-        .trim_start()
-        .strip_prefix(['-', '*', '+'])?
-        .trim_start();
+    let line = line.trim_start();
+    let boxed = line.strip_prefix(['-', '*', '+']).unwrap_or(line);
+    let boxed = boxed.trim_start();
     let boxes = ["[ ]", "[x]", "[X]", "[-]", "[~]"];
     let item = boxes.iter().find_map(|tick| boxed.strip_prefix(tick))?;
     item.starts_with(' ').then(|| item.trim())
@@ -291,10 +290,15 @@ mod tests {
 
     #[test]
     fn items_with_a_box_are_to_do() {
-        for item in ["- [ ] 2. Call", "* [x] 2. Call", "  + [X]  2. Call"] {
+        for item in [
+            "- [ ] 2. Call",
+            "* [x] 2. Call",
+            "  + [X]  2. Call",
+            "[-] 2. Call",
+        ] {
             assert_eq!(to_do_of(item), Some("2. Call"), "{item}");
         }
-        for other in ["- [a](b) 2. Call", "[ ] Call", "- Call", "- [ ]"] {
+        for other in ["- [a](b) 2. Call", "[1] Call", "- Call", "- [ ]"] {
             assert_eq!(to_do_of(other), None, "{other}");
         }
     }

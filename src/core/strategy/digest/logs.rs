@@ -3,21 +3,24 @@
 
 use super::line::{DigestLine, Standing};
 use crate::core::strategy::maps::Map;
-use crate::core::text::{ByteSet, tells_of_failure};
+use crate::core::text::{ByteSet, is_routine, tells_of_failure};
 
 /// So many lines that differ in their numbers only are repetitive; and so many rows of a printed
 /// table, where numbers are what there is to tell.
 const LEAST_ALIKE: usize = 8;
 const LEAST_ALIKE_ROWS: usize = 40;
+/// So many lines about what went as it should tell no more than that.
+const LEAST_ROUTINE: usize = 4;
 /// The part of a text that repetitive lines make it a log.
 const LOG: f32 = 0.4;
 /// The least length of a name in hexadecimal digits without a number (bytes).
 const HEX_BYTES: usize = 5;
 /// The bytes of names and numbers.
 static OF_NAMES: ByteSet = ByteSet::of(b"_").and_alphanumeric().and(0x80, 0xff);
-/// Of the hash FNV-1a, which takes a byte after the other.
-const FORM_START: u64 = 0xcbf2_9ce4_8422_2325;
-const FORM_FACTOR: u64 = 0x0100_0000_01b3;
+/// Of the hash of a line's form: an odd number whose bits are spread, and the bits by which what was
+/// read is turned, so that the order of parts counts.
+const FORM_FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
+const FORM_TURN: u32 = 29;
 /// Capital letters.
 static CAPITALS: ByteSet = ByteSet::of(b"").and(b'A', b'Z');
 /// Levels of lines in logs: of failures, and of others. They stand near the beginning (bytes).
@@ -37,6 +40,7 @@ const BESIDE: usize = 2;
 /// Finds the lines that differ from many others in their numbers only; where they make up much of a
 /// text, also the reports of failures between them.
 pub(super) fn mark_repetitive(lines: &mut [DigestLine]) {
+    mark_routine(lines);
     if lines.len() < LEAST_ALIKE {
         return;
     }
@@ -77,6 +81,21 @@ pub(super) fn mark_repetitive(lines: &mut [DigestLine]) {
         return;
     }
     mark_failures(lines, &quiet);
+}
+
+/// Marks the lines about what went as it should, where there are many of them, but for the last.
+fn mark_routine(lines: &mut [DigestLine]) {
+    let is_one = |(at, line): (usize, &DigestLine)| is_routine(&line.text).then_some(at);
+    let mut routine: Vec<usize> = lines.iter().enumerate().filter_map(is_one).collect();
+    if routine.len() < LEAST_ROUTINE {
+        return;
+    }
+    routine.pop();
+    for at in routine {
+        if let Some(line) = lines.get_mut(at) {
+            line.standing = Standing::Alike;
+        }
+    }
 }
 
 /// The levels of the lines of a log. Whether it has any, a few of its lines tell.
@@ -147,29 +166,34 @@ fn mark_failures(lines: &mut [DigestLine], repetitive: &[bool]) {
 /// only in these have the same. Lines without any are told by their text. It is of no use beyond
 /// the text: two forms may happen to have the same.
 fn form_of(line: &str) -> u64 {
-    let add = |form: u64, byte: u8| (form ^ u64::from(byte)).wrapping_mul(FORM_FACTOR);
-    let mut form = FORM_START;
+    let mut form = 0;
     let mut rest = line.as_bytes();
     while !rest.is_empty() {
-        let before = form;
-        let (mut len, mut has_digit, mut is_hex) = (0, false, true);
-        for byte in rest.iter().take_while(|byte| OF_NAMES.has(**byte)) {
-            has_digit |= byte.is_ascii_digit();
-            is_hex &= matches!(byte, b'a'..=b'f');
-            form = add(form, *byte);
-            len += 1;
-        }
+        let (name, behind) = rest.split_at(OF_NAMES.run(rest, true));
+        let (between, behind) = behind.split_at(OF_NAMES.run(behind, false));
         // Random names in hexadecimal digits may happen to have letters only.
-        if has_digit || (is_hex && len >= HEX_BYTES) {
-            form = add(before, b'#');
-        }
-        let behind = rest.get(len..).unwrap_or_default();
-        let gap = OF_NAMES.run(behind, false);
-        let (between, behind) = behind.split_at_checked(gap).unwrap_or((behind, &[]));
-        form = between.iter().fold(form, |form, byte| add(form, *byte));
+        let is_hex = || name.iter().all(|byte| matches!(byte, b'a'..=b'f'));
+        let is_number =
+            name.iter().any(u8::is_ascii_digit) || (name.len() >= HEX_BYTES && is_hex());
+        form = hashed(form, if is_number { b"#" } else { name });
+        form = hashed(form, between);
         rest = behind;
     }
     form
+}
+
+/// The hash of bytes behind those with the hash `form`, eight at a time.
+fn hashed(mut form: u64, bytes: &[u8]) -> u64 {
+    let mix = |form: u64, part: u64| {
+        let mixed = (form ^ part).wrapping_mul(FORM_FACTOR);
+        mixed.rotate_left(FORM_TURN)
+    };
+    let (parts, rest) = bytes.as_chunks();
+    for part in parts {
+        form = mix(form, u64::from_le_bytes(*part));
+    }
+    let add = |last: u64, byte: &u8| (last << 8) | u64::from(*byte);
+    mix(form, rest.iter().fold(rest.len() as u64, add))
 }
 
 #[cfg(test)]

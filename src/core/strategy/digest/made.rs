@@ -65,7 +65,7 @@ const LEAST_ID: usize = 4;
 /// Arguments with what is run.
 pub(super) const COMMANDS: [&str; 6] = ["cmd", "code", "command", "query", "script", "sql"];
 /// The arguments with the name of a file.
-const FILE: [&str; 7] = [
+pub(super) const FILE: [&str; 7] = [
     "path",
     "file_path",
     "filepath",

@@ -9,7 +9,7 @@ use super::weigh::{Context, STRIDE};
 use super::weight::{Weighed, Weight};
 use super::weights::{line as lines_by, word as words_by};
 use super::word::Word;
-use crate::core::strategy::maps::Map;
+use crate::core::strategy::maps::{Map, Set};
 use crate::core::{Cancel, Cancelled};
 
 /// Finds the lines about what a party named.
@@ -43,9 +43,9 @@ pub(super) fn find_named(
     let meant = find_meant(lines, of, chosen, cancel)?;
     let named = factors.iter_mut().zip(&mut of.lines);
     for ((factor, weight), meant) in named.zip(meant) {
-        weight.meant = meant && *factor <= 1.0;
+        weight.meant = meant;
         if weight.meant {
-            *factor = lines_by::NAMED;
+            *factor = factor.max(lines_by::NAMED);
         }
     }
     let described = find_described(lines, of, cancel)?;
@@ -70,6 +70,7 @@ fn factors_of(
     cancel: &Cancel,
 ) -> Result<Vec<f32>, Cancelled> {
     let rows = rows_with_words(lines, of, cancel)?;
+    let lists = lists_that_are_named(lines, of, cancel)?;
     let mut factors: Vec<f32> = Vec::with_capacity(lines.len());
     for (at, (line, weight)) in lines.iter().zip(&of.lines).enumerate() {
         if at.is_multiple_of(STRIDE) {
@@ -85,9 +86,12 @@ fn factors_of(
             _ if is_plain_row(lines, line, weight) => {
                 let names = said_of_row(of, weight);
                 let alone = names.filter(|(id, _)| rows.get(id) == Some(&1));
-                alone.map(|(_, word)| of_row(word)).fold(1.0, f32::max)
+                let is_in_named = weight.needs.is_some_and(|head| lists.contains(&head));
+                let of_list = if is_in_named { lines_by::NAMED } else { 1.0 };
+                alone.map(|(_, word)| of_row(word)).fold(of_list, f32::max)
             }
             _ => match of.name_of(weight) {
+                Some((_, word)) if word.said_by_user => lines_by::NAMED_BY_USER,
                 Some((_, word)) if word.said => lines_by::NAMED,
                 _ => 1.0,
             },
@@ -121,6 +125,29 @@ fn rows_with_words(
         }
     }
     Ok(rows)
+}
+
+/// The heads of lists inside of an item whose title has a word that a party said, and that no other
+/// such title has.
+fn lists_that_are_named(
+    lines: &[DigestLine],
+    of: &Weighed,
+    cancel: &Cancel,
+) -> Result<Set<usize>, Cancelled> {
+    let mut said: Map<u32, Option<usize>> = Map::default();
+    for (at, (line, weight)) in lines.iter().zip(&of.lines).enumerate() {
+        if at.is_multiple_of(STRIDE) {
+            cancel.check_budget()?;
+        }
+        if line.part == Part::Head && line.is_whole() {
+            for (id, _) in of.words_at(&weight.name).filter(|(_, word)| word.said) {
+                said.entry(id)
+                    .and_modify(|one| *one = None)
+                    .or_insert(Some(at));
+            }
+        }
+    }
+    Ok(said.into_values().flatten().collect())
 }
 
 /// The factor of a row that a word names.

@@ -55,6 +55,11 @@ impl<'t> Current<'t> {
         let name_ends = match line.part {
             Part::Row => cells.first().copied().unwrap_or(text.len()),
             Part::Assistant if is_listed(text) => text.len(),
+            // As in `results["8712", Renewals Nordics].stages: […`.
+            Part::Head => text
+                .find(']')
+                .filter(|end| has_title(text, *end))
+                .unwrap_or(0),
             _ => 0,
         };
         Current {
@@ -101,9 +106,15 @@ impl<'t> Current<'t> {
             names_value,
             id_as_key,
             key,
-            is_name: offset < self.name_ends && !key,
+            is_name: offset < self.name_ends && (!key || self.part == Part::Head),
         }
     }
+}
+
+/// Whether the brackets that end there have an id with a title.
+fn has_title(head: &str, end: usize) -> bool {
+    let before = head.get(..end).and_then(|before| before.split_once('['));
+    before.is_some_and(|(path, name)| !path.is_empty() && name.contains(", "))
 }
 
 /// The ends of a row's cells.

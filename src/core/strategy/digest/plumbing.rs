@@ -33,6 +33,9 @@ const PICTURE: [&str; 10] = [
     "thumbnail",
     "image_src",
 ];
+/// Keys of checksums and of handles of an API, in small letters without `_`, and what others have.
+const CHECKSUMS: [&str; 4] = ["diffid", "etag", "icaluid", "md5"];
+const OF_CHECKSUMS: [&str; 2] = ["checksum", "fingerprint"];
 /// The key of the beginning of a text, the bytes of it that are compared, the fewest, and how deep
 /// the text may be.
 const SNIPPET: &str = "snippet";
@@ -102,6 +105,13 @@ pub(super) fn is_picture(keys: &str) -> bool {
     let key = keys.rsplit('.').next().unwrap_or(keys).to_lowercase();
     let key = key.trim_end_matches("url").trim_end_matches('_');
     PICTURE.contains(&key)
+}
+
+/// Whether keys with dots are those of a checksum, or of a handle of an API.
+pub(super) fn is_checksum(keys: &str) -> bool {
+    let keys = keys.to_lowercase().replace('_', "");
+    let last = keys.rsplit('.').next().unwrap_or(&keys);
+    CHECKSUMS.contains(&last) || OF_CHECKSUMS.iter().any(|sign| keys.contains(sign))
 }
 
 /// Whether a key is that of the member that holds what a record has.
@@ -292,6 +302,22 @@ mod tests {
         assert_eq!(tidied(text), expected);
         let of_none = r#"{"page":1,"files":[{"self":"https://x/f/1","name":"a","size":3}]}"#;
         assert_eq!(tidied(of_none), of_none);
+    }
+
+    #[test]
+    fn checksums_are_known_by_their_keys() {
+        for keys in [
+            "Layer.DiffID",
+            "etag",
+            "iCalUID",
+            "partialFingerprints.primary",
+            "md5",
+        ] {
+            assert!(is_checksum(keys), "{keys}");
+        }
+        for other in ["target_agent", "asset_age", "id", "digest", "commit"] {
+            assert!(!is_checksum(other), "{other}");
+        }
     }
 
     #[test]

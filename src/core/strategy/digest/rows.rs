@@ -1,7 +1,7 @@
 //! Rows: values of JSON that are told side by side, as a table.
 
-use super::json_form::{inline_bytes, is_id, is_title, is_url, set_members};
-use super::plumbing::{is_own_address, is_picture};
+use super::json_form::{inline, inline_bytes, is_id, is_title, is_url, set_members};
+use super::plumbing::{is_checksum, is_own_address, is_picture};
 use super::quoted::LINE_BYTES;
 use super::series::tells_of_points;
 use crate::core::json::Json;
@@ -37,6 +37,8 @@ const MOST_SINGLE: usize = 32;
 const MOST_NAMES: usize = 4;
 /// The longest name of a column that each row of a list of lists gets (bytes).
 const NAME_BYTES: usize = 80;
+/// The longest list or object in a cell (bytes).
+const CELL_BYTES: usize = 240;
 /// The most columns of a sheet that is told as a table.
 const SHEET_COLUMNS: usize = 40;
 /// The name of the column with the keys of such an object.
@@ -129,8 +131,12 @@ fn listed_rows(items: &[Json], names: Option<&[Json]>) -> Option<Vec<Json>> {
         Json::List(first) => first.len(),
         _ => return None,
     };
+    // Where columns have names, a cell may be a list or an object.
+    let is_cell = |cell: &Json| {
+        cell.is_scalar() || (names.is_some() && inline_bytes(cell, CELL_BYTES) <= CELL_BYTES)
+    };
     let is_row = |item: &Json| match item {
-        Json::List(cells) => cells.len() == width && cells.iter().all(Json::is_scalar),
+        Json::List(cells) => cells.len() == width && cells.iter().all(is_cell),
         _ => false,
     };
     let least = if names.is_some() { 1 } else { 2 };
@@ -148,10 +154,20 @@ fn listed_rows(items: &[Json], names: Option<&[Json]>) -> Option<Vec<Json>> {
     let row = |item: &Json| {
         let Json::List(cells) = item else { return None };
         let cells = cells.iter().enumerate();
-        let members = cells.map(|(at, cell)| Some((name_of(at)?, cell.clone())));
+        let members = cells.map(|(at, cell)| Some((name_of(at)?, on_one_line(cell))));
         Some(Json::Object(members.collect::<Option<Vec<_>>>()?))
     };
     items.iter().map(row).collect()
+}
+
+/// A cell as a scalar.
+fn on_one_line(cell: &Json) -> Json {
+    if cell.is_scalar() {
+        return cell.clone();
+    }
+    let mut text = String::new();
+    inline(cell, &mut text);
+    Json::String(text)
 }
 
 /// Rows of a sheet: lists of scalars, of which blanks at the end may be left out, with the names of
@@ -261,14 +277,7 @@ pub(super) fn rows_of(mut table: Table<'_>, all: usize) -> Option<Rows> {
     let columns = table.width();
     let content = content_of(&table);
     let is_content = |name: &str| content.as_deref() == Some(name);
-    // The id tells as much.
-    if table.has_name(is_id) {
-        let is_left_out = |name: &str, cells: &[Option<&Json>]| {
-            is_own_address(name) || (is_picture(name) && are_urls(cells))
-        };
-        let left_out = table.names_of(is_left_out);
-        table.drop_named(|name| left_out.iter().any(|left_out| left_out == name));
-    }
+    drop_handles(&mut table);
     let wide = table.names_of(|name, cells| !is_content(name) && is_wide(cells));
     let is_untitled = content.is_none() && !table.has_name(is_title);
     // What lists, objects and texts say is told below the rows, unless there are many.
@@ -304,18 +313,35 @@ pub(super) fn rows_of(mut table: Table<'_>, all: usize) -> Option<Rows> {
     // Messages without their texts tell nothing.
     let is_named = content.is_none() || table.has_name(is_id);
     let has_short = rows.len() >= LEAST_IN_SHORT && is_named;
-    let short = has_short.then(|| table.in_short(is_id, is_title));
     let written = |table: Table<'_>| (head(&table), table.rows().collect::<Vec<_>>());
-    let short = short.flatten().map(written);
     let is_less = |(_, short): &(String, Vec<String>)| {
         short.iter().map(String::len).sum::<usize>() as f32 <= MOST_IN_SHORT * bytes as f32
     };
+    // With what people know rows by, if that leaves enough out.
+    let in_short = |with_amount: bool| {
+        let short = table.in_short(is_id, is_title, with_amount).map(written);
+        short.filter(is_less)
+    };
+    let short = has_short.then(|| in_short(true).or_else(|| in_short(false)));
     Some(Rows {
         head: head(&table),
         whole: rows,
-        short: short.filter(is_less),
+        short: short.flatten(),
         apart,
     })
+}
+
+/// Drops the columns of own addresses, pictures and checksums, where an id tells as much.
+fn drop_handles(table: &mut Table<'_>) {
+    if !table.has_name(is_id) {
+        return;
+    }
+    let is_left_out = |name: &str, cells: &[Option<&Json>]| {
+        let is_handle = is_own_address(name) || is_checksum(name);
+        is_handle || (is_picture(name) && are_urls(cells))
+    };
+    let left_out = table.names_of(is_left_out);
+    table.drop_named(|name| left_out.iter().any(|left_out| left_out == name));
 }
 
 /// Whether the cells of a column are too long to be read side by side.
@@ -421,6 +447,18 @@ mod tests {
     }
 
     #[test]
+    fn a_cell_of_named_columns_may_be_a_list() {
+        let rows = r#"{"fields":["a","b"],"rows":[[1,[2,3]],[4,{"c":5}]]}"#;
+        let expected = r#"{"rows":[{"a":1,"b":"[2, 3]"},{"a":4,"b":"{c: 5}"}]}"#;
+        assert_eq!(named(rows), expected);
+        let long = format!(
+            r#"{{"fields":["a","b"],"rows":[[1,[{}]]]}}"#,
+            "1,".repeat(200) + "1"
+        );
+        assert_eq!(named(&long), long);
+    }
+
+    #[test]
     fn rows_take_the_names_of_as_many_columns() {
         let rows = r#"{"fields":["a","b"],"n":1,"rows":[[1,"x"],[2,"y"]]}"#;
         let expected = r#"{"n":1,"rows":[{"a":1,"b":"x"},{"a":2,"b":"y"}]}"#;
@@ -430,7 +468,6 @@ mod tests {
             r#"{"fields":["a","a"],"rows":[[1,"x"],[2,"y"]]}"#,
             r#"{"fields":["a",1],"rows":[[1,"x"],[2,"y"]]}"#,
             r#"{"fields":["a","b"],"rows":[[1,"x"],[2]]}"#,
-            r#"{"fields":["a","b"],"rows":[[1,"x"],[2,[3]]]}"#,
         ] {
             assert_eq!(named(other), other);
         }

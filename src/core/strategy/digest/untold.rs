@@ -53,8 +53,10 @@ struct Calls<'t> {
     place: usize,
     /// Those that failed.
     failed: u64,
-    /// What they were given, oldest first.
+    /// What they were given, oldest first, of those that are named.
     given: Vec<&'t str>,
+    /// Others were given something else, or what they were given is not named.
+    more_given: bool,
 }
 
 /// What is not shown.
@@ -92,7 +94,7 @@ impl<'t> Untold<'t> {
                 match edited(&line.text) {
                     Some(file) if is_done => self.add_file(file),
                     Some(_) => {}
-                    None => self.add_given(tool, given_to(without_mark).into_iter().collect()),
+                    None => self.add_given(tool, &[given_to(without_mark).unwrap_or(GAP)]),
                 }
             }
             Part::Untold => {
@@ -111,7 +113,7 @@ impl<'t> Untold<'t> {
                     let (tool, given) = without_given(tool);
                     let failed = failed.map_or(0, |failed| failed.unwrap_or(calls));
                     self.add_calls(tool, calls, failed);
-                    self.add_given(tool, given);
+                    self.add_given(tool, &given);
                 }
             }
             _ => {}
@@ -130,13 +132,20 @@ impl<'t> Untold<'t> {
         of_tool.failed = of_tool.failed.saturating_add(failed);
     }
 
-    fn add_given(&mut self, tool: &'t str, given: Vec<&'t str>) {
-        if let Some(of_tool) = self.tools.get_mut(tool) {
-            of_tool.given.extend(given);
+    /// Adds what calls of a tool were given; [`GAP`] stands for what is not named.
+    fn add_given(&mut self, tool: &'t str, given: &[&'t str]) {
+        let Some(of_tool) = self.tools.get_mut(tool) else {
+            return;
+        };
+        of_tool.more_given |= given.is_empty() || given.contains(&GAP);
+        for one in given.iter().filter(|one| **one != GAP) {
             // What was looked at last is told.
-            let more = of_tool.given.len().saturating_sub(MOST_GIVEN);
-            of_tool.given.drain(..more);
+            of_tool.given.retain(|other| other != one);
+            of_tool.given.push(one);
         }
+        let more = of_tool.given.len().saturating_sub(MOST_GIVEN);
+        of_tool.more_given |= more > 0;
+        of_tool.given.drain(..more);
     }
 
     fn add_file(&mut self, file: &'t str) {
@@ -165,7 +174,7 @@ impl<'t> Untold<'t> {
         tools.sort_by_cached_key(|(tool, calls)| std::cmp::Reverse((is_change(tool), calls.place)));
         let mut room_for_given = digest_bytes / GIVEN_SHARE;
         let tools = tools.into_iter().map(|(tool, calls)| {
-            let given = given_in(&calls.given, &mut room_for_given);
+            let given = given_in(calls, &mut room_for_given);
             let times = match calls.number {
                 1 => String::new(),
                 calls => format!("{TIMES}{calls}"),
@@ -220,22 +229,25 @@ fn push_names(
     named
 }
 
-/// What the calls of a tool were given, in brackets, as far as there is room for it.
-fn given_in(given: &[&str], room: &mut usize) -> String {
+/// What the calls of a tool were given, in brackets, as far as there is room for it. Where others
+/// were given something else, that is said: it would look as if one was made several times.
+fn given_in(calls: &Calls<'_>, room: &mut usize) -> String {
     let (begin, next, end) = GIVEN;
-    let mut distinct: Vec<&str> = Vec::new();
-    for one in given.iter().rev() {
-        let left = room.checked_sub(one.len() + next.len());
-        if let Some(left) = left.filter(|_| !distinct.contains(one)) {
-            *room = left;
-            distinct.push(one);
-        }
+    let mut shown: Vec<&str> = Vec::new();
+    for one in calls.given.iter().rev() {
+        let Some(left) = room.checked_sub(one.len() + next.len()) else {
+            break;
+        };
+        *room = left;
+        shown.push(one);
     }
-    if distinct.is_empty() {
+    if shown.is_empty() {
         return String::new();
     }
-    distinct.reverse();
-    format!("{begin}{}{end}", distinct.join(next))
+    let more = calls.more_given || shown.len() < calls.given.len();
+    shown.extend(more.then_some(GAP));
+    shown.reverse();
+    format!("{begin}{}{end}", shown.join(next))
 }
 
 /// What tells a call from others of its tool: an id, a path or a number that it was given.
@@ -251,7 +263,8 @@ fn given_to(call: &str) -> Option<&str> {
     }
     let is_short = |value: &&&str| {
         (1..=LONGEST_GIVEN).contains(&value.len())
-            && !value.contains(['[', ']', ';', ',', '×', '(', ')', '…'])
+            && !value.contains(['[', ']', ';', ',', '×', '(', ')', '…', '{', '}'])
+            && !value.contains(": ")
     };
     let mut short = given.iter().filter(is_short);
     short
@@ -453,7 +466,20 @@ mod tests {
         assert_eq!(of(9_000), expected);
         assert_eq!(
             of(3_000),
-            "… 4 calls not shown: say, get_letter [DOC-7] ×2, get_thread"
+            "… 4 calls not shown: say, get_letter […; DOC-7] ×2, get_thread"
+        );
+        // One that was made several times is told from several.
+        let again = [
+            (Part::Call, "get(id=DOC-7) …"),
+            (Part::Call, "get(id=DOC-7) …"),
+            (Part::Call, "find(filters=[{operator: EQ, value: 7}])"),
+        ];
+        let text = line_of(lines(&again).iter(), 9_000).unwrap();
+        assert_eq!(text, "… 3 calls not shown: find, get [DOC-7] ×2");
+        let hidden = [(Part::Untold, &text[4..]), (Part::Call, "get(n=1)")];
+        assert_eq!(
+            line_of(lines(&hidden).iter(), 9_000).unwrap(),
+            "… 4 calls not shown: get […; DOC-7] ×3, find"
         );
         let again = read_line(expected).unwrap();
         assert_eq!(line_of([&again].into_iter(), 9_000).unwrap(), expected);

@@ -14,7 +14,7 @@ use super::place::Current;
 use super::unspaced::Unspaced;
 use super::weight::{Weighed, Weight};
 use super::weights::{line as lines_by, word as words_by};
-use super::word::Word;
+use super::word::{Word, is_lettered_id};
 use crate::core::strategy::maps::{Map, Set, hash_of};
 use crate::core::text::{INFORMATIVE, PATH, Stem, parts_of, shape, stem_of, words_of};
 use crate::core::{Cancel, Cancelled};
@@ -233,6 +233,7 @@ impl<'t> Reader<'t> {
         *self.index.entry(hash_of(word)).or_insert_with(|| {
             self.words.push(Word {
                 shape: shape(word),
+                is_id: is_lettered_id(word),
                 ..Word::default()
             });
             self.spelled.push(word);

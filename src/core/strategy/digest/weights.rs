@@ -27,8 +27,11 @@ pub(super) mod share {
     pub(in super::super) const ROOM_FOR_CHOSEN: (f64, f64) = (0.45, 0.55);
     /// For the rows that the user's newest message describes, by what he wants instead of by name.
     pub(in super::super) const DESCRIBED: f64 = 0.1;
-    /// For the rows that older messages of his describe.
-    pub(in super::super) const MEANT: f64 = 0.04;
+    /// For the rows that older messages of his describe; no less than a row takes with its head and
+    /// its call (tokens), up to that part of the room.
+    pub(in super::super) const MEANT: f64 = 0.1;
+    pub(in super::super) const MEANT_TOKENS: u64 = 72;
+    pub(in super::super) const MOST_MEANT: f64 = 0.3;
     /// For the scalars that records themselves have: decisions turn on them.
     pub(in super::super) const RECORDS: f64 = 0.42;
     /// For the rows of what a party named, and more such scalars.
@@ -97,9 +100,11 @@ pub(super) mod word {
     pub(in super::super) const FIRST: f32 = 0.25;
     /// The least score of the form of a word that names a row wherever in it it stands: ids, dates
     /// and numbers.
-    pub(in super::super) const TELLING: f32 = 2.0;
+    pub(in super::super) const TELLING: f32 = crate::core::text::TELLING;
     /// What is left of it once a line that stays has the word.
     pub(in super::super) const COVERED: f32 = 0.03;
+    /// The same of an id in a row: the row tells what it belongs to.
+    pub(in super::super) const RELATED: f32 = 0.3;
 }
 
 /// Scores of lines.
@@ -163,8 +168,9 @@ pub(super) mod line {
     pub(in super::super) const IN_RECORD: f32 = 2.0;
     /// What a text comes to.
     pub(in super::super) const CONCLUSION: f32 = 2.0;
-    /// A line that sums up what a command did.
+    /// A line that sums up what a command did, and its score besides its words: counts are short.
     pub(in super::super) const OUTCOME: f32 = 3.0;
+    pub(in super::super) const SUMS_UP: f32 = 2.0;
     /// A line that the model wrote itself, in a script or a file: it is likely to write it again.
     pub(in super::super) const WRITTEN: f32 = 1.3;
     /// One of many that differ in numbers only.
@@ -183,10 +189,12 @@ pub(super) mod line {
     pub(in super::super) const ASKED_ON_TOPIC: f32 = 0.2;
     /// The most that such words count together.
     pub(in super::super) const MOST_TOPIC: f32 = 12.0;
-    /// Factors of the row of what a party named; and of one that the newest messages name, or the
-    /// user's newest describes, as of an item of the model's lists that the user named: the name
-    /// counts little by itself, as it is known, but what is said of it is wanted.
+    /// Factors of the row of what a party named; of what belongs to a record that the user named;
+    /// and of a row that the newest messages name, or the user's newest describes, as of an item of
+    /// the model's lists that the user named: the name counts little by itself, as it is known, but
+    /// what is said of it is wanted.
     pub(in super::super) const NAMED: f32 = 2.0;
+    pub(in super::super) const NAMED_BY_USER: f32 = 3.0;
     pub(in super::super) const CHOSEN: f32 = 4.0;
     /// Of an item beside which the user chose another.
     pub(in super::super) const NOT_CHOSEN: f32 = 0.3;

@@ -1,5 +1,8 @@
 //! What is known of a word of the full digest.
 
+/// The shortest id with letters that is told by its form (bytes).
+const ID_BYTES: usize = 5;
+
 /// A word of the digest.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Word {
@@ -29,6 +32,8 @@ pub(super) struct Word {
     pub said_last: bool,
     /// Its weight in the newest messages.
     pub topic: f32,
+    /// It is an id with letters: a row that has it tells what belongs to that.
+    pub is_id: bool,
 }
 
 impl Word {
@@ -56,6 +61,7 @@ pub(super) struct Live {
     pub value: f32,
     pub topic: f32,
     pub covered: bool,
+    pub is_id: bool,
 }
 
 impl From<&Word> for Live {
@@ -64,6 +70,35 @@ impl From<&Word> for Live {
             value: word.value,
             topic: word.topic,
             covered: word.covered,
+            is_id: word.is_id,
+        }
+    }
+}
+
+/// Whether a word is an id with letters, rather than a number or a time.
+pub(super) fn is_lettered_id(word: &str) -> bool {
+    let letters = word.bytes().filter(u8::is_ascii_alphabetic).count();
+    let has_digit = word.bytes().any(|b| b.is_ascii_digit());
+    word.len() >= ID_BYTES && letters > 1 && has_digit && !word.contains(':')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_with_letters_are_told_from_numbers_and_times() {
+        for id in ["card_4196779", "BOH180", "CTA-9913"] {
+            assert!(is_lettered_id(id), "{id}");
+        }
+        for other in [
+            "9525117",
+            "2024-05-14T10:44:24",
+            "Davis",
+            "x1",
+            "2024-05-14",
+        ] {
+            assert!(!is_lettered_id(other), "{other}");
         }
     }
 }

@@ -11,7 +11,7 @@ use super::weight::Weight;
 use super::weights::{cost, line as lines_by};
 use crate::core::text::{
     Speech, corrects, greets_by_name, is_question, limits, only_serves, proposes, sums_up,
-    tells_of_failure,
+    tells_of_failure, waits,
 };
 use crate::core::{Cancel, Cancelled};
 
@@ -89,6 +89,7 @@ struct Form {
 
 fn form_of(line: &DigestLine, around: Around) -> Form {
     let part = line.weighed_as();
+    let sums_up = part == Part::Text && sums_up(&line.text);
     let own = match part {
         Part::Call if is_command(&line.text) => lines_by::COMMAND,
         Part::Call => lines_by::CALL,
@@ -100,6 +101,7 @@ fn form_of(line: &DigestLine, around: Around) -> Form {
         Part::Row if line.standing == Standing::Own && line.depth == 1 => {
             lines_by::RECORD * lines_by::MOST as f32
         }
+        Part::Text if sums_up => lines_by::SUMS_UP,
         _ => lines_by::OTHER,
     };
     let by_part = match part {
@@ -110,7 +112,7 @@ fn form_of(line: &DigestLine, around: Around) -> Form {
         Part::Argument => lines_by::WRITTEN,
         Part::Text if is_rule(&line.text) => 0.0,
         Part::Text if line.is_printed_row && describes_column(&line.text) => lines_by::DESCRIBES,
-        Part::Text if sums_up(&line.text) => lines_by::OUTCOME,
+        Part::Text if sums_up => lines_by::OUTCOME,
         Part::Text if tells_of_failure(&line.text) => lines_by::FAILURE,
         Part::Text if line.standing == Standing::Prose => of_prose(line),
         Part::Text if line.standing == Standing::Conclusion => {
@@ -167,6 +169,9 @@ fn of_sentence(line: &DigestLine, around: Around) -> f32 {
         Part::User => by_speech(),
         Part::Assistant if !is_told => return 0.0,
         Part::Assistant if around.asked => lines_by::QUESTION,
+        Part::Assistant if line.standing == Standing::Edge && waits(&line.text) => {
+            lines_by::QUESTION
+        }
         Part::Assistant if greets_by_name(&line.text) || only_serves(&line.text) => {
             lines_by::POLITE
         }

@@ -13,18 +13,25 @@ impl Choice<'_> {
         let (mut value, mut topic) = (worth.own, 0.0_f32);
         let mentions = self.of.mentions.get(weight.words.clone());
         let told = self.parts.told_above(at);
-        for id in mentions.into_iter().flatten() {
+        let line = self.lines.get(at);
+        let is_row = line.is_some_and(|line| line.part == Part::Row);
+        for (nth, id) in mentions.into_iter().flatten().enumerate() {
             let Some(word) = self.words.get(*id as usize) else {
                 continue;
             };
-            value += if word.covered || told.is_some_and(|told| told.contains(id)) {
-                word.value * words_by::COVERED
-            } else {
-                word.value
-            };
+            value += word.value
+                * if told.is_some_and(|told| told.contains(id)) {
+                    words_by::COVERED
+                } else if !word.covered {
+                    1.0
+                } else if is_row && word.is_id && !weight.name.contains(&(weight.words.start + nth))
+                {
+                    words_by::RELATED
+                } else {
+                    words_by::COVERED
+                };
             topic += word.topic;
         }
-        let line = self.lines.get(at);
         let is_json = line.is_some_and(|line| !line.part.is_plain());
         let own = match line.map(|line| line.standing) {
             _ if is_json => lines_by::RECORD_ON_TOPIC,

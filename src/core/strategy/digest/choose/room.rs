@@ -49,6 +49,14 @@ impl Choice<'_> {
         share::CHOSEN * part.clamp(0.0, 1.0)
     }
 
+    /// The tokens for rows that older messages describe: no less than a row takes with its head and
+    /// its call, where that is no large part of the room.
+    pub(super) fn room_for_meant(budget: u64) -> u64 {
+        let room = scale(budget, share::MEANT);
+        let least = share::MEANT_TOKENS.min(scale(budget, share::MOST_MEANT));
+        room.max(least)
+    }
+
     /// The part of all lines that there is room for, about.
     fn part_with_room(&self, budget: u64) -> f64 {
         budget as f64 * f64::from(cost::BYTES_PER_TOKEN) / self.bytes(|_| true)

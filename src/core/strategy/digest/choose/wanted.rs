@@ -1,9 +1,10 @@
 //! Which lines the shares of the room are for.
 
-use crate::core::strategy::digest::line::{DigestLine, Part, Standing};
+use crate::core::strategy::digest::line::{DigestLine, Outcome, Part, Standing};
+use crate::core::strategy::digest::made::edited;
 use crate::core::strategy::digest::weigh::Context;
 use crate::core::strategy::digest::weight::Weight;
-use crate::core::text::{asks, greets_by_name, only_serves, shape, words_of};
+use crate::core::text::{asks, greets_by_name, only_serves, shape, waits, words_of};
 
 /// The most words of a sentence that says nothing by itself, such as `Your call.`
 const CRUMB_WORDS: usize = 5;
@@ -17,7 +18,10 @@ pub(super) fn is_crumb(text: &str) -> bool {
 /// Whether a sentence of the model's tells something, rather than to ask, to offer help or to
 /// thank.
 pub(super) fn says_more_than_help(line: &DigestLine) -> bool {
-    !asks(&line.text) && !only_serves(&line.text) && !greets_by_name(&line.text)
+    !asks(&line.text)
+        && !waits(&line.text)
+        && !only_serves(&line.text)
+        && !greets_by_name(&line.text)
 }
 
 /// The turn of the newest records, where no result stays besides the digest: the user's newest
@@ -36,6 +40,17 @@ pub(super) fn newest_turn(lines: &[DigestLine], context: &Context) -> Option<u32
 /// Whether a line tells what a record in a result has. Rows of tables have other shares.
 pub(super) fn is_of_records(line: &DigestLine) -> bool {
     matches!(line.part, Part::Record | Part::Member) && !line.of_argument
+}
+
+/// Whether a line is one that the model wrote, of a script or a file: of a long argument, or an
+/// edit that has room on the line of its call.
+pub(super) fn is_written(line: &DigestLine) -> bool {
+    let is_edit = || line.outcome == Outcome::Done && edited(&line.text).is_some();
+    match line.part {
+        Part::Argument => line.standing == Standing::Usual,
+        Part::Call => line.standing == Standing::Usual && is_edit(),
+        _ => false,
+    }
 }
 
 /// Whether a line has the scalars of a record.

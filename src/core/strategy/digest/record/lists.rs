@@ -125,6 +125,13 @@ impl Lines<'_> {
             inline(&row_name(*at, item).1, &mut row);
             let member = |keys: &&String| Some(((*keys).clone(), at_keys(item, keys)?.clone()));
             let told: Vec<Member> = others.iter().filter_map(member).collect();
+            // What lists are about is told with them; texts tell it themselves.
+            let has_lists = told.iter().any(|(_, value)| !value.is_scalar());
+            let title = title_of(item).filter(|title| has_lists && *title != row);
+            if let Some(title) = title {
+                row.push_str(", ");
+                row.push_str(title);
+            }
             self.members(&format!("{path}[{row}]"), told, (false, false))?;
         }
         Ok(())
@@ -217,6 +224,20 @@ fn row_name(at: usize, item: &Json) -> Member {
     let name = name.or_else(|| of_keys(is_title));
     let place = || (ROW.to_owned(), Json::Number(at.to_string().into()));
     name.cloned().unwrap_or_else(place)
+}
+
+/// What an item is called, in few bytes.
+fn title_of(item: &Json) -> Option<&str> {
+    let Json::Object(members) = item else {
+        return None;
+    };
+    let titles = members.iter().filter(|(key, _)| is_title(key));
+    let mut texts = titles.filter_map(|(_, value)| match value {
+        Json::String(text) => Some(text.as_str()),
+        _ => None,
+    });
+    texts
+        .find(|text| (1..=ROW_NAME_BYTES).contains(&text.len()) && !text.contains(['[', ']', '\n']))
 }
 
 /// Whether all items have a list of flat objects at some keys, or nothing.
