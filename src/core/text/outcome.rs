@@ -61,8 +61,9 @@ const BEGINNINGS: [&str; 6] = [
     "totals:",
 ];
 
-/// How build tools say how it ended.
+/// How build tools say how it ended, behind the level of the line.
 const VERDICTS: [&str; 2] = ["BUILD SUCCESS", "BUILD FAIL"];
+const LEVELS: [&str; 2] = ["[INFO] ", "[ERROR] "];
 
 /// Whether a line sums up what a command did: `5 failed, 3 passed`, `Plan: 2 to add, 1 to destroy`.
 #[must_use]
@@ -78,7 +79,12 @@ pub fn sums_up(line: &str) -> bool {
             start.is_some_and(|start| start.eq_ignore_ascii_case(known))
         })
     };
-    let is_verdict = || VERDICTS.iter().any(|verdict| line.contains(verdict));
+    let is_verdict = || {
+        let levels = LEVELS.iter();
+        let behind = levels.filter_map(|level| start.strip_prefix(level)).next();
+        let behind = behind.unwrap_or(start);
+        VERDICTS.iter().any(|verdict| behind.starts_with(verdict))
+    };
     found >= LEAST_COUNTS || (found > 0 && begins()) || is_verdict()
 }
 
@@ -143,6 +149,8 @@ mod tests {
             "test result: FAILED. 12 passed; 1 failed; 0 ignored",
             " 3 files changed, 7 insertions(+), 2 deletions(-)",
             "Tests:       1 failed, 28 passed, 29 total",
+            "[INFO] BUILD SUCCESS",
+            "BUILD FAILED in 3s",
         ] {
             assert!(sums_up(line), "{line}");
         }
@@ -152,6 +160,7 @@ mod tests {
             "v2.failed = 3",
             "",
             "rows: 12",
+            "see BUILD SUCCESS above",
         ] {
             assert!(!sums_up(line), "{line}");
         }
