@@ -17,8 +17,8 @@ const LOG: f32 = 0.4;
 const HEX_BYTES: usize = 5;
 /// The bytes of names and numbers.
 static OF_NAMES: ByteSet = ByteSet::of(b"_").and_alphanumeric().and(0x80, 0xff);
-/// Of the hash of a line's form: an odd number whose bits are spread, and the bits by which what was
-/// read is turned, so that the order of parts counts.
+/// Of the hash of a line's form: an odd number whose bits are spread, and the bits by which what
+/// was read is turned, so that the order of parts counts.
 const FORM_FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
 const FORM_TURN: u32 = 29;
 /// Capital letters.
