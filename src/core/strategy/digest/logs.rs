@@ -17,10 +17,9 @@ const LOG: f32 = 0.4;
 const HEX_BYTES: usize = 5;
 /// The bytes of names and numbers.
 static OF_NAMES: ByteSet = ByteSet::of(b"_").and_alphanumeric().and(0x80, 0xff);
-/// Of the hash of a line's form: an odd number whose bits are spread, and the bits by which what
-/// was read is turned, so that the order of parts counts.
-const FORM_FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
-const FORM_TURN: u32 = 29;
+/// Of the hash FNV-1a, which takes a byte after the other.
+const FORM_START: u64 = 0xcbf2_9ce4_8422_2325;
+const FORM_FACTOR: u64 = 0x0100_0000_01b3;
 /// Capital letters.
 static CAPITALS: ByteSet = ByteSet::of(b"").and(b'A', b'Z');
 /// Levels of lines in logs: of failures, and of others. They stand near the beginning (bytes).
@@ -166,34 +165,29 @@ fn mark_failures(lines: &mut [DigestLine], repetitive: &[bool]) {
 /// only in these have the same. Lines without any are told by their text. It is of no use beyond
 /// the text: two forms may happen to have the same.
 fn form_of(line: &str) -> u64 {
-    let mut form = 0;
+    let add = |form: u64, byte: u8| (form ^ u64::from(byte)).wrapping_mul(FORM_FACTOR);
+    let mut form = FORM_START;
     let mut rest = line.as_bytes();
     while !rest.is_empty() {
-        let (name, behind) = rest.split_at(OF_NAMES.run(rest, true));
-        let (between, behind) = behind.split_at(OF_NAMES.run(behind, false));
+        let before = form;
+        let (mut len, mut has_digit, mut is_hex) = (0, false, true);
+        for byte in rest.iter().take_while(|byte| OF_NAMES.has(**byte)) {
+            has_digit |= byte.is_ascii_digit();
+            is_hex &= matches!(byte, b'a'..=b'f');
+            form = add(form, *byte);
+            len += 1;
+        }
         // Random names in hexadecimal digits may happen to have letters only.
-        let is_hex = || name.iter().all(|byte| matches!(byte, b'a'..=b'f'));
-        let is_number =
-            name.iter().any(u8::is_ascii_digit) || (name.len() >= HEX_BYTES && is_hex());
-        form = hashed(form, if is_number { b"#" } else { name });
-        form = hashed(form, between);
+        if has_digit || (is_hex && len >= HEX_BYTES) {
+            form = add(before, b'#');
+        }
+        let behind = rest.get(len..).unwrap_or_default();
+        let gap = OF_NAMES.run(behind, false);
+        let (between, behind) = behind.split_at_checked(gap).unwrap_or((behind, &[]));
+        form = between.iter().fold(form, |form, byte| add(form, *byte));
         rest = behind;
     }
     form
-}
-
-/// The hash of bytes behind those with the hash `form`, eight at a time.
-fn hashed(mut form: u64, bytes: &[u8]) -> u64 {
-    let mix = |form: u64, part: u64| {
-        let mixed = (form ^ part).wrapping_mul(FORM_FACTOR);
-        mixed.rotate_left(FORM_TURN)
-    };
-    let (parts, rest) = bytes.as_chunks();
-    for part in parts {
-        form = mix(form, u64::from_le_bytes(*part));
-    }
-    let add = |last: u64, byte: &u8| (last << 8) | u64::from(*byte);
-    mix(form, rest.iter().fold(rest.len() as u64, add))
 }
 
 #[cfg(test)]
