@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use memchr::memmem;
 
 use super::bytes::ByteSet;
+use super::outcome::ends_as_failed_run;
 use crate::core::json::Json;
 use crate::core::text::Pattern;
 
@@ -77,11 +78,15 @@ pub(super) static REPORTED: Pattern =
     Pattern::new(r"(?im)^Traceback \(most recent call last\)|^panic: ");
 
 /// An exit code in that, or at the end of a result: that of a log longer than the part that is
-/// searched.
+/// searched. It ends its line, or stands in a tag: a title may be about exit codes. In columns, or
+/// behind a time, it is that of something else, which is only looked at.
 pub(super) static EXITED: Pattern = Pattern::new(concat!(
     r"(?i)<(returncode|exit_code)>\s*-?[1-9]",
-    r"|(?-u:\b)(exit (code|status)|exited with( code| status)?|return ?code|exit_code)",
-    r"( ?[:=] ?| )-?[1-9]|(?m-i:^(--- FAIL: |FAIL\t))",
+    r"|(?m)^([^\t\n0-9][^\t\n]*)?(?-u:\b)",
+    r"(exit (code|status)|exited with( code| status)?|return ?code|exit_code)",
+    r"( ?[:=] ?| )-?[1-9][0-9]*[.)\]]*\s*$",
+    r"|^\[?exit( code| status)?[:=]? ?-?[1-9][0-9]*\]?\s*$",
+    r"|(?-i:^(--- FAIL: |FAIL\t|CONFLICT \(|ERROR:  |error: could not apply |.?ELIFECYCLE))",
 ));
 
 /// Begins the line of a test that failed, in Go.
@@ -171,6 +176,7 @@ pub(super) fn is_failure_as(text: &str, json: Option<&Json>) -> bool {
                 || is_refused(head)
                 || EXITED.is_match(head)
                 || EXITED.is_match(end_of(text))
+                || ends_as_failed_run(end_of(text))
         }
     }
 }
@@ -363,6 +369,28 @@ mod tests {
             assert!(is_failure(failed), "{failed}");
         }
         assert!(!is_failure("построено за 3 с → exit code: 0"));
+    }
+
+    #[test]
+    fn a_title_about_exit_codes_is_no_failure() {
+        for fine in [
+            "[prep/4.11.3 2be6f81d3] fix(cli): exit code 2 on corrupt manifest (#2331)",
+            "2be6f81d3 fix(cli): return code 2 when the file is missing",
+            "the process exited with 1 warning",
+            "core (arm)\tTest\t2025-04-08T09:24:07Z ##[error]Process exited with exit code 1.",
+            "2025-04-08T09:24:07Z ##[error]Process exited with exit code 1.",
+        ] {
+            assert!(!is_failure(fine), "{fine}");
+        }
+        for failed in [
+            "SET\nERROR:  canceling statement due to lock timeout",
+            "Auto-merging a.ts\nCONFLICT (content): Merge conflict in a.ts",
+            " ELIFECYCLE  Test failed. See above for more details.\n[exit 1]",
+            "npm run build exited with code 2.",
+            "(exit status 1)",
+        ] {
+            assert!(is_failure(failed), "{failed}");
+        }
     }
 
     #[test]

@@ -36,6 +36,9 @@ words! {
     PARTS: "parts.txt";
     /// All of sentences that only greet, thank or agree.
     POLITE: "polite.txt";
+    /// By what somebody says what was decided, agreed or done, and what begins what he comes to.
+    DECIDES: "decides.txt";
+    SO: "so.txt";
     /// By what who answers suggests, offers, promises or decides something.
     PROPOSES: "proposes.txt";
     /// What says that one helps, looks or waits, and what such sentences have besides.
@@ -70,6 +73,8 @@ mod tests {
             &REFUSALS,
             &PARTS,
             &POLITE,
+            &DECIDES,
+            &SO,
             &PROPOSES,
             &SERVES,
             &BESIDES,

@@ -44,7 +44,9 @@ pub use routine::is_routine;
 pub use sentences::pieces;
 pub(in crate::core) use sentences::sentences;
 pub(in crate::core) use shown::{is_party, shown_key, shown_name};
-pub use speech::{Speech, corrects, greets_by_name, limits, limits_what_is_before, proposes};
+pub use speech::{
+    Speech, corrects, decides, greets_by_name, limits, limits_what_is_before, proposes,
+};
 pub(in crate::core) use table::MOST_COLUMNS;
 pub use table::{Table, shortest, write_cell};
 pub(in crate::core) use words::{
@@ -53,5 +55,9 @@ pub(in crate::core) use words::{
 pub(in crate::core) use written::{Day, Time, Written};
 
 /// The patterns of this room.
-pub(in crate::core) static PATTERNS: [&Pattern; 3] =
-    [&failure::FAILED, &failure::REPORTED, &failure::EXITED];
+pub(in crate::core) static PATTERNS: [&Pattern; 4] = [
+    &failure::FAILED,
+    &failure::REPORTED,
+    &failure::EXITED,
+    &outcome::FAILED_RUN,
+];

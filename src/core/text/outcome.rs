@@ -2,6 +2,7 @@
 
 use std::ops::RangeInclusive;
 
+use super::built_in::Pattern;
 use super::bytes::ByteSet;
 use super::words::RunChars;
 
@@ -64,6 +65,30 @@ const BEGINNINGS: [&str; 6] = [
 /// How build tools say how it ended, behind the level of the line.
 const VERDICTS: [&str; 2] = ["BUILD SUCCESS", "BUILD FAIL"];
 const LEVELS: [&str; 2] = ["[INFO] ", "[ERROR] "];
+
+/// How tools that check or build something say in their last lines that it failed: a count of what
+/// did, or a verdict. Counts of errors alone are data, and those in columns are of something else.
+pub(super) static FAILED_RUN: Pattern = Pattern::new(concat!(
+    r"(?m)^[^\t\n]*(?-u:\b)[1-9][0-9]* (?i:failed|failures?|errors?)(?-u:\b)",
+    r"(\s*[,;|)=]| in [0-9]| generated|[ .=]*$)",
+    r"|^\s*Found [1-9][0-9]* errors?(?-u:\b)",
+    r"|(?i:(?-u:\b)(pass(ed)?|tests( run)?)\s*[=:] ?[0-9]+[^\n]*",
+    r"(?-u:\b)(fail(ed|ures?)?|errors?)\s*[=:] ?[1-9])",
+    r"|^\s*(test result: FAILED|FAILED \(|BUILD FAIL|make(\[[0-9]+\])?: \*\*\* |npm (ERR!|error) ",
+    r"|error: (could not compile|aborting due to)|ninja: build stopped|ERROR: Job failed",
+    r"|\[ERROR\] (\[Help [0-9]|Re-run Maven|To see the full stack|For more information about))",
+));
+/// The lines at the end of an output in which they say it.
+const LAST_LINES: usize = 4;
+
+/// Whether the end of an output says that what was run failed.
+#[must_use]
+pub(super) fn ends_as_failed_run(end: &str) -> bool {
+    let end = end.trim_end();
+    let begin = memchr::memrchr_iter(b'\n', end.as_bytes()).nth(LAST_LINES - 1);
+    let last = end.get(begin.map_or(0, |at| at + 1)..);
+    last.is_some_and(|last| FAILED_RUN.is_match(last))
+}
 
 /// Whether a line sums up what a command did: `5 failed, 3 passed`, `Plan: 2 to add, 1 to destroy`.
 #[must_use]
@@ -138,6 +163,38 @@ mod tests {
         for known in COUNTED {
             assert!(may_be_counted(known), "{known}");
             assert!(may_be_counted(&known.to_uppercase()), "{known}");
+        }
+    }
+
+    #[test]
+    fn a_failed_run_is_known_by_its_last_lines() {
+        for end in [
+            "src/a.test.ts\n\n Tests  2 failed | 65 passed (67)\n Duration 1.2s\n",
+            "=== 1 failed in 0.12s ===",
+            "FAILED tests/a.py::b\n==== 2 failed, 65 passed in 3.1s ====",
+            "Done. PASS=5 WARN=0 ERROR=1 SKIP=0 TOTAL=6",
+            "[ERROR] Tests run: 5, Failures: 1, Errors: 0, Skipped: 0",
+            "test result: FAILED. 12 passed; 1 failed; 0 ignored",
+            "Ran 3 tests in 0.1s\n\nFAILED (failures=1)",
+            "Found 3 errors in 1 file (checked 2 source files)",
+            "✖ 5 problems (5 errors, 0 warnings)",
+            "make: *** [Makefile:3: test] Error 1",
+        ] {
+            assert!(ends_as_failed_run(end), "{end}");
+        }
+        for end in [
+            "==== 67 passed in 3.1s ====",
+            "Tests run: 5, Failures: 0, Errors: 0, Skipped: 0",
+            "test result: ok. 12 passed; 0 failed; 1 ignored",
+            "Done. PASS=6 WARN=0 ERROR=0 SKIP=0 TOTAL=6",
+            "1 failed in 0.1s\na\nb\nc\nd",
+            "errors: 3",
+            "errors 12 warnings 10",
+            "core (arm)\tTest\ttest result: FAILED. 12 passed; 1 failed; 0 ignored",
+            "after 3 failed logins the account is locked",
+            "",
+        ] {
+            assert!(!ends_as_failed_run(end), "{end}");
         }
     }
 

@@ -1,6 +1,6 @@
 //! Signs in what people say: demands, refusals and limits; greetings and thanks.
 
-use super::lexicon::{CORRECTIONS, DEMANDS, LIMITS, POLITE, PROPOSES};
+use super::lexicon::{CORRECTIONS, DECIDES, DEMANDS, LIMITS, POLITE, PROPOSES, SO};
 
 /// Signs of demands where words are not told apart by blanks.
 const DEMANDS_WITHIN: [&str; 32] = [
@@ -151,6 +151,29 @@ pub fn limits(sentence: &str) -> bool {
     demands(&sentence.to_lowercase())
 }
 
+/// The same where words are not told apart by blanks.
+const DECIDES_WITHIN: [&str; 10] = [
+    "已付",
+    "订了",
+    "预订了",
+    "决定",
+    "那就",
+    "所以",
+    "予約し",
+    "決め",
+    "예약했",
+    "결정",
+];
+
+/// Whether a sentence says what was decided, agreed or done, or what follows from that before it.
+#[must_use]
+pub fn decides(sentence: &str) -> bool {
+    let lower = sentence.to_lowercase();
+    let mut all = words(&lower);
+    let begins = all.next().is_some_and(|first| SO.contains(first));
+    begins || words(&lower).any(|word| DECIDES.contains(word)) || has_any(&lower, &DECIDES_WITHIN)
+}
+
 /// Whether a sentence takes back or replaces what was said before.
 #[must_use]
 pub fn corrects(sentence: &str) -> bool {
@@ -233,6 +256,27 @@ mod tests {
         }
         for other in ["Butter is out.", "It is open, but late.", "", "…"] {
             assert!(!limits_what_is_before(other), "{other}");
+        }
+    }
+
+    #[test]
+    fn what_was_decided_is_told_from_what_is_only_said() {
+        for decided in [
+            "So we go with the house in Ascheberg.",
+            "I've already reserved it: RK-2026-117.",
+            "Dann lieber Freitag.",
+            "Ya pagué la señal.",
+            "那就周五吧",
+        ] {
+            assert!(decides(decided), "{decided}");
+        }
+        for other in [
+            "Bad news: the owner writes that it's only free from Saturday.",
+            "Sofas are not included.",
+            "那里有停车场吗",
+            "",
+        ] {
+            assert!(!decides(other), "{other}");
         }
     }
 

@@ -51,6 +51,10 @@ const CONSENTS: [&str; 27] = [
 ];
 /// Sentences at the end of an answer that are looked at for a choice, besides its first.
 const LAST_SENTENCES: usize = 3;
+/// Short sentences behind the first that are looked at, too.
+const MOST_SENTENCES: usize = 8;
+/// Lines of code that one answer is to.
+const MOST_CODE: usize = 12;
 /// So many messages of the user may answer a list by a letter. It bounds how often one is looked
 /// through.
 const OLDER_ANSWERS: usize = 4;
@@ -170,12 +174,13 @@ pub(super) fn note_choices(lines: &mut [DigestLine], cancel: &Cancel) -> Result<
                     |is_it: fn(&str) -> bool| asked.iter().rposition(|line| is_it(&line.text));
                 let question = || last(is_question).or_else(|| last(asks));
                 let question = || Some((at, is_short.then(question).flatten()?));
-                if let Some((by, place)) = chosen.or_else(question)
-                    && let Some(line) = lines.get_mut(by)
-                {
-                    line.within = Some(by - offered.start - place);
-                    // The same answer to another question is another answer.
-                    line.standing = Standing::Usual;
+                if let Some((by, place)) = chosen.or_else(question) {
+                    let code = tell_asked_about(lines, offered.start + place..offered.end);
+                    if let Some(line) = lines.get_mut(by) {
+                        line.within = Some(by - offered.start - place - code);
+                        // The same answer to another question is another answer.
+                        line.standing = Standing::Usual;
+                    }
                 }
                 since += 1;
                 if chosen.is_none() && offered != listed && since <= OLDER_ANSWERS {
@@ -189,6 +194,24 @@ pub(super) fn note_choices(lines: &mut [DigestLine], cancel: &Cancel) -> Result<
         }
     }
     Ok(())
+}
+
+/// What was asked about may be a block of code below the question, as `Please confirm:` has it: the
+/// answer needs all of it. Returns its lines.
+fn tell_asked_about(lines: &mut [DigestLine], asked: Range<usize>) -> usize {
+    let mut asked = lines.get_mut(asked).into_iter().flatten();
+    if asked
+        .next()
+        .is_none_or(|question| !question.text.ends_with(':'))
+    {
+        return 0;
+    }
+    let mut code = 0;
+    for line in asked.take_while(|line| line.is_code).take(MOST_CODE) {
+        (line.standing, line.within) = (Standing::Edge, Some(1));
+        code += 1;
+    }
+    code
 }
 
 /// Who thinks about options for some messages chooses by a letter, too.
@@ -232,7 +255,14 @@ fn chosen_by(
     let last = answer.clone().skip(1).rev().take(LAST_SENTENCES);
     // An item of his own list is within that.
     let is_own = |at: &usize| lines.get(*at).is_some_and(|line| line.within.is_some());
-    let mut looked_at = last.filter(|at| !is_own(at)).chain([answer.start]);
+    // `So B.` may stand between what is refused and what goes with it.
+    let is_short = |at: &usize| {
+        let line = lines.get(*at);
+        line.is_some_and(|line| line.text.chars().count() <= CONSENT_CHARS)
+    };
+    let others = answer.clone().skip(1).take(MOST_SENTENCES).filter(is_short);
+    let looked_at = last.chain([answer.start]).chain(others.rev());
+    let mut looked_at = looked_at.filter(|at| *at == answer.start || !is_own(at));
     looked_at.find_map(|at| Some((at, item_of(shown, &lines.get(at)?.text)?)))
 }
 

@@ -127,7 +127,10 @@ fn named_arguments<'j>(members: &'j [(String, Json)], head: &mut String, rest: &
                 head.push('…');
                 rest.push((key, Argument::Rows(table)));
             }
-            Json::List(items) if let Some(text) = texts_of(items) => {
+            Json::List(items)
+                if !items.is_empty()
+                    && let Some(text) = texts_of(items) =>
+            {
                 head.push('…');
                 rest.push((key, Argument::Text(Cow::Owned(text), None)));
             }

@@ -134,6 +134,9 @@ const ARTICLES: [&str; 18] = [
 const ORDINAL_CHARS: usize = 48;
 const LOOKED_AT_CHARS: usize = 256;
 
+/// Ends a clause that takes nothing, too: `D is out`.
+const OUT: &str = " out";
+
 /// Which of the lines that the user was shown his answer chooses, by its number, letter or place:
 /// by the answer as a whole, or by one of its clauses. A clause that refuses something names what
 /// is not chosen.
@@ -172,7 +175,10 @@ pub(super) fn item_by_letter(offered: &[DigestLine], answer: &str) -> Option<usi
 fn refuses(clause: &str) -> bool {
     let lower = clause.to_lowercase();
     let mut words = lower.split(|c: char| !c.is_alphanumeric());
-    words.any(|word| REFUSALS.contains(word)) || lower.contains('不')
+    let is_out = |clause: &str| clause.trim_end().ends_with(OUT);
+    words.any(|word| REFUSALS.contains(word))
+        || lower.contains('不')
+        || lower.split([',', ';', '.', ':']).any(is_out)
 }
 
 fn chosen_item(offered: &[DigestLine], answer: &str) -> Option<usize> {

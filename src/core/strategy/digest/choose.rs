@@ -15,6 +15,7 @@ use self::wanted::{
     is_written, newest_turn, says_more_than_help,
 };
 use super::candidate::Candidate;
+use super::context::Context;
 use super::line::{DigestLine, Part, Standing};
 use super::lists::{announces, leads_in};
 use super::named::find_named;
@@ -27,7 +28,7 @@ use super::tables::Tables;
 use super::taken_back::TakenBack;
 use super::telling::note_findings;
 use super::text_tokens::TextTokens;
-use super::weigh::{Context, STRIDE, weigh};
+use super::weigh::{STRIDE, weigh};
 use super::weight::{Weighed, Weight};
 use super::weights::share;
 use super::word::Live;
@@ -110,7 +111,7 @@ impl<'t> Choice<'t> {
     /// Chooses the best lines that take about `budget` tokens together.
     pub(super) fn spend(&mut self, budget: u64) -> Result<(), Cancelled> {
         let mut left = budget;
-        self.first((&mut left, budget), share::USER, |line, _| {
+        self.first((&mut left, budget), self.share_of_the_user(), |line, _| {
             line.part == Part::User && line.standing != Standing::Pasted
         })?;
         let before = left;

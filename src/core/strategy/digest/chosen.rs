@@ -4,9 +4,10 @@
 use std::collections::BTreeSet;
 
 use super::answers::items_by_place;
+use super::context::Context;
 use super::line::{DigestLine, Part};
 use super::lists::{is_label, is_listed};
-use super::weigh::{Context, STRIDE};
+use super::weigh::STRIDE;
 use super::weight::{Weighed, most_telling};
 use super::weights::{line as lines_by, word as words_by};
 use super::word::Word;

@@ -1,8 +1,9 @@
 //! Where the functions and types that the newest messages name are defined, in what was read or
 //! written last: they are changed next.
 
+use super::context::Context;
 use super::line::{DigestLine, Part, Standing};
-use super::weigh::{Context, STRIDE};
+use super::weigh::STRIDE;
 use crate::core::strategy::maps::Set;
 use crate::core::text::{ByteSet, words_of};
 use crate::core::{Cancel, Cancelled};

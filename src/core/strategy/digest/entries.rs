@@ -27,6 +27,7 @@ use super::record::{OF_RESULT, Results};
 use super::records::{RecordParts, tables_of};
 use super::removed::Removed;
 use super::replies::note_replies;
+use super::restated::note_restated;
 use super::seen::Seen;
 use super::taken_back::takes_back_alone;
 use super::telling::{edges_of, most_telling};
@@ -217,6 +218,7 @@ impl<'m, 'a> Reader<'m, 'a> {
         note_replies(&mut lines, self.cancel)?;
         note_answered(&mut lines, self.cancel)?;
         note_choices(&mut lines, self.cancel)?;
+        note_restated(&mut lines, self.cancel)?;
         lines.append(&mut tables);
         Ok(lines)
     }

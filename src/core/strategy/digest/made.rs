@@ -264,12 +264,6 @@ impl Made {
         let ids = compared.filter(|(key, value)| is_id(key) && is_short(value));
         ids.map(|(key, value)| hash_of(&(self.tool.as_str(), key, value.to_string())))
     }
-
-    /// The keys of the arguments.
-    pub(super) fn keys(&self) -> impl Iterator<Item = &str> {
-        self.arguments.iter().map(|(key, _)| key.as_str())
-    }
-
     /// Whether the call was given more than is compared to its result.
     pub(super) fn is_long(&self) -> bool {
         self.arguments.len() > MOST_COMPARED

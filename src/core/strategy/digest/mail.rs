@@ -26,6 +26,30 @@ const REGARDS: [&str; 11] = [
     "warm regards",
 ];
 
+/// What the line with the sender of a mail begins with.
+const SENDERS: [&str; 12] = [
+    "Afsender:",
+    "Da:",
+    "De:",
+    "From:",
+    "Från:",
+    "Fra:",
+    "Kimden:",
+    "Od:",
+    "Van:",
+    "Von:",
+    "От:",
+    "差出人:",
+];
+
+/// Whether a line has the address that a mail is from: who answers needs it.
+pub(super) fn is_sender(line: &str) -> bool {
+    line.contains('@')
+        && SENDERS
+            .iter()
+            .any(|begin| line.trim_start().starts_with(begin))
+}
+
 /// Marks what a mail repeats of those before it, and what stands below its end: it says little.
 pub(super) fn note_mail(lines: &mut [DigestLine]) {
     #[derive(Clone, Copy, PartialEq)]
@@ -114,6 +138,14 @@ mod tests {
         assert_eq!(stale(between), [false, true, true, false]);
         let without_marks = "Yes.\n-----Original Message-----\nFrom: Bo\nWhen?";
         assert_eq!(stale(without_marks), [false, false, true, true]);
+    }
+
+    #[test]
+    fn the_sender_of_a_mail_is_known_by_the_address() {
+        assert!(is_sender("Von: Ann Berg <ann@berg.example>"));
+        assert!(is_sender("  From: ann@berg.example"));
+        assert!(!is_sender("From: the office"));
+        assert!(!is_sender("To: ann@berg.example"));
     }
 
     #[test]

@@ -12,6 +12,7 @@ mod changes;
 mod choices;
 mod choose;
 mod chosen;
+mod context;
 mod dated;
 mod definitions;
 mod described;
@@ -38,7 +39,9 @@ mod passages;
 mod parts;
 mod pasted;
 mod plumbing;
+mod policy_keys;
 mod printed;
+mod programs;
 mod quoted;
 mod read_back;
 mod record;
@@ -47,6 +50,7 @@ mod references;
 mod removed;
 mod regions;
 mod replies;
+mod restated;
 mod rows;
 mod sections;
 mod seen;
@@ -70,25 +74,23 @@ mod write;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use std::borrow::Cow;
-
 use self::choose::Choice;
+pub(super) use self::context::{Context, context_besides};
 use self::entries::{Reader, turns_of};
 use self::fill::filled;
-use self::in_text::{is_of_user, is_output, words_of_user};
+use self::in_text::is_of_user;
 use self::line::{DigestLine, Part};
 pub(super) use self::shorten::TextLines;
 pub(super) use self::text_tokens::TextTokens;
-pub(super) use self::weigh::Context;
 use self::write::body;
 use super::maps::Map;
 use super::need::Stopped;
 use super::options::{Options, Run};
 use super::report::Done;
 use super::scope::is_among;
-use crate::core::conversation::{Author, Exchange, Speaker};
+use crate::core::Cancelled;
+use crate::core::conversation::{Author, Exchange};
 use crate::core::edit::{Draft, Edit, Replacement, Tag, Target, Zone, is_synthetic};
-use crate::core::{Cancel, Cancelled};
 
 /// Older exchanges become an extract of the values that later calls are likely to need.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
@@ -109,8 +111,6 @@ const LEAST_TOKENS: u64 = 48;
 /// The share of the target that a digest may take where the rest of the list leaves nothing of it:
 /// one in so many.
 const LEAST_SHARE: u64 = 8;
-/// The newest exchanges, whose texts show the present subject of the conversation.
-const RECENT: usize = 3;
 /// Tokens of originals that are read for each token of the budget; and where those are more than
 /// [`MOST_READ`] together.
 const TOKENS_READ: u64 = 16;
@@ -392,48 +392,6 @@ pub(super) fn extract_besides(
     let mut choice = Choice::new(&lines, &context, &tokens, run.cancel)?;
     choice.spend(budget)?;
     Ok(body(&lines, &choice.taken).join("\n"))
-}
-
-/// The texts that stay when `condensed` go.
-///
-/// # Errors
-/// [`Cancelled`], also once there is no time left for a choice.
-pub(super) fn context_besides(
-    draft: &Draft<'_>,
-    condensed: &[Exchange],
-    cancel: &Cancel,
-) -> Result<Context, Cancelled> {
-    let mut context = Context::default();
-    let messages = draft.conversation().messages;
-    let stay: Vec<Exchange> = draft
-        .remaining()
-        .map(|(exchange, _)| exchange)
-        .filter(|exchange| !is_among(condensed, exchange))
-        .collect();
-    for (age, exchange) in stay.iter().rev().enumerate() {
-        cancel.check_budget()?;
-        for entry in (exchange.first..exchange.end).flat_map(|at| draft.entries(at)) {
-            let texts = entry.texts().into_iter().map(Cow::into_owned);
-            let calls = entry.calls().filter(|call| call.legacy.is_none());
-            let arguments = calls.filter_map(|call| call.arguments?.decode());
-            let texts: Vec<String> = texts.collect();
-            let arguments: Vec<String> = arguments.map(Cow::into_owned).collect();
-            if age < RECENT {
-                let recent = texts.iter().chain(&arguments);
-                context.recent.extend(recent.cloned());
-            }
-            if is_output(messages, exchange.first) {
-                context.texts.extend(texts);
-                context.note_said(true, words_of_user(messages, exchange.first));
-            } else if entry.speaker == Speaker::Tool {
-                context.texts.extend(texts);
-            } else {
-                context.note_said(entry.speaker == Speaker::User, texts);
-            }
-            context.calls.extend(arguments);
-        }
-    }
-    Ok(context)
 }
 
 #[cfg(test)]

@@ -2,15 +2,22 @@
 //! called failed, of the options that the model offered the one that was chosen.
 
 use super::chosen::Items;
+use super::context::Context;
 use super::described::{find_described, find_meant};
 use super::line::{DigestLine, Part, Standing};
 use super::lists::is_numbered_or_bullet;
-use super::weigh::{Context, STRIDE};
+use super::programs::run_again;
+use super::weigh::STRIDE;
 use super::weight::{Weighed, Weight};
 use super::weights::{line as lines_by, word as words_by};
 use super::word::Word;
 use crate::core::strategy::maps::{Map, Set};
 use crate::core::{Cancel, Cancelled};
+
+/// An id tells rows from others where one in so many of a long table has it, and the rows of such a
+/// table.
+const FEW_OF: u32 = 3;
+const LEAST_OF_MANY: u32 = 12;
 
 /// Finds the lines about what a party named.
 ///
@@ -29,6 +36,11 @@ pub(super) fn find_named(
         }
     }
     let mut factors = factors_of(lines, of, &items, cancel)?;
+    for call in run_again(lines, context, cancel)? {
+        if let Some(factor) = factors.get_mut(call) {
+            *factor = lines_by::CHOSEN;
+        }
+    }
     // An item of a list stands at the edge of its message where the user chose it by its words.
     let chosen = |at: usize| {
         let by_name = factors
@@ -51,6 +63,8 @@ pub(super) fn find_named(
     let described = find_described(lines, of, cancel)?;
     let told = lines.iter().zip(factors).zip(described);
     for (weight, ((line, factor), described)) in of.lines.iter_mut().zip(told) {
+        // What was not chosen is no finding any more.
+        weight.finds &= factor > lines_by::NOT_CHOSEN;
         weight.finds |= line.part == Part::Assistant && factor >= lines_by::CHOSEN;
         weight.described = described;
         weight.named = if described {
@@ -85,7 +99,7 @@ fn factors_of(
             }
             _ if is_plain_row(lines, line, weight) => {
                 let names = said_of_row(of, weight);
-                let alone = names.filter(|(id, _)| rows.get(id) == Some(&1));
+                let alone = names.filter(|(id, word)| rows.tells((*id, word), of, weight));
                 let is_in_named = weight.needs.is_some_and(|head| lists.contains(&head));
                 let of_list = if is_in_named { lines_by::NAMED } else { 1.0 };
                 alone.map(|(_, word)| of_row(word)).fold(of_list, f32::max)
@@ -103,24 +117,61 @@ fn factors_of(
 /// Whether a line is the row of a table in a result, rather than of one of records.
 fn is_plain_row(lines: &[DigestLine], line: &DigestLine, weight: &Weight) -> bool {
     let opens = lines.get(weight.entry);
-    line.part == Part::Row && opens.is_some_and(|opens| opens.part != Part::Head)
+    let is_row = line.part == Part::Row || line.is_printed_row;
+    is_row && opens.is_some_and(|opens| opens.part != Part::Head)
 }
 
-/// How many rows have each word that a party said. What several have is not the name of one of
-/// them: a customer has many invoices.
+/// How many rows have each word.
+#[derive(Default)]
+struct NamedRows {
+    /// All rows with a word that a party said.
+    said: Map<u32, u32>,
+    /// The rows of a table, by its head, with an id; and all of them.
+    with_id: Map<(usize, u32), u32>,
+    of_table: Map<usize, u32>,
+}
+
+impl NamedRows {
+    /// Whether a word tells a row from others. What several have is not the name of one of them: a
+    /// customer has many invoices. But the id of something else that few rows of a long table have
+    /// is what these belong to; they have ids of their own.
+    fn tells(&self, (id, word): (u32, &Word), of: &Weighed, row: &Weight) -> bool {
+        if self.said.get(&id) == Some(&1) {
+            return true;
+        }
+        let Some(head) = row.needs.filter(|_| word.is_id) else {
+            return false;
+        };
+        let rows_with = |id: u32| self.with_id.get(&(head, id)).copied().unwrap_or_default();
+        let all = self.of_table.get(&head).copied().unwrap_or_default();
+        let mut others = of.words_at(&row.words).filter(|(other, _)| *other != id);
+        all >= LEAST_OF_MANY
+            && rows_with(id) * FEW_OF <= all
+            && others.any(|(other, word)| word.is_id && rows_with(other) == 1)
+    }
+}
+
+/// Counts the rows with each word that a party said, and with each id.
 fn rows_with_words(
     lines: &[DigestLine],
     of: &Weighed,
     cancel: &Cancel,
-) -> Result<Map<u32, u32>, Cancelled> {
-    let mut rows: Map<u32, u32> = Map::default();
+) -> Result<NamedRows, Cancelled> {
+    let mut rows = NamedRows::default();
     for (at, (line, weight)) in lines.iter().zip(&of.lines).enumerate() {
         if at.is_multiple_of(STRIDE) {
             cancel.check_budget()?;
         }
-        if is_plain_row(lines, line, weight) {
-            for (id, _) in said_of_row(of, weight) {
-                *rows.entry(id).or_default() += 1;
+        if !is_plain_row(lines, line, weight) {
+            continue;
+        }
+        for (id, _) in said_of_row(of, weight) {
+            *rows.said.entry(id).or_default() += 1;
+        }
+        if let Some(head) = weight.needs {
+            *rows.of_table.entry(head).or_default() += 1;
+            for (id, _) in of.words_at(&weight.words).filter(|(_, word)| word.is_id) {
+                *rows.with_id.entry((head, id)).or_default() += 1;
             }
         }
     }

@@ -50,6 +50,8 @@ const ITEMS: [&str; 6] = [
     "article", "listitem", "menuitem", "option", "row", "treeitem",
 ];
 const CELLS: [&str; 4] = ["cell", "columnheader", "gridcell", "rowheader"];
+/// What the labels of controls are.
+const LABELS: [&str; 3] = ["generic", "label", "text"];
 /// The address below a link.
 const URL: &str = "/url:";
 /// Lines before one that may say the same, as the image in a link does.
@@ -84,6 +86,7 @@ pub(super) fn page_lines(
         from: out.len(),
         said: Vec::new(),
         open: Vec::new(),
+        label: None,
     };
     for (at, line) in text.lines().enumerate() {
         if at.is_multiple_of(STRIDE) {
@@ -102,6 +105,8 @@ struct Tree {
     said: Vec<u64>,
     /// The parts that are open, outermost first.
     open: Vec<Group>,
+    /// The name of the last control: the label beside it says the same.
+    label: Option<String>,
 }
 
 /// A part of the tree: where it begins, and the line that tells what it is.
@@ -121,7 +126,8 @@ impl Tree {
         let said = element
             .as_ref()
             .map_or(line.trim(), |element| &element.said);
-        if said.is_empty() {
+        let role = element.as_ref().map_or("", Element::role);
+        if said.is_empty() || self.is_label(role, said) {
             return;
         }
         let indent = line.len() - line.trim_start().len();
@@ -129,7 +135,6 @@ impl Tree {
         self.open.truncate(outer.map_or(0, |last| last + 1));
         let outer = self.open.last();
         let (thing, within) = outer.map_or((None, 0), |group| (group.name, group.within));
-        let role = element.as_ref().map_or("", |element| element.role());
         let repeats = element
             .as_ref()
             .is_some_and(|element| self.repeats(element, thing, out));
@@ -197,6 +202,21 @@ impl Tree {
             self.said.push(hash_of(said));
             out.push(line);
         }
+    }
+
+    /// Whether an element is the label beside a control, as whose state it would read where that is
+    /// not told. Takes note of a control's name.
+    fn is_label(&mut self, role: &str, said: &str) -> bool {
+        if CONTROLS.contains(&role) {
+            let name = said.split('"').nth(1);
+            self.label = name.filter(|name| !name.is_empty()).map(str::to_owned);
+            return false;
+        }
+        let text = said
+            .strip_prefix(role)
+            .and_then(|text| text.strip_prefix(": "));
+        let is_plain = LABELS.contains(&role);
+        is_plain && text.is_some() && text == self.label.as_deref()
     }
 
     /// Whether a line above says what an element does: the name of the same thing, or of its row.
@@ -314,6 +334,9 @@ mod tests {
         \x20       - img \"Lamp A\" [ref=e5]\n\
         \x20     - button \"Buy\" [ref=e11]\n\
         \x20     - checkbox \"Gift\" [checked] [ref=e12]\n\
+        \x20     - generic [ref=e16]: Gift\n\
+        \x20     - checkbox \"Wrap\" [ref=e17]\n\
+        \x20     - generic [ref=e18]: Wrap\n\
         \x20     - generic [ref=e6]:\n\
         \x20       - generic [ref=e7]: €30\n\
         \x20   - listitem [ref=e8]:\n\

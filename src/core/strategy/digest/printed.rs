@@ -122,6 +122,13 @@ impl<'t> OpenTable<'t> {
         self.head.map(|(head, _)| head)
     }
 
+    /// Whether the line that was read last is the rule below the names of columns: it says nothing
+    /// that these do not. Those of Markdown may be of a file that is edited.
+    pub(super) fn is_at_rule(&self) -> bool {
+        let above = self.above.filter(|_| self.head.is_some());
+        above.is_some_and(|(line, ..)| is_rule(line) && !line.trim_start().starts_with('|'))
+    }
+
     /// A blank line ends every table.
     pub(super) fn end(&mut self) {
         *self = OpenTable::default();
@@ -193,6 +200,18 @@ pub(super) fn is_rule(line: &str) -> bool {
         c.is_whitespace() || RULES.contains(&c) || BARS.contains(&c) || CROSSES.contains(&c)
     };
     line.chars().all(of_rule) && line.chars().filter(|c| RULES.contains(c)).count() >= 3
+}
+
+/// Whether a line is the number of rows that stands below a table: `(12 rows)`.
+pub(super) fn is_row_count(line: &str) -> bool {
+    let inner = line
+        .trim()
+        .strip_prefix('(')
+        .and_then(|line| line.strip_suffix(')'));
+    let counted = inner.and_then(|inner| inner.split_once(' '));
+    counted.is_some_and(|(number, of)| {
+        number.bytes().all(|b| b.is_ascii_digit()) && matches!(of, "row" | "rows")
+    })
 }
 
 /// The form of the rows below names with a rule below them.

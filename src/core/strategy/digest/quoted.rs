@@ -148,6 +148,9 @@ pub(super) fn quoted_lines(
             continue;
         }
         let head = table.read(long, out.len());
+        if quote.part == Part::Text && table.is_at_rule() {
+            continue;
+        }
         let is_numbered = quote.first.is_some() && !shows_number(long);
         for (nth, piece) in pieces(long, LINE_BYTES).enumerate() {
             if nth.is_multiple_of(STRIDE) {

@@ -3,10 +3,11 @@
 
 use std::cmp::Reverse;
 
+use super::context::Context;
 use super::definitions::definitions;
 use super::line::{DigestLine, Part, Standing, leading_number};
 use super::sections::{Section, named_sections};
-use super::weigh::{Context, STRIDE};
+use super::weigh::STRIDE;
 use super::weight::Weight;
 use crate::core::strategy::maps::{Map, Set};
 use crate::core::text::{FilePlace, file_name, file_paths, file_places, is_same_file};

@@ -4,9 +4,10 @@
 
 use std::cmp::Reverse;
 
+use super::context::Context;
 use super::line::DigestLine;
 use super::lists::{is_heading, is_label};
-use super::weigh::{Context, STRIDE};
+use super::weigh::STRIDE;
 use super::weight::Weight;
 use super::weights::line as lines_by;
 use crate::core::strategy::maps::{Map, Set, hash_of};

@@ -197,8 +197,9 @@ pub(super) struct Seen {
     sentences: Set<u64>,
     /// Heads of calls, by their hashes.
     calls: Set<u64>,
-    /// What was given to calls of each tool about each thing, by the hashes of both: the keys.
-    changes: Map<u64, Set<String>>,
+    /// What was given to calls of each tool about each thing, by the hashes of both: the keys, each
+    /// with the hash of its newest value.
+    changes: Map<u64, Map<String, u64>>,
     /// Lines that were taken out of files, by their hashes.
     taken_out: Set<u64>,
     /// Whether there was a page of a browser.
@@ -225,8 +226,10 @@ impl Seen {
         let Some((target, later)) = later else {
             return (Cow::Borrowed(&made.arguments), false);
         };
-        let is_old =
-            |(key, _): &(String, Json)| key != target && later.contains(key) && !stays_true(key);
+        let is_old = |(key, value): &(String, Json)| {
+            let newest = later.get(key).filter(|_| key != target && !stays_true(key));
+            newest.is_some_and(|newest| *newest != hash_of(&value.to_string()))
+        };
         let told = made.arguments.iter().map(|member| match member {
             (key, _) if is_old(member) => (key.clone(), Json::String(SET_SINCE.to_owned())),
             member => member.clone(),
@@ -240,7 +243,10 @@ impl Seen {
     pub(super) fn note_change(&mut self, made: &Made) {
         if let Some((_, target)) = made.target() {
             let set = self.changes.entry(target).or_default();
-            set.extend(made.keys().map(str::to_owned));
+            for (key, value) in &made.arguments {
+                let given = || hash_of(&value.to_string());
+                set.entry(key.clone()).or_insert_with(given);
+            }
         }
     }
 

@@ -1,13 +1,13 @@
 //! One text that becomes shorter: the lines stay that a digest would keep.
 
 use super::choose::Choice;
+use super::context::Context;
 use super::encoded::ResultText;
 use super::line::{DigestLine, Part};
 use super::made::Made;
 use super::record::Results;
 use super::seen::Seen;
 use super::text_tokens::TextTokens;
-use super::weigh::Context;
 use crate::core::{Cancel, Cancelled};
 
 /// A result with fewer lines than this leaves nothing to choose.

@@ -99,7 +99,8 @@ fn is_number(word: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::weigh::{Context, weigh};
+    use super::super::context::Context;
+    use super::super::weigh::weigh;
     use super::*;
 
     #[test]

@@ -1,12 +1,12 @@
 //! The calls that a digest does not show, those that change something first and those made last
 //! before others, and the files that they changed; and how many messages of the parties it does not
-//! show: `… 9 calls and 2 texts not shown: edit ×3, think, …; changed src/a.rs, …`. Without that,
-//! what is shown would look like all that was done and said.
+//! show: `… 9 calls and 2 texts (1 by the user) not shown: edit ×3, think, …; changed src/a.rs, …`.
+//! Without that, what is shown would look like all that was done and said.
 
 use super::changes::is_change;
 use super::in_text::calls_without_output;
 use super::line::{DigestLine, GAP, Outcome, Part, Standing};
-use super::made::{edited, is_editor};
+use super::made::{COMMANDS, edited, is_among, is_editor};
 use super::place::commas;
 use super::weights::word as words_by;
 use crate::core::conversation::{Entry, Exchange, Kind};
@@ -20,6 +20,8 @@ pub(super) const NOT_SHOWN: &str = " not shown";
 const AND: &str = " and ";
 const CALL: &str = "call";
 const TEXT: &str = "text";
+/// Around the number of texts that the user wrote.
+const BY_USER: (&str, &str) = (" (", " by the user)");
 /// Begins the tools of calls.
 const TOOLS: &str = ": ";
 /// Begins the files that they changed.
@@ -41,7 +43,7 @@ const MOST_NAMED: usize = 8;
 /// Begins, separates and ends what the calls of a tool were given: `read [a.rs; b.rs] ×2`. It takes
 /// one in so many bytes of the digest. The longest one (bytes), and how many of a tool are named.
 const GIVEN: (&str, &str, &str) = (" [", "; ", "]");
-const GIVEN_SHARE: usize = 300;
+const GIVEN_SHARE: usize = 150;
 const LONGEST_GIVEN: usize = 40;
 const MOST_GIVEN: usize = 4;
 
@@ -59,12 +61,32 @@ struct Calls<'t> {
     more_given: bool,
 }
 
+/// Messages of the parties, and those of the user among them.
+#[derive(Clone, Copy, Default)]
+struct Texts {
+    all: u64,
+    by_user: u64,
+}
+
+impl Texts {
+    fn add(&mut self, other: Texts) {
+        self.all = self.all.saturating_add(other.all);
+        self.by_user = self.by_user.saturating_add(other.by_user);
+    }
+
+    fn one(is_user: bool) -> Self {
+        Texts {
+            all: 1,
+            by_user: u64::from(is_user),
+        }
+    }
+}
+
 /// What is not shown.
 #[derive(Default)]
 struct Untold<'t> {
     calls: u64,
-    /// Messages of the parties.
-    texts: u64,
+    texts: Texts,
     /// Their tools.
     tools: Map<&'t str, Calls<'t>>,
     /// There are tools without a name here.
@@ -83,7 +105,7 @@ impl<'t> Untold<'t> {
             // It is said again later, or with a call that is counted.
             Part::User | Part::Assistant
                 if matches!(line.standing, Standing::Repeated | Standing::Aside) => {}
-            Part::User | Part::Assistant => self.texts = self.texts.saturating_add(1),
+            Part::User | Part::Assistant => self.texts.add(Texts::one(line.part == Part::User)),
             Part::Call => {
                 let tool = line.text.split('(').next().unwrap_or_default();
                 let without_mark = line.text.trim_end_matches([' ', '…']);
@@ -105,7 +127,7 @@ impl<'t> Untold<'t> {
                 let (numbers, tools) = text.split_once(TOOLS).unwrap_or((text, ""));
                 let (calls, texts) = numbers_in(numbers);
                 self.calls = self.calls.saturating_add(calls);
-                self.texts = self.texts.saturating_add(texts);
+                self.texts.add(texts);
                 self.more |= calls > 0 && tools.is_empty();
                 for tool in tools.split(NEXT).collect::<Vec<_>>().into_iter().rev() {
                     let (tool, failed) = failed_of(tool);
@@ -163,8 +185,14 @@ impl<'t> Untold<'t> {
             1 => Some(format!("1 {word}")),
             _ => Some(format!("{number} {word}s")),
         };
-        let numbers = [(self.calls, CALL), (self.texts, TEXT)];
-        let numbers: Vec<String> = numbers.into_iter().filter_map(counted).collect();
+        let numbers = [(self.calls, CALL), (self.texts.all, TEXT)];
+        let mut numbers: Vec<String> = numbers.into_iter().filter_map(counted).collect();
+        let (begin, end) = BY_USER;
+        if self.texts.by_user > 0
+            && let Some(texts) = numbers.last_mut()
+        {
+            texts.push_str(&format!("{begin}{}{end}", self.texts.by_user));
+        }
         if numbers.is_empty() {
             return None;
         }
@@ -254,6 +282,14 @@ fn given_in(calls: &Calls<'_>, room: &mut usize) -> String {
 fn given_to(call: &str) -> Option<&str> {
     let (_, arguments) = call.split_once('(')?;
     let arguments = arguments.strip_suffix(')').unwrap_or(arguments);
+    let first = arguments.split_once('=');
+    let is_command = |(key, value): (&str, &str)| {
+        let mut values = value.split(", ");
+        is_among(&COMMANDS, key) && values.next().is_some_and(|value| value.contains(' '))
+    };
+    if first.is_some_and(is_command) {
+        return of_command(arguments);
+    }
     let (mut from, mut given) = (0, Vec::new());
     for end in commas(arguments).into_iter().chain([arguments.len()]) {
         let argument = arguments.get(from..end).unwrap_or_default();
@@ -267,9 +303,30 @@ fn given_to(call: &str) -> Option<&str> {
             && !value.contains(": ")
     };
     let mut short = given.iter().filter(is_short);
-    short
-        .find(|value| shape(value) >= words_by::TELLING)
-        .copied()
+    short.find(|value| has_name(value)).copied()
+}
+
+/// What tells a command from others: all of a short one. A part of it, or of code, says nothing.
+fn of_command(arguments: &str) -> Option<&str> {
+    let (_, command) = arguments.split_once('=')?;
+    let command = command.trim().trim_matches('"');
+    let is_one = |part: &&str| {
+        (1..=LONGEST_GIVEN).contains(&part.len())
+            && !part.contains([
+                '[', ']', ';', ',', '×', '(', ')', '…', '{', '}', '=', '&', '|', '\n',
+            ])
+            && !part.contains(": ")
+            && part
+                .split_whitespace()
+                .any(|word| shape(word) >= words_by::TELLING)
+    };
+    Some(command).filter(is_one)
+}
+
+/// Whether a word of a value is a name or a number.
+fn has_name(value: &str) -> bool {
+    let mut words = value.split_whitespace();
+    words.any(|word| shape(word) >= words_by::TELLING)
 }
 
 /// A tool without what its calls were given, and that.
@@ -306,18 +363,25 @@ pub(super) fn read_line(line: &str) -> Option<DigestLine> {
     is_it.then(|| DigestLine::new(Part::Untold, 0, text))
 }
 
-/// The numbers of calls and of texts in `9 calls and 2 texts not shown`.
-fn numbers_in(text: &str) -> (u64, u64) {
-    let (mut calls, mut texts) = (0_u64, 0_u64);
+/// The numbers of calls and of texts in `9 calls and 2 texts (1 by the user) not shown`.
+fn numbers_in(text: &str) -> (u64, Texts) {
+    let (mut calls, mut texts) = (0_u64, Texts::default());
+    let (begin, end) = BY_USER;
     for counted in text.split(AND) {
         let (number, what) = counted.split_once(' ').unwrap_or((counted, CALL));
         let number = number.parse().unwrap_or(1);
-        let of = if what.starts_with(TEXT) {
-            &mut texts
+        if what.starts_with(TEXT) {
+            let by_user = what.split_once(begin).and_then(|(_, rest)| {
+                let (number, _) = rest.split_once(end)?;
+                number.parse().ok()
+            });
+            texts.add(Texts {
+                all: number,
+                by_user: by_user.unwrap_or_default(),
+            });
         } else {
-            &mut calls
-        };
-        *of = of.saturating_add(number);
+            calls = calls.saturating_add(number);
+        }
     }
     (calls, texts)
 }
@@ -328,12 +392,13 @@ pub(super) fn of_unread(
     unread: &[Exchange],
     cancel: &Cancel,
 ) -> Result<Option<DigestLine>, Cancelled> {
-    let (mut names, mut texts) = (Vec::new(), 0);
+    let (mut names, mut texts) = (Vec::new(), Texts::default());
     for exchange in unread {
         cancel.check_budget()?;
         let entry = messages.get(exchange.first).into_iter();
-        let is_said = matches!(exchange.kind, Kind::User | Kind::Assistant);
-        texts += u64::from(is_said);
+        if matches!(exchange.kind, Kind::User | Kind::Assistant) {
+            texts.add(Texts::one(exchange.kind == Kind::User));
+        }
         names.extend(entry.flat_map(Entry::calls).map(|c| shown_name(&c.name)));
         let in_text = calls_without_output(messages, exchange.first);
         names.extend(in_text.iter().map(|call| shown_name(&call.call().name)));
@@ -396,7 +461,7 @@ mod tests {
             (Part::Call, "add(n=2) ×2 …"),
             (Part::User, "pay(1)"),
         ];
-        let expected = "… 10 calls and 1 text not shown: add ×5, search ×4, think";
+        let expected = "… 10 calls and 1 text (1 by the user) not shown: add ×5, search ×4, think";
         assert_eq!(written(&hidden).as_deref(), Some(expected));
         let one = written(&hidden[1..2]);
         assert_eq!(one.as_deref(), Some("… 1 call not shown: search"));
@@ -413,12 +478,13 @@ mod tests {
             (Part::User, "The aisle, please"),
             (Part::Call, "list_meals()"),
         ];
-        let expected = "… 3 calls and 4 texts not shown: book_seat, list_meals, list_seats";
+        let expected =
+            "… 3 calls and 4 texts (1 by the user) not shown: book_seat, list_meals, list_seats";
         assert_eq!(written(&hidden).as_deref(), Some(expected));
         let mut lines = lines(&hidden[1..2]);
         assert_eq!(
             line_of(lines.iter(), 900).as_deref(),
-            Some("… 1 text not shown")
+            Some("… 1 text (1 by the user) not shown")
         );
         // What is said again later is told.
         lines[0].standing = Standing::Repeated;
@@ -439,7 +505,7 @@ mod tests {
             failed,
         ];
         let expected = "… 9 calls not shown: edit ×4 (1 failed), str_replace_editor [src/e.rs], \
-                        read, …; changed src/a.rs, src/b.rs, …";
+                        read [src/c.rs], …; changed src/a.rs, src/b.rs, …";
         let text = line_of(hidden.iter(), 4_000);
         assert_eq!(text.as_deref(), Some(expected));
         let again = read_line(expected).unwrap();
@@ -465,7 +531,7 @@ mod tests {
                         get_thread [C02]";
         assert_eq!(of(9_000), expected);
         assert_eq!(
-            of(3_000),
+            of(1_500),
             "… 4 calls not shown: say, get_letter […; DOC-7] ×2, get_thread"
         );
         // One that was made several times is told from several.
@@ -476,6 +542,19 @@ mod tests {
         ];
         let text = line_of(lines(&again).iter(), 9_000).unwrap();
         assert_eq!(text, "… 3 calls not shown: find, get [DOC-7] ×2");
+        // A part of a command or of code tells nothing.
+        let commands = [
+            (Part::Call, "run(command=pytest tests/test_api.py)"),
+            (Part::Call, "run(command=cd ~/shop && git diff a1b2)"),
+            (
+                Part::Call,
+                "sql(query=select 1 where id not in (311,2740), target=b2)",
+            ),
+        ];
+        assert_eq!(
+            line_of(lines(&commands).iter(), 9_000).unwrap(),
+            "… 3 calls not shown: sql, run […; pytest tests/test_api.py] ×2"
+        );
         let hidden = [(Part::Untold, &text[4..]), (Part::Call, "get(n=1)")];
         assert_eq!(
             line_of(lines(&hidden).iter(), 9_000).unwrap(),
@@ -540,6 +619,7 @@ mod tests {
         for line in [
             "… 1 call not shown",
             "… 2 texts not shown",
+            "… 3 calls and 21 texts (13 by the user) not shown: think, …",
             "… 12 calls and 1 text not shown: think, …",
             "… 3 calls not shown: mcp:a/b-2 ×2, think",
             "… 4 calls not shown: pay ×3 (2 failed), think (failed)",

@@ -8,6 +8,7 @@ use std::ops::Range;
 
 use foldhash::fast::FixedState;
 
+use super::context::Context;
 use super::dated::Dated;
 use super::line::{DigestLine, Heading, Part, Standing};
 use super::place::Current;
@@ -26,32 +27,6 @@ const MOST_WORDS: usize = 240;
 const MOST_LINES: u32 = 8;
 /// Lines between two looks at the cancel flag.
 pub(super) const STRIDE: usize = 128;
-
-/// The text that stays besides the digest.
-#[derive(Debug, Default)]
-pub(in crate::core::strategy) struct Context {
-    /// Results of calls, and other texts that nobody said.
-    pub texts: Vec<String>,
-    /// What the parties said, and whether it was the user: newest exchange first.
-    pub said: Vec<(bool, String)>,
-    /// Arguments of calls.
-    pub calls: Vec<String>,
-    /// The newest of these: the present topic of the conversation.
-    pub recent: Vec<String>,
-    /// The user's newest message.
-    pub said_last: Vec<String>,
-}
-
-impl Context {
-    /// Adds what a party said in the next older exchange.
-    pub(super) fn note_said(&mut self, is_user: bool, texts: Vec<String>) {
-        if is_user && self.said_last.is_empty() {
-            self.said_last.clone_from(&texts);
-        }
-        self.said
-            .extend(texts.into_iter().map(|text| (is_user, text)));
-    }
-}
 
 /// Weighs all lines.
 pub(super) fn weigh(
@@ -364,6 +339,11 @@ impl<'t> Reader<'t> {
                 note(&mut asked, id);
             });
         }
+        let named = context
+            .keys
+            .iter()
+            .filter_map(|key| self.index.get(&hash_of(key.as_str())));
+        named.for_each(|id| note(&mut asked, *id));
         cancel.check_budget()?;
         // A call may take another value under the key whose value an earlier call took.
         for (value, key) in &self.values {

@@ -5,6 +5,10 @@
 pub(super) mod share {
     /// The most for what the user said: it is short as a rule, and cannot be looked up again.
     pub(in super::super) const USER: f64 = 0.4;
+    /// The same in a dialogue with few calls, as a factor of his part of all that is told, and the
+    /// most of it.
+    pub(in super::super) const USER_OF_OWN: f64 = 1.35;
+    pub(in super::super) const USER_OF_DIALOGUE: f64 = 0.55;
     /// For what the model said last, which the user's newest message answers: what he accepts is
     /// done next, with all that was said of it.
     pub(in super::super) const ANSWERED: f64 = 0.25;
@@ -130,6 +134,10 @@ pub(super) mod line {
     /// be done instead; and where it is a question, which the model has answered.
     pub(in super::super) const CORRECTS: f32 = 1.5;
     pub(in super::super) const ANSWERED_SINCE: f32 = 0.5;
+    /// The same where it says what was decided or done, which is when what was refused is over; and
+    /// the factor of a plain sentence that does: `So we take the second one.`
+    pub(in super::super) const DECIDES: f32 = 1.2;
+    pub(in super::super) const DECIDES_PLAINLY: f32 = 1.8;
     /// How much more than the mean the user's newest sentence is worth, and the oldest less: the
     /// older one may be taken back by the newer.
     pub(in super::super) const NEWER: f32 = 0.25;
@@ -162,6 +170,8 @@ pub(super) mod line {
     pub(in super::super) const DESCRIBES: f32 = 2.0;
     /// A report of a failure.
     pub(in super::super) const FAILURE: f32 = 1.3;
+    /// Who a mail is from.
+    pub(in super::super) const SENDER: f32 = 2.0;
     /// A sentence of a page or a mail that demands, refuses or limits something.
     pub(in super::super) const LIMITS: f32 = 1.5;
     /// A sentence in a record, such as a mail or a note: it was written to somebody.

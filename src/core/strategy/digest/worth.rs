@@ -4,13 +4,13 @@
 use super::answers::asked;
 use super::line::{DigestLine, Part, Standing};
 use super::lists::{is_label, is_numbered_or_bullet};
-use super::printed::describes_column;
-use super::printed::is_rule;
+use super::mail::is_sender;
+use super::printed::{describes_column, is_row_count, is_rule};
 use super::weigh::STRIDE;
 use super::weight::Weight;
 use super::weights::{cost, line as lines_by};
 use crate::core::text::{
-    Speech, corrects, greets_by_name, is_question, limits, only_serves, proposes, sums_up,
+    Speech, corrects, decides, greets_by_name, is_question, limits, only_serves, proposes, sums_up,
     tells_of_failure, waits,
 };
 use crate::core::{Cancel, Cancelled};
@@ -89,7 +89,8 @@ struct Form {
 
 fn form_of(line: &DigestLine, around: Around) -> Form {
     let part = line.weighed_as();
-    let sums_up = part == Part::Text && sums_up(&line.text);
+    let may_sum_up = part == Part::Text && line.standing != Standing::Alike;
+    let sums_up = may_sum_up && sums_up(&line.text);
     let own = match part {
         Part::Call if is_command(&line.text) => lines_by::COMMAND,
         Part::Call => lines_by::CALL,
@@ -110,10 +111,11 @@ fn form_of(line: &DigestLine, around: Around) -> Form {
         Part::User => lines_by::USER,
         Part::Assistant => lines_by::MODEL,
         Part::Argument => lines_by::WRITTEN,
-        Part::Text if is_rule(&line.text) => 0.0,
+        Part::Text if is_rule(&line.text) || is_row_count(&line.text) => 0.0,
         Part::Text if line.is_printed_row && describes_column(&line.text) => lines_by::DESCRIBES,
         Part::Text if sums_up => lines_by::OUTCOME,
         Part::Text if tells_of_failure(&line.text) => lines_by::FAILURE,
+        Part::Text if is_sender(&line.text) => lines_by::SENDER,
         Part::Text if line.standing == Standing::Prose => of_prose(line),
         Part::Text if line.standing == Standing::Conclusion => {
             of_prose(line) * lines_by::CONCLUSION
@@ -157,6 +159,12 @@ fn of_sentence(line: &DigestLine, around: Around) -> f32 {
         }
         Speech::Demands if line.part == Part::User && is_question(&line.text) => {
             lines_by::DEMANDS * lines_by::ANSWERED_SINCE
+        }
+        Speech::Demands if line.part == Part::User && decides(&line.text) => {
+            lines_by::DEMANDS * lines_by::DECIDES
+        }
+        Speech::Plain if line.part == Part::User && decides(&line.text) => {
+            lines_by::DECIDES_PLAINLY
         }
         Speech::Demands if line.part == Part::User => lines_by::DEMANDS,
         Speech::Polite => lines_by::POLITE,

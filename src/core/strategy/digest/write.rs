@@ -34,6 +34,7 @@
 
 use super::json_form::is_party;
 use super::line::{ALSO, DigestLine, GAP, Heading, Outcome, Part, Standing};
+use super::printed::is_row_count;
 use super::record::AS_BELOW;
 use super::records::{NEWEST, RECORDS};
 use super::rows::COLUMNS;
@@ -291,6 +292,7 @@ impl Entry<'_> {
                     }
                     out.push(shown(line));
                 }
+                (_, false) if is_row_count(&line.text) => {}
                 (_, false) => gap |= !line.is_section() && (result_shown || line.is_of_call()),
             }
             let next = self.lines.get(at + 1);

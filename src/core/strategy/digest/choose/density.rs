@@ -14,7 +14,7 @@ impl Choice<'_> {
         let mentions = self.of.mentions.get(weight.words.clone());
         let told = self.parts.told_above(at);
         let line = self.lines.get(at);
-        let is_row = line.is_some_and(|line| line.part == Part::Row);
+        let is_row = line.is_some_and(|line| line.part == Part::Row || line.is_printed_row);
         for (nth, id) in mentions.into_iter().flatten().enumerate() {
             let Some(word) = self.words.get(*id as usize) else {
                 continue;

@@ -6,13 +6,26 @@ use crate::core::strategy::digest::line::Part;
 use crate::core::strategy::digest::weights::{cost, share};
 
 impl Choice<'_> {
+    /// The share of the room for what the user said. In a dialogue with few calls it grows with
+    /// his part: he says what cannot be looked up, and the answers follow from it.
+    pub(super) fn share_of_the_user(&self) -> f64 {
+        if !self.is_dialogue() {
+            return share::USER;
+        }
+        let own = self.bytes(|part| part == Part::User) / self.bytes(|_| true);
+        (own * share::USER_OF_OWN).clamp(share::USER, share::USER_OF_DIALOGUE)
+    }
+
+    fn is_dialogue(&self) -> bool {
+        self.bytes(Part::is_said) > share::DIALOGUE * self.bytes(|_| true)
+    }
+
     /// The share of the room for what the model said: less of it where there is room for less of
     /// all. In a dialogue with few calls it is its own share, since the answers are what there is
     /// to keep.
     pub(super) fn share_of_the_model(&self, budget: u64) -> f64 {
-        let all = self.bytes(|_| true);
-        if self.bytes(Part::is_said) > share::DIALOGUE * all {
-            return self.bytes(|part| part == Part::Assistant) / all;
+        if self.is_dialogue() {
+            return self.bytes(|part| part == Part::Assistant) / self.bytes(|_| true);
         }
         let alone = self.part_without_records();
         let of_room = between(share::MODEL_OF_ROOM, share::MODEL_OF_ROOM_ALONE, alone);

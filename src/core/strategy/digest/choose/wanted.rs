@@ -1,8 +1,8 @@
 //! Which lines the shares of the room are for.
 
+use crate::core::strategy::digest::context::Context;
 use crate::core::strategy::digest::line::{DigestLine, Outcome, Part, Standing};
 use crate::core::strategy::digest::made::edited;
-use crate::core::strategy::digest::weigh::Context;
 use crate::core::strategy::digest::weight::Weight;
 use crate::core::text::{asks, greets_by_name, only_serves, shape, waits, words_of};
 
@@ -65,7 +65,8 @@ pub(super) fn is_chosen_row(line: &DigestLine, weight: &Weight) -> bool {
 
 /// Whether a line is the row of what a party named.
 pub(super) fn is_named_row(line: &DigestLine, weight: &Weight) -> bool {
-    weight.is_named() && !weight.meant && line.part == Part::Row && is_to_tell(line)
+    let is_row = line.part == Part::Row || line.is_printed_row;
+    weight.is_named() && !weight.meant && is_row && is_to_tell(line)
 }
 
 /// Whether a line is the row that an older message of the user's describes.
