@@ -78,16 +78,23 @@ pub(super) static REPORTED: Pattern =
     Pattern::new(r"(?im)^Traceback \(most recent call last\)|^panic: ");
 
 /// An exit code in that, or at the end of a result: that of a log longer than the part that is
-/// searched. It ends its line, or stands in a tag: a title may be about exit codes. In columns, or
-/// behind a time, it is that of something else, which is only looked at.
+/// searched. See [`exited`].
 pub(super) static EXITED: Pattern = Pattern::new(concat!(
     r"(?i)<(returncode|exit_code)>\s*-?[1-9]",
-    r"|(?m)^([^\t\n0-9][^\t\n]*)?(?-u:\b)",
-    r"(exit (code|status)|exited with( code| status)?|return ?code|exit_code)",
-    r"( ?[:=] ?| )-?[1-9][0-9]*[.)\]]*\s*$",
-    r"|^\[?exit( code| status)?[:=]? ?-?[1-9][0-9]*\]?\s*$",
-    r"|(?-i:^(--- FAIL: |FAIL\t|CONFLICT \(|ERROR:  |error: could not apply |.?ELIFECYCLE))",
+    r"|(?-u:\b)(exit (code|status)|exited with( code| status)?|return ?code|exit_code)",
+    r"( ?[:=] ?| )-?[1-9][0-9]*",
+    r"|(?m-i:^(--- FAIL: |FAIL\t))",
 ));
+
+/// Begins a line of a command that failed, wherever that stands: a merge, a statement in psql, a
+/// script of a package.
+const FAILED_COMMANDS: [&str; 5] = [
+    "CONFLICT (",
+    "ELIFECYCLE ",
+    " ELIFECYCLE ",
+    "ERROR:  ",
+    "error: could not apply ",
+];
 
 /// Begins the line of a test that failed, in Go.
 const GO_TEST: &str = "--- FAIL: ";
@@ -174,11 +181,47 @@ pub(super) fn is_failure_as(text: &str, json: Option<&Json>) -> bool {
                 || REPORTED.is_match(head)
                 || names_trace(head)
                 || is_refused(head)
-                || EXITED.is_match(head)
-                || EXITED.is_match(end_of(text))
+                || exited(head)
+                || (head.len() < text.len() && exited(end_of(text)))
                 || ends_as_failed_run(end_of(text))
         }
     }
+}
+
+/// Whether a text says that what was run failed. An exit code ends its line: a title may be about
+/// one. In columns, or behind a time, it is that of something else, which is only looked at.
+fn exited(text: &str) -> bool {
+    let ends = memchr::memchr_iter(b'\n', text.as_bytes());
+    let mut begins = std::iter::once(0).chain(ends.map(|end| end + 1));
+    if begins.any(|at| begins_as_failed(text.get(at..).unwrap_or_default())) {
+        return true;
+    }
+    EXITED.regex().find_iter(text).any(|code| {
+        if !code.as_str().ends_with(|c: char| c.is_ascii_digit()) || code.as_str().starts_with('<')
+        {
+            return true;
+        }
+        let before = text.get(..code.start()).unwrap_or_default();
+        let before = before.rsplit('\n').next().unwrap_or_default();
+        let behind = text.get(code.end()..).unwrap_or_default();
+        let behind = behind.split('\n').next().unwrap_or_default();
+        let ends = |c: char| c.is_whitespace() || matches!(c, '.' | ')' | ']');
+        behind.chars().all(ends)
+            && !before.contains('\t')
+            && !before.starts_with(|c: char| c.is_ascii_digit())
+    })
+}
+
+/// Whether a line is one of a command that failed.
+fn begins_as_failed(line: &str) -> bool {
+    let may = matches!(
+        line.as_bytes().first(),
+        Some(b'C' | b'E' | b'e' | b' ' | b'[')
+    );
+    may && (FAILED_COMMANDS.iter().any(|begin| line.starts_with(begin))
+        || line
+            .strip_prefix("[exit ")
+            .is_some_and(|code| code.starts_with(|c: char| ('1'..='9').contains(&c))))
 }
 
 /// Whether a text says that the user did not want the call.

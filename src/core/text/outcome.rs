@@ -69,15 +69,17 @@ const LEVELS: [&str; 2] = ["[INFO] ", "[ERROR] "];
 /// How tools that check or build something say in their last lines that it failed: a count of what
 /// did, or a verdict. Counts of errors alone are data, and those in columns are of something else.
 pub(super) static FAILED_RUN: Pattern = Pattern::new(concat!(
-    r"(?m)^[^\t\n]*(?-u:\b)[1-9][0-9]* (?i:failed|failures?|errors?)(?-u:\b)",
+    r"(?m)(?-u:\b)[1-9][0-9]* (?i:failed|failures?|errors?)(?-u:\b)",
     r"(\s*[,;|)=]| in [0-9]| generated|[ .=]*$)",
     r"|^\s*Found [1-9][0-9]* errors?(?-u:\b)",
     r"|(?i:(?-u:\b)(pass(ed)?|tests( run)?)\s*[=:] ?[0-9]+[^\n]*",
     r"(?-u:\b)(fail(ed|ures?)?|errors?)\s*[=:] ?[1-9])",
     r"|^\s*(test result: FAILED|FAILED \(|BUILD FAIL|make(\[[0-9]+\])?: \*\*\* |npm (ERR!|error) ",
-    r"|error: (could not compile|aborting due to)|ninja: build stopped|ERROR: Job failed",
+    r"|error: (could not compile|aborting due to)|ninja: error: |ERROR: Job failed",
     r"|\[ERROR\] (\[Help [0-9]|Re-run Maven|To see the full stack|For more information about))",
 ));
+/// What all of these have some of: the first look is at them.
+const OF_FAILED_RUNS: [&str; 7] = ["AIL", "ERR", "Help", "Re-run", "***", "ail", "rror"];
 /// The lines at the end of an output in which they say it.
 const LAST_LINES: usize = 4;
 
@@ -86,8 +88,12 @@ const LAST_LINES: usize = 4;
 pub(super) fn ends_as_failed_run(end: &str) -> bool {
     let end = end.trim_end();
     let begin = memchr::memrchr_iter(b'\n', end.as_bytes()).nth(LAST_LINES - 1);
-    let last = end.get(begin.map_or(0, |at| at + 1)..);
-    last.is_some_and(|last| FAILED_RUN.is_match(last))
+    let last = end.get(begin.map_or(0, |at| at + 1)..).unwrap_or_default();
+    let may =
+        |line: &&str| !line.contains('\t') && OF_FAILED_RUNS.iter().any(|of| line.contains(of));
+    last.lines()
+        .filter(may)
+        .any(|line| FAILED_RUN.is_match(line))
 }
 
 /// Whether a line sums up what a command did: `5 failed, 3 passed`, `Plan: 2 to add, 1 to destroy`.

@@ -17,12 +17,16 @@ const MARKS: [char; 6] = ['-', '*', '•', '#', '_', ' '];
 /// What parts a label from what is said of it.
 const ENDS: [&str; 5] = [":", " – ", " — ", " - ", "："];
 
+/// A line, and its label by a hash.
+type Label = (usize, u64);
+type Labels = Vec<Label>;
+
 /// Marks the lines of plans that the model's next text tells anew, under the same dates or steps.
 ///
 /// # Errors
 /// [`Cancelled`].
 pub(super) fn note_restated(lines: &mut [DigestLine], cancel: &Cancel) -> Result<(), Cancelled> {
-    let mut before: Option<(Range<usize>, Vec<(usize, u64)>)> = None;
+    let mut before: Option<(Range<usize>, Labels)> = None;
     let mut begin = 0;
     while begin < lines.len() {
         cancel.check_budget()?;
@@ -50,14 +54,14 @@ pub(super) fn note_restated(lines: &mut [DigestLine], cancel: &Cancel) -> Result
 }
 
 /// Whether most labels of an older plan are those of a newer one.
-fn has_most(newer: &[(usize, u64)], older: &[(usize, u64)]) -> bool {
+fn has_most(newer: &[Label], older: &[Label]) -> bool {
     let newer: Set<u64> = newer.iter().map(|(_, label)| *label).collect();
     let shared = older.iter().filter(|(_, label)| newer.contains(label));
     shared.count() as f32 >= SHARED * older.len() as f32
 }
 
 /// Marks what an older plan has under its labels.
-fn mark_restated(lines: &mut [DigestLine], older: Range<usize>, labels: &[(usize, u64)]) {
+fn mark_restated(lines: &mut [DigestLine], older: Range<usize>, labels: &[Label]) {
     let first = labels.first().map_or(older.end, |(at, _)| *at);
     for line in lines.get_mut(first..older.end).into_iter().flatten() {
         if line.part == Part::Assistant && line.standing != Standing::Answered {
@@ -84,8 +88,8 @@ fn labels_in(
     lines: &[DigestLine],
     text: Range<usize>,
     cancel: &Cancel,
-) -> Result<Vec<(usize, u64)>, Cancelled> {
-    let mut labels: Vec<(usize, u64)> = Vec::new();
+) -> Result<Labels, Cancelled> {
+    let mut labels: Labels = Vec::new();
     for at in text {
         if at.is_multiple_of(STRIDE) {
             cancel.check_budget()?;
