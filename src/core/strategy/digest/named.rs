@@ -99,7 +99,10 @@ fn factors_of(
             }
             _ if is_plain_row(lines, line, weight) => {
                 let names = said_of_row(of, weight);
-                let alone = names.filter(|(id, word)| rows.tells((*id, word), of, weight));
+                let has_own = rows.has_own_id(of, weight);
+                let alone = names.filter(|(id, word)| {
+                    rows.is_alone(*id) || (has_own && word.is_id && rows.tells(*id, weight))
+                });
                 let is_in_named = weight.needs.is_some_and(|head| lists.contains(&head));
                 let of_list = if is_in_named { lines_by::NAMED } else { 1.0 };
                 alone.map(|(_, word)| of_row(word)).fold(of_list, f32::max)
@@ -132,22 +135,30 @@ struct NamedRows {
 }
 
 impl NamedRows {
-    /// Whether a word tells a row from others. What several have is not the name of one of them: a
-    /// customer has many invoices. But the id of something else that few rows of a long table have
-    /// is what these belong to; they have ids of their own.
-    fn tells(&self, (id, word): (u32, &Word), of: &Weighed, row: &Weight) -> bool {
-        if self.said.get(&id) == Some(&1) {
-            return true;
-        }
-        let Some(head) = row.needs.filter(|_| word.is_id) else {
-            return false;
-        };
-        let rows_with = |id: u32| self.with_id.get(&(head, id)).copied().unwrap_or_default();
-        let all = self.of_table.get(&head).copied().unwrap_or_default();
-        let mut others = of.words_at(&row.words).filter(|(other, _)| *other != id);
-        all >= LEAST_OF_MANY
-            && rows_with(id) * FEW_OF <= all
-            && others.any(|(other, word)| word.is_id && rows_with(other) == 1)
+    /// Whether only one row has a word. What several have is not the name of one of them: a
+    /// customer has many invoices.
+    fn is_alone(&self, id: u32) -> bool {
+        self.said.get(&id) == Some(&1)
+    }
+
+    /// Whether a row has an id that no other of its table has.
+    fn has_own_id(&self, of: &Weighed, row: &Weight) -> bool {
+        let mut words = of.words_at(&row.words);
+        words.any(|(id, word)| word.is_id && self.rows_with(id, row) == 1)
+    }
+
+    /// Whether few rows of a long table have the id of something else: they belong to that.
+    fn tells(&self, id: u32, row: &Weight) -> bool {
+        let all = row.needs.and_then(|head| self.of_table.get(&head));
+        let all = all.copied().unwrap_or_default();
+        let rows = self.rows_with(id, row);
+        all >= LEAST_OF_MANY && rows > 1 && rows * FEW_OF <= all
+    }
+
+    /// The rows of a row's table with an id.
+    fn rows_with(&self, id: u32, row: &Weight) -> u32 {
+        let rows = row.needs.and_then(|head| self.with_id.get(&(head, id)));
+        rows.copied().unwrap_or_default()
     }
 }
 

@@ -7,6 +7,8 @@ use crate::core::strategy::maps::Set;
 const LOOKED_AT: usize = 1 << 16;
 const MOST_KEYS: usize = 512;
 const LONGEST: usize = 64;
+/// The part behind the name of a function that is looked at (bytes).
+const GIVEN_BYTES: usize = 1_000;
 /// The shortest part of a name with dots (bytes): `e.g.` is none.
 const LEAST_PART: usize = 2;
 
@@ -36,9 +38,12 @@ pub(super) fn keys_in(text: &str) -> Set<String> {
         .filter_map(|(at, _)| near.split_at_checked(at))
     {
         let name = function.rsplit(is_break).next().unwrap_or_default();
-        let given = rest.get(1..).and_then(|rest| rest.split_once(')'));
-        if let Some((given, _)) = given.filter(|(given, _)| is_snake(name) && !given.contains('('))
-        {
+        if !is_snake(name) {
+            continue;
+        }
+        let near = rest.get(1..rest.floor_char_boundary(GIVEN_BYTES));
+        let given = near.and_then(|near| near.split_once(')'));
+        if let Some((given, _)) = given.filter(|(given, _)| !given.contains('(')) {
             let names = given
                 .split(',')
                 .map(|one| one.trim().trim_end_matches(['[', ']', '?']));

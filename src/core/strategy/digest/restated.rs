@@ -7,8 +7,10 @@ use super::weigh::STRIDE;
 use crate::core::strategy::maps::{Set, hash_of};
 use crate::core::{Cancel, Cancelled};
 
-/// The fewest labels that make a plan, and the part of them that a newer one has, too.
+/// The fewest labels that make a plan, the most that are looked at, and the part of them that a
+/// newer one has, too.
 const LEAST_LABELS: usize = 3;
+const MOST_LABELS: usize = 64;
 const SHARED: f32 = 0.75;
 /// The longest label (bytes).
 const LABEL_BYTES: usize = 60;
@@ -95,6 +97,9 @@ fn labels_in(
             cancel.check_budget()?;
         }
         let line = lines.get(at).filter(|line| !line.joins && !line.is_code);
+        if labels.len() == MOST_LABELS {
+            break;
+        }
         if let Some(label) = line.and_then(|line| label_of(&line.text))
             && labels.iter().all(|(_, known)| *known != label)
         {
