@@ -316,9 +316,7 @@ fn of_command(arguments: &str) -> Option<&str> {
                 '[', ']', ';', ',', '×', '(', ')', '…', '{', '}', '=', '&', '|', '\n',
             ])
             && !part.contains(": ")
-            && part
-                .split_whitespace()
-                .any(|word| shape(word) >= words_by::TELLING)
+            && has_name(part)
     };
     Some(command).filter(is_one)
 }
