@@ -255,7 +255,7 @@ impl Filter<'_> {
             answers: &[],
             summaries: summaries.as_ref(),
         };
-        if let Some(Goal { target, room }) = goal(planner.policy, session, self.flags) {
+        if let Some(Goal { target, room }) = goal(planner, session, self.flags) {
             let (edits, reports) = planner.compact_to(session, target, room, &external)?;
             let what = if reports.is_empty() {
                 format!("nothing to do (no more than {target} tokens already)")
@@ -375,24 +375,29 @@ struct Goal {
     room: u64,
 }
 
-/// The goal that the flags name, if they name one.
-fn goal(policy: &Policy, session: &Session<'_>, flags: &CompactFlags) -> Option<Goal> {
+/// The goal that the flags name, if they name one. Where they name a target only, the prompt may
+/// take what it may in the proxy: what the model has not answered yet is cut for no other reason.
+fn goal(planner: &Planner<'_>, session: &Session<'_>, flags: &CompactFlags) -> Option<Goal> {
     let room = flags.room.map(|room| match room {
         Room::Tokens(tokens) => tokens,
         Room::Ratio(ratio) => share(session, ratio),
     });
     let of_ratio = flags.target_ratio.map(|ratio| share(session, ratio));
     match (of_ratio.or(flags.target_tokens), room) {
-        (Some(target), room) => Some(Goal {
-            target: target.min(room.unwrap_or(target)),
-            room: room.unwrap_or(target),
+        (Some(target), Some(room)) => Some(Goal {
+            target: target.min(room),
+            room,
+        }),
+        (Some(target), None) => Some(Goal {
+            target,
+            room: planner.budget().prompt.max(target),
         }),
         (None, Some(room)) => {
             let all = vec![Edit::Keep; session.len()];
             let before = size_of_edited(session.measures(), session.fixed_tokens(), &all);
             let is_due = before.tokens > room;
             let target = if is_due {
-                policy.target_in(room, room).min(room)
+                planner.policy.target_in(room, room).min(room)
             } else {
                 room
             };

@@ -120,8 +120,9 @@ struct CompactFlags {
     #[arg(long, value_name = "TOKENS", value_parser = tokens)]
     target_tokens: Option<u64>,
     /// The most that the prompt may take: tokens, or with a point a share as for --target-ratio.
-    /// Newest results are cut only where the prompt would exceed it. Default: the target. Without a
-    /// target, what exceeds the room is compacted down to the policy's target in it.
+    /// Newest results are cut only where the prompt would exceed it. Default: what the model's
+    /// window leaves for it. Without a target, what exceeds the room is compacted down to the
+    /// policy's target in it.
     #[arg(long, value_name = "TOKENS|RATIO")]
     room: Option<Room>,
     /// Also report on each message: kept, dropped, or replaced, by what, and its tokens before and

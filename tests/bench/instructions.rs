@@ -26,6 +26,8 @@ use baler::core::text::Failures;
 const SMALL: usize = 15_000;
 const LARGE: usize = 500_000;
 const RESULT: usize = 3_850;
+/// Rows of a list, and sentences.
+const ROWS: usize = 6_000;
 
 fn main() {
     ENCODING.load();
@@ -83,6 +85,49 @@ fn main() {
     counted("digest", &mut || {
         compacted(&large, &measures, &digest, tokens / 4);
     });
+    // A list of like rows: each that is chosen makes all others worth less.
+    let rows: Vec<String> = (0..ROWS)
+        .map(|n| format!(r#"{{"x":{},"y":{}}}"#, n * 37 % 1_009, n * 53 % 2_003))
+        .collect();
+    let points = format!("[{}]", rows.join(","));
+    let call = concat!(
+        r#""content":null,"tool_calls":[{"id":"call_1","type":"function","#,
+        r#""function":{"name":"points","arguments":"{}"}}]"#
+    );
+    let listed = answered(call, Some(&points));
+    // Sentences that say nothing without the one before.
+    let said: String = (0..ROWS).map(|n| format!("Apply {n}? ")).collect();
+    let asked = answered(
+        &format!(r#""content":{}"#, serde_json::to_string(&said).unwrap()),
+        None,
+    );
+    for (case, body) in [("rows", listed), ("sentences", asked)] {
+        let measures = measured(&body);
+        let tokens: u64 = measures.iter().map(|measure| measure.tokens).sum();
+        counted(case, &mut || {
+            compacted(&body, &measures, &digest, tokens * 2 / 5);
+        });
+    }
+}
+
+/// A body in which the model said this, a tool answered, if it was called, and the user goes on.
+fn answered(said: &str, result: Option<&str>) -> String {
+    let user = |text: &str| format!(r#"{{"role":"user","content":"{text}"}}"#);
+    let result = result.map(|text| {
+        let text = serde_json::to_string(text).unwrap();
+        format!(r#"{{"role":"tool","tool_call_id":"call_1","content":{text}}}"#)
+    });
+    let mut messages = vec![user("Begin."), format!(r#"{{"role":"assistant",{said}}}"#)];
+    messages.extend(result);
+    messages.extend([
+        user("Good."),
+        r#"{"role":"assistant","content":"Yes."}"#.to_owned(),
+        user("Go on."),
+    ]);
+    format!(
+        r#"{{"model":"gpt-4o","messages":[{}]}}"#,
+        messages.join(",")
+    )
 }
 
 /// What is counted is what happens in here, a case after the other; the script looks for this name.

@@ -17,6 +17,7 @@ use crate::support::message;
 use crate::support::messages_of;
 use crate::support::request;
 use crate::support::within;
+use crate::support::words;
 
 const SMALL: &str = "[[policy]]\nname = \"small\"\nwindow = 4000\nreserve = 1000\n\
     keep = { tokens = 0, exchanges = 2 }\n";
@@ -301,6 +302,32 @@ async fn run(arguments: &[&str], input: &str) -> (i32, String, String) {
         String::from_utf8(done.stdout).unwrap(),
         String::from_utf8(done.stderr).unwrap(),
     )
+}
+
+#[tokio::test]
+async fn compact_cuts_the_newest_result_only_where_the_room_is_less() {
+    let newest = words(5, 900);
+    let mut all = agent(12, 120);
+    all.push(
+        serde_json::json!({"role": "assistant", "content": null, "tool_calls": [{"id": "call_last",
+            "type": "function", "function": {"name": "read", "arguments": "{}"}}]})
+        .to_string(),
+    );
+    all.push(
+        serde_json::json!({"role": "tool", "tool_call_id": "call_last", "content": newest})
+            .to_string(),
+    );
+    let input = request(&all);
+    let compacted = async |flags: &[&str]| {
+        let flags = [&["compact", "--target-ratio", "0.2"], flags].concat();
+        let (code, out, err) = run(&flags, &input).await;
+        assert_eq!(code, 0, "{err}");
+        messages_of(out.trim_end().as_bytes())
+    };
+    let whole = compacted(&[]).await;
+    assert_eq!(whole.last(), all.last(), "it fits into the model's window");
+    let cut = compacted(&["--room", "0.2"]).await;
+    assert_ne!(cut.last(), all.last());
 }
 
 #[tokio::test]

@@ -87,7 +87,8 @@ impl<'p> Planner<'p> {
     }
 
     /// The budget of derived decisions.
-    pub(super) fn budget(&self) -> Budget {
+    #[must_use]
+    pub fn budget(&self) -> Budget {
         self.policy.budget(self.capacity(self.window))
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use crate::core::conversation::{ratio, scale};
-use crate::core::text::{Pattern, words_of};
+use crate::core::text::{Pattern, is_invisible, words_of};
 use crate::core::tokens::Encoding;
 use crate::core::wire::own_call::NoCompletion;
 
@@ -181,18 +181,6 @@ fn harmless(text: &str) -> String {
         });
     let plain = ROLE_LABEL.regex().replace_all(&plain, "$1$2$3 –");
     plain.trim().to_owned()
-}
-
-/// Characters that are invisible, or change the direction of others.
-fn is_invisible(c: char) -> bool {
-    matches!(
-        c,
-        '\u{200b}'..='\u{200f}'
-            | '\u{202a}'..='\u{202e}'
-            | '\u{2060}'..='\u{2069}'
-            | '\u{feff}'
-            | '\u{e0000}'..='\u{e007f}'
-    )
 }
 
 fn is_refusal(text: &str) -> bool {

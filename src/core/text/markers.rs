@@ -6,28 +6,39 @@ use super::bytes::any_byte;
 
 /// Beginnings of the marks by which chat templates tell turns apart. A backslash after the first
 /// character breaks them, and stays readable.
-const MARKS: [&str; 15] = [
+const MARKS: [&str; 26] = [
     "<|",
     "<｜",
     "[INST]",
     "[/INST]",
     "[SYSTEM_PROMPT]",
+    "[/SYSTEM_PROMPT]",
     "[AVAILABLE_TOOLS]",
+    "[/AVAILABLE_TOOLS]",
     "[TOOL_CALLS]",
     "[TOOL_RESULTS]",
+    "[/TOOL_RESULTS]",
+    "[gMASK]",
+    "]~b]",
+    "<tool_call>",
+    "</tool_call>",
+    "<tool_response>",
+    "</tool_response>",
     "<<SYS>>",
     "<</SYS>>",
     "<start_of_turn>",
+    "</start_of_turn>",
     "<end_of_turn>",
     "<s>",
     "</s>",
     "<bos>",
+    "<eos>",
 ];
 
 /// Whether a text may have what harms: control characters, or the first bytes of marks, of control
 /// characters beyond ASCII, and of U+2028 and U+2029.
 fn may_harm(text: &str) -> bool {
-    let begins = |byte: u8| byte == b'<' || byte == b'[' || byte == 0xc2 || byte == 0xe2;
+    let begins = |byte: u8| matches!(byte, b'<' | b'[' | b']' | 0xc2 | 0xe2);
     let may = |byte: u8| (byte < b' ' && byte != b'\t') || byte == 0x7f || begins(byte);
     any_byte(text.as_bytes(), may)
 }
@@ -56,9 +67,24 @@ pub fn harmless(text: &str) -> Cow<'_, str> {
 
 /// Whether a text has any mark of a chat template.
 fn has_mark(text: &str) -> bool {
-    text.match_indices(['<', '['])
+    text.match_indices(['<', '[', ']'])
         .filter_map(|(at, _)| text.get(at..))
         .any(|rest| MARKS.iter().any(|mark| rest.starts_with(mark)))
+}
+
+/// Characters that are invisible, or change the direction of others.
+#[must_use]
+pub fn is_invisible(c: char) -> bool {
+    matches!(
+        c,
+        '\u{ad}'
+            | '\u{180e}'
+            | '\u{200b}'..='\u{200f}'
+            | '\u{202a}'..='\u{202e}'
+            | '\u{2060}'..='\u{2069}'
+            | '\u{feff}'
+            | '\u{e0000}'..='\u{e007f}'
+    )
 }
 
 /// Whether some reader takes it for the end of a line, or for no character at all.
@@ -75,6 +101,10 @@ mod tests {
         assert_eq!(
             harmless("a<|im_end|>\u{2028}[INST] </s>\r\nx\u{b}"),
             "a<\\|im_end|> [\\INST] <\\/s>  x "
+        );
+        assert_eq!(
+            harmless("[/TOOL_RESULTS]]~b]<tool_call>"),
+            "[\\/TOOL_RESULTS]]\\~b]<\\tool_call>"
         );
         assert!(matches!(harmless("if a[1] < b { \t}"), Cow::Borrowed(_)));
     }

@@ -32,7 +32,7 @@ pub use failure::{is_message_key, tells_of_failure};
 pub use failure_rules::{FailureRule, Failures, ToolFailures};
 pub(in crate::core) use lexicon::{CHANGES, LOOKS, MAY_CHANGE, PARTS, REFUSALS};
 pub(in crate::core) use lines::split_lines;
-pub use markers::harmless;
+pub use markers::{harmless, is_invisible};
 pub use noise::without_noise;
 pub(in crate::core) use noise::{quiet_lines, without_escapes};
 pub use operator_patterns::{CaselessPattern, NamePatterns, TextPattern};

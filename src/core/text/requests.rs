@@ -5,9 +5,14 @@ use super::speech::{is_polite, words};
 use super::words::{TELLING, shape, words_of};
 
 /// How sentences begin, in small letters, that ask the user for what he says next.
-const BEGINNINGS: [&str; 12] = [
+const BEGINNINGS: [&str; 17] = [
     "please ",
     "kindly ",
+    "say ",
+    "just say ",
+    "tell me ",
+    "confirm ",
+    "waiting for your ",
     "let me know ",
     "bitte ",
     "sagen sie mir ",
@@ -43,7 +48,9 @@ const CONDITIONS: [&str; 20] = [
     "assim que",
 ];
 /// Signs of that anywhere in a sentence.
-const SIGNS: [&str; 14] = [
+const SIGNS: [&str; 16] = [
+    "say go",
+    "say the word",
     "please let me know",
     "please provide",
     "please confirm",

@@ -255,6 +255,7 @@ pub fn write_cell(value: &Json, out: &mut String) {
 fn is_plain(text: &str) -> bool {
     !text.is_empty()
         && text.trim().len() == text.len()
+        && !text.starts_with('…')
         && !text.contains(|c: char| ",{}[]\"\\".contains(c) || c.is_control())
         && !matches!(text, "null" | "true" | "false")
         && !is_number(text)

@@ -7,6 +7,7 @@ mod collapse_errors;
 mod dedupe;
 mod digest;
 mod digest_agents;
+mod digest_agreed;
 mod digest_apart;
 mod digest_belongs;
 mod digest_chosen;

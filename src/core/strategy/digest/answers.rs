@@ -2,12 +2,12 @@
 
 use std::ops::Range;
 
-use super::choices::{item_by_letter, item_by_words, item_of};
+use super::choices::{answered_number, item_by_letter, item_by_words, item_of, numbers_in};
 use super::line::{DigestLine, Part, Standing};
-use super::lists::{is_listed, is_numbered_or_bullet};
+use super::lists::{is_item, is_listed, is_numbered_or_bullet};
 use super::weigh::STRIDE;
 use super::weights::word as words_by;
-use crate::core::text::{asks, is_question, refers_back, shape, words_of};
+use crate::core::text::{REFUSALS, asks, is_question, refers_back, sentences, shape, words_of};
 use crate::core::{Cancel, Cancelled};
 
 /// The longest answer that says nothing without its question (characters).
@@ -61,6 +61,13 @@ const OLDER_ANSWERS: usize = 4;
 /// So many of his newest messages may name a step of any plan before by its letter.
 const NEWEST_ANSWERS: usize = 2;
 
+/// The beginning of an answer, and the end of what is answered, in which it is looked for whether
+/// something is agreed to or asked (bytes).
+const AGREES_BYTES: usize = 256;
+/// So many texts of the model are looked through for what it proposed, and the fewest items of it.
+const OLDER_OFFERS: usize = 8;
+const LEAST_OFFERED: usize = 2;
+
 /// What the model said last, where nothing was done since, is what the user's newest message
 /// answers: "yes" says nothing without it. Where it only asks for more, he still answers what it
 /// said before: what it offered is what that is for.
@@ -82,6 +89,81 @@ pub(super) fn note_answered(lines: &mut [DigestLine], cancel: &Cancel) -> Result
         mark_answered(lines, before);
     }
     Ok(())
+}
+
+/// What the user agrees to with his newest message, where nothing that stays besides the digest
+/// asks for it: what the model proposed as a list before it was asked about something else.
+/// `said` is what stays of what the parties said, newest first, and whether by the user.
+///
+/// # Errors
+/// [`Cancelled`].
+pub(super) fn note_agreed(
+    lines: &mut [DigestLine],
+    said: &[(bool, String)],
+    cancel: &Cancel,
+) -> Result<(), Cancelled> {
+    let newest = said.first().filter(|(is_user, _)| *is_user);
+    let agrees = newest.is_some_and(|(_, text)| {
+        let first = text
+            .get(..text.floor_char_boundary(AGREES_BYTES))
+            .unwrap_or_default();
+        let mut clauses = first.split(['.', ',', ';', '!', '\n']).map(str::trim);
+        clauses.any(|clause| agrees(without_speaker(clause)))
+    });
+    let is_open = |(is_user, text): &(bool, String)| {
+        let from = text.ceil_char_boundary(text.len().saturating_sub(AGREES_BYTES));
+        let end = text.get(from..).unwrap_or_default();
+        !is_user && sentences(end).any(asks)
+    };
+    // Where something was done since, what it was is told.
+    let is_answered = |line: &DigestLine| line.standing == Standing::Answered;
+    let is_past = |line: &DigestLine| line.user_below || (is_answered(line) && asks(&line.text));
+    if !agrees || said.iter().any(is_open) || lines.iter().any(is_past) {
+        return Ok(());
+    }
+    let mut end = lines.len();
+    for _ in 0..OLDER_OFFERS {
+        cancel.check_budget()?;
+        let of_model = |line: &DigestLine| line.depth == 0 && line.part == Part::Assistant;
+        let Some(begin) = lines
+            .get(..end)
+            .and_then(|before| before.iter().rposition(of_model))
+        else {
+            break;
+        };
+        let rest = lines.get(begin + 1..).unwrap_or_default();
+        let next = rest.iter().position(|line| line.depth == 0);
+        let entry = begin..next.map_or(lines.len(), |more| begin + 1 + more);
+        let text = lines.get(entry.clone()).unwrap_or_default();
+        let items = text.iter().filter(|line| is_numbered_or_bullet(&line.text));
+        if text.iter().any(|line| asks(&line.text)) {
+            if items.count() >= LEAST_OFFERED {
+                mark_answered(lines, entry);
+            }
+            break;
+        }
+        end = begin;
+    }
+    Ok(())
+}
+
+/// Whether a clause agrees to something and refuses nothing.
+fn agrees(clause: &str) -> bool {
+    let mut words = words_of(clause).map(str::to_lowercase);
+    is_bare(clause, false) && !words.any(|word| REFUSALS.contains(word.as_str()))
+}
+
+/// A sentence without the time and the name that stand before what is said in a chat:
+/// `[09:39] anna: go on`.
+fn without_speaker(sentence: &str) -> &str {
+    let stamped = sentence
+        .strip_prefix('[')
+        .and_then(|rest| rest.split_once("] "));
+    let text = stamped.map_or(sentence, |(_, text)| text);
+    let named = text
+        .split_once(": ")
+        .filter(|(name, _)| !name.contains(' '));
+    named.map_or(text, |(_, text)| text)
 }
 
 /// Where the last entry before a line begins.
@@ -186,6 +268,13 @@ pub(super) fn note_choices(lines: &mut [DigestLine], cancel: &Cancel) -> Result<
                 if chosen.is_none() && offered != listed && since <= OLDER_ANSWERS {
                     note_older_choice(lines, at..end, listed.clone());
                 }
+                let has_items = |range: &Range<usize>| {
+                    let shown = lines.get(range.clone()).unwrap_or_default();
+                    shown.iter().any(|line| is_numbered_or_bullet(&line.text))
+                };
+                let shown = Some(offered.clone()).filter(has_items);
+                let shown = shown.or((since <= OLDER_ANSWERS).then(|| listed.clone()));
+                note_numbered(lines, at..end, shown.unwrap_or_default());
                 let chosen = chosen.map(|(_, place)| place);
                 tell_chosen(lines, (offered, at..end), chosen, cancel)?;
                 offered = 0..0;
@@ -229,6 +318,46 @@ fn note_older_choice(lines: &mut [DigestLine], answer: Range<usize>, listed: Ran
         line.within = Some(by - listed.start - place);
         if let Some(item) = lines.get_mut(listed.start + place) {
             item.standing = Standing::Edge;
+        }
+    }
+}
+
+/// Answers to several items of a list, each by its number, say nothing without these: `2: after
+/// five minutes`, `now 3 and 4`.
+fn note_numbered(lines: &mut [DigestLine], answer: Range<usize>, listed: Range<usize>) {
+    let shown = lines.get(listed.clone()).unwrap_or_default();
+    let item = |number: u32| {
+        let mark = number.to_string();
+        let is_it =
+            |line: &DigestLine| is_numbered_or_bullet(&line.text) && is_item(&line.text, &mark);
+        shown.iter().rposition(is_it).map(|at| listed.start + at)
+    };
+    let numbered = |at: usize| {
+        let number = answered_number(&lines.get(at)?.text)?;
+        Some(vec![at, item(number)?])
+    };
+    let first = answer.start;
+    let mut chains: Vec<Vec<usize>> = answer.filter_map(numbered).collect();
+    if chains.is_empty()
+        && let Some(line) = lines.get(first)
+    {
+        let items: Option<Vec<usize>> = numbers_in(&line.text).into_iter().map(item).collect();
+        let items = items.filter(|items| items.len() > 1);
+        chains.extend(items.map(|items| {
+            std::iter::once(first)
+                .chain(items.into_iter().rev())
+                .collect()
+        }));
+    }
+    for chain in chains {
+        for pair in chain.windows(2) {
+            let [at, needed] = pair else { continue };
+            if let Some(line) = lines.get_mut(*at) {
+                line.within = at.checked_sub(*needed).filter(|above| *above > 0);
+            }
+            if let Some(item) = lines.get_mut(*needed) {
+                item.standing = Standing::Edge;
+            }
         }
     }
 }

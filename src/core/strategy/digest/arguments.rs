@@ -115,7 +115,10 @@ fn named_arguments<'j>(members: &'j [(String, Json)], head: &mut String, rest: &
         head.push_str(&shown_argument(key));
         head.push('=');
         match value {
-            Json::String(text) if is_long(text) && !(members.len() > 1 && needs_quotes(text)) => {
+            Json::String(text)
+                if is_long(text)
+                    && !(needs_quotes(text) && (members.len() > 1 || imitates_end(text))) =>
+            {
                 let opening = Opening::of(text);
                 head.push_str(opening.first);
                 if !opening.rest.is_empty() {
@@ -182,9 +185,11 @@ fn table_of(items: &[Json]) -> Option<Table<'_>> {
     items.iter().all(is_short).then(|| Table::of(items))?
 }
 
-/// The name of an argument; one that is too long for a name is cut.
+/// The name of an argument; one that is too long for a name is cut, and one that could be taken for
+/// more is quoted.
 fn shown_argument(key: &str) -> Cow<'_, str> {
-    if key.len() <= ARGUMENT_BYTES {
+    let is_plain = |c: char| c.is_alphanumeric() || "_-. /#@$".contains(c);
+    if key.len() <= ARGUMENT_BYTES && key.chars().all(is_plain) {
         Cow::Borrowed(key)
     } else {
         shown_key(key)
@@ -196,10 +201,16 @@ fn is_long(text: &str) -> bool {
     text.len() > ARGUMENT_BYTES || text.contains(char::is_whitespace)
 }
 
-/// Whether a phrase reads as one only in quotes: behind a comma, another argument could begin.
+/// Whether a phrase reads as one only in quotes: behind a comma, another argument could begin, and
+/// behind a bracket what came of the call.
 fn needs_quotes(text: &str) -> bool {
     let is_phrase = text.len() <= ARGUMENT_BYTES && !text.contains(['\n', '"', '\\']);
-    is_phrase && (text.contains(", ") || text.trim() != text)
+    is_phrase && (text.contains(", ") || text.trim() != text || imitates_end(text))
+}
+
+fn imitates_end(text: &str) -> bool {
+    text.split_once(')')
+        .is_some_and(|(_, behind)| behind.contains('…'))
 }
 
 /// The beginning of a text, for its call's own line, and the rest.

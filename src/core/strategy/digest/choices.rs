@@ -1,6 +1,6 @@
 //! Which item of a list an answer chooses: by its number, its letter, its place or its words.
 
-use super::line::{DigestLine, Part};
+use super::line::{DigestLine, Part, leading_number};
 use super::lists::{is_bullet, is_item, is_listed, is_numbered_or_bullet, is_roman};
 use super::weigh::STRIDE;
 use crate::core::strategy::maps::{Map, Set};
@@ -290,6 +290,38 @@ fn choice_of(answer: &str) -> Option<String> {
     (is_number && is_first).then(|| number.to_string())
 }
 
+/// The number of the item that a line is the answer to: `2: after five minutes`.
+pub(super) fn answered_number(line: &str) -> Option<u32> {
+    let (number, behind) = leading_number(line);
+    let behind = behind.strip_prefix([':', ')'])?;
+    let is_number = number.len() <= 2 && behind.starts_with([' ', '\t']);
+    number.parse().ok().filter(|_| is_number)
+}
+
+/// The numbers that a short answer names, one after another: `now 3 and 4`, `1, 3 und 5 bitte`.
+pub(super) fn numbers_in(answer: &str) -> Vec<u32> {
+    let mut numbers: Vec<u32> = Vec::new();
+    if answer.chars().count() > ORDINAL_CHARS {
+        return numbers;
+    }
+    // Words that were passed since the last number.
+    let mut passed: usize = 0;
+    for word in answer.split(|c: char| c.is_whitespace() || matches!(c, ',' | '、' | '&' | '+')) {
+        let word = word.trim_matches(['.', '!', '#', '(', ')']);
+        match word.parse() {
+            Ok(number) if word.len() <= 2 && (numbers.is_empty() || passed <= 1) => {
+                numbers.push(number);
+                passed = 0;
+            }
+            Ok::<u32, _>(_) => return Vec::new(),
+            Err(_) if word.is_empty() => {}
+            Err(_) if word.contains(|c: char| c.is_ascii_digit()) => return Vec::new(),
+            Err(_) => passed += 1,
+        }
+    }
+    numbers
+}
+
 /// The letter that stands alone in an answer, as in `Nehmen Sie b, aber später`: none that is a
 /// word somewhere.
 fn letter_of(answer: &str) -> Option<String> {
@@ -439,6 +471,22 @@ mod tests {
         ] {
             assert_eq!(item_of(&items, answer), item, "{answer}");
         }
+    }
+
+    #[test]
+    fn several_items_are_told_by_their_numbers() {
+        for (answer, numbers) in [
+            ("Now 3 and 4.", &[3, 4][..]),
+            ("1, 3 und 5 bitte", &[1, 3, 5]),
+            ("We are 2 adults and have 3 bags", &[]),
+            ("at 10:30 or 11", &[]),
+            ("The rest, please", &[]),
+        ] {
+            assert_eq!(numbers_in(answer), numbers, "{answer}");
+        }
+        assert_eq!(answered_number("2: after five minutes"), Some(2));
+        assert_eq!(answered_number("2. buy a table"), None);
+        assert_eq!(answered_number("09:30: standup"), None);
     }
 
     #[test]

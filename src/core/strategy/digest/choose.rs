@@ -4,17 +4,15 @@
 mod around;
 mod density;
 mod gaps;
+mod greedy;
 mod room;
 mod short;
 mod wanted;
-
-use std::collections::BinaryHeap;
 
 use self::wanted::{
     is_chosen_row, is_crumb, is_described, is_meant_row, is_named_row, is_of_records, is_record,
     is_written, newest_turn, says_more_than_help,
 };
-use super::candidate::Candidate;
 use super::context::Context;
 use super::line::{DigestLine, Part, Standing};
 use super::lists::{announces, leads_in};
@@ -28,7 +26,7 @@ use super::tables::Tables;
 use super::taken_back::TakenBack;
 use super::telling::note_findings;
 use super::text_tokens::TextTokens;
-use super::weigh::{STRIDE, weigh};
+use super::weigh::weigh;
 use super::weight::{Weighed, Weight};
 use super::weights::share;
 use super::word::Live;
@@ -40,8 +38,6 @@ use crate::core::{Cancel, Cancelled};
 
 /// The longest sentence that is a plain statement (characters).
 const STATEMENT_CHARS: usize = 60;
-/// Lines that may be too long for what is left, one after another, before the choice is at its end.
-const MOST_MISSES: usize = 64;
 /// Tokens below which nothing more is looked for.
 const LEAST_LEFT: u64 = 6;
 
@@ -335,118 +331,6 @@ impl<'t> Choice<'t> {
 
     fn is_taken(&self, at: usize) -> bool {
         self.taken.get(at).copied().unwrap_or(true)
-    }
-
-    /// The lines that are `wanted` and may be taken.
-    fn candidates(
-        &self,
-        wanted: impl Fn(&DigestLine, &Weight) -> bool,
-    ) -> Result<BinaryHeap<Candidate>, Cancelled> {
-        let mut found = Vec::new();
-        for (at, (line, weight)) in self.lines.iter().zip(&self.of.lines).enumerate() {
-            if at.is_multiple_of(STRIDE) {
-                self.cancel.check_budget()?;
-            }
-            if wanted(line, weight) && !self.is_taken(at) && self.says_something(at) {
-                found.push(self.candidate(at));
-            }
-        }
-        Ok(BinaryHeap::from(found))
-    }
-
-    fn candidate(&self, line: usize) -> Candidate {
-        Candidate {
-            density: self.density(line),
-            line,
-        }
-    }
-
-    /// Spends about `budget` tokens on the lines that are `wanted`, best first. Returns the tokens
-    /// that are left.
-    fn fill(
-        &mut self,
-        budget: u64,
-        wanted: impl Fn(&DigestLine, &Weight) -> bool,
-    ) -> Result<u64, Cancelled> {
-        let mut left = budget;
-        let most = scale(budget, share::LINE);
-        if budget < LEAST_LEFT {
-            return Ok(budget);
-        }
-        let mut heap = self.candidates(&wanted)?;
-        let mut looked: usize = 0;
-        let mut misses: usize = 0;
-        while let Some(best) = heap.pop() {
-            looked += 1;
-            if looked.is_multiple_of(STRIDE) {
-                self.cancel.check_budget()?;
-            }
-            if self.is_taken(best.line) {
-                continue;
-            }
-            let density = self.density(best.line);
-            if density <= 0.0 {
-                continue;
-            }
-            if heap
-                .peek()
-                .is_some_and(|next| next.density > density * 1.001)
-            {
-                heap.push(Candidate { density, ..best });
-                continue;
-            }
-            if left < LEAST_LEFT {
-                break;
-            }
-            let chain: Vec<usize> = self.chain(best.line).collect();
-            let tokens: u64 = chain.iter().map(|at| self.tokens_of(*at)).sum();
-            let alone = budget > 4 * LEAST_LEFT && self.would_be_alone(best.line, most);
-            if tokens > left || alone {
-                misses += 1;
-                if misses > MOST_MISSES {
-                    break;
-                }
-                continue;
-            }
-            misses = 0;
-            left -= tokens;
-            for at in chain {
-                self.take(at);
-            }
-            self.look_again_beside(best.line, &wanted, &mut heap);
-        }
-        Ok(left)
-    }
-
-    /// Whether a line of text takes more than the most that one may: it alone does not make a
-    /// digest, unless it is a whole sentence.
-    fn would_be_alone(&mut self, at: usize, most: u64) -> bool {
-        let may = |line: &DigestLine| {
-            line.part.is_quoted()
-                && !matches!(line.standing, Standing::Prose | Standing::Conclusion)
-        };
-        self.lines.get(at).is_some_and(may) && self.tokens_of(at) > most
-    }
-
-    /// The neighbours of a line that was taken now need no mark of a gap, the last row of its
-    /// table none of what is missing.
-    fn look_again_beside(
-        &self,
-        line: usize,
-        wanted: impl Fn(&DigestLine, &Weight) -> bool,
-        heap: &mut BinaryHeap<Candidate>,
-    ) {
-        let is_wanted = |at: usize| match (self.lines.get(at), self.of.lines.get(at)) {
-            (Some(line), Some(weight)) => wanted(line, weight),
-            _ => false,
-        };
-        let beside = [line.checked_sub(1), Some(line + 1)].into_iter().flatten();
-        let quoted = beside.filter(|at| self.is_quoted(*at));
-        let table = Some(line).filter(|line| self.tables.misses_one(*line));
-        let last = table.map(|line| self.tables.rows_beside(line));
-        let beside = quoted.chain(last.into_iter().flatten());
-        let may = |at: &usize| !self.is_taken(*at) && is_wanted(*at);
-        heap.extend(beside.filter(may).map(|line| self.candidate(line)));
     }
 
     fn take(&mut self, at: usize) {

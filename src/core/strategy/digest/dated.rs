@@ -8,11 +8,15 @@ use crate::core::text::{Day, Time, Written};
 const MOST_MEANT: usize = 64;
 /// The most words of one day that are kept.
 const MOST_OF_DAY: usize = 256;
+/// The most words of one time of day that it means where no day is said.
+const MOST_AT_TIME: usize = 3;
 
 /// The known words that begin with a date, by day.
 #[derive(Default)]
 pub(super) struct Dated {
     days: Map<Day, Vec<(u32, Option<Time>)>>,
+    /// The same by their times, one more than may be meant at most.
+    times: Map<Time, Vec<u32>>,
 }
 
 impl Dated {
@@ -22,6 +26,10 @@ impl Dated {
             let words = self.days.entry(day).or_default();
             if words.len() < MOST_OF_DAY {
                 words.push((id, time));
+            }
+            let at = time.map(|time| self.times.entry(time).or_default());
+            if let Some(at) = at.filter(|at| at.len() <= MOST_AT_TIME) {
+                at.push(id);
             }
         }
     }
@@ -34,6 +42,10 @@ impl Dated {
             times,
         } = Written::of(text);
         let mut found: Vec<u32> = numbers.iter().filter_map(|number| find(number)).collect();
+        // `The train at 08:36.`
+        let at = |time| self.times.get(time).map_or(&[][..], Vec::as_slice);
+        let at_times = times.iter().map(at).filter(|at| at.len() <= MOST_AT_TIME);
+        found.extend(at_times.filter(|_| days.is_empty()).flatten());
         for day in days {
             let words = self.days.get(&day).map_or(&[][..], Vec::as_slice);
             let is_at =
@@ -83,6 +95,7 @@ mod tests {
         assert_eq!(find("17/11 11:20, perfeito"), [1]);
         assert_eq!(find("on November 17"), [0, 1]);
         assert_eq!(find("18. November um 9 Uhr"), [2]);
-        assert_eq!(find("11:20"), [0; 0]);
+        assert_eq!(find("11:20"), [1]);
+        assert_eq!(find("12:20"), [0; 0]);
     }
 }

@@ -4,7 +4,7 @@
 use super::context::Context;
 use super::line::{DigestLine, Part, Standing};
 use super::weigh::STRIDE;
-use crate::core::strategy::maps::Set;
+use crate::core::strategy::maps::{Map, Set};
 use crate::core::text::{ByteSet, words_of};
 use crate::core::{Cancel, Cancelled};
 
@@ -12,6 +12,8 @@ use crate::core::{Cancel, Cancelled};
 const MOST_NAMES: usize = 8;
 const LEAST_NAME: usize = 4;
 const MOST_NAME: usize = 64;
+/// Calls that stay of which it is looked for what their code goes on with.
+const MOST_CALLS: usize = 3;
 /// The shortest word in a name that tells what it is about (bytes).
 const LEAST_PART: usize = 3;
 /// The end of a text in which names are looked for (bytes).
@@ -29,58 +31,123 @@ const VISIBLE: [&str; 4] = ["crate", "super", "self", "in"];
 ///
 /// # Errors
 /// [`Cancelled`].
-pub(super) fn definitions<'t>(
-    lines: &'t [DigestLine],
-    context: &'t Context,
+pub(super) fn definitions(
+    lines: &[DigestLine],
+    context: &Context,
     cancel: &Cancel,
 ) -> Result<Vec<usize>, Cancelled> {
-    let mut names: Vec<&str> = Vec::new();
-    let mut add = |text: &'t str, is_wanted: &dyn Fn(&str) -> bool| {
-        let from = text.ceil_char_boundary(text.len().saturating_sub(SEARCHED_BYTES));
-        for name in names_in(text.get(from..).unwrap_or_default()).filter(|name| is_wanted(name)) {
-            if names.len() < MOST_NAMES && !names.contains(&name) {
-                names.push(name);
-            }
+    let [defined, assigned] = defined_names(lines, cancel)?;
+    let mut found: Vec<usize> = Vec::new();
+    if defined.is_empty() {
+        return Ok(found);
+    }
+    let mut told: Set<&str> = Set::default();
+    for text in &context.texts {
+        cancel.check_budget()?;
+        told.extend(text.lines().filter_map(defined_in));
+    }
+    for text in &context.calls {
+        cancel.check_budget()?;
+        told.extend(text.lines().filter_map(assigned_in));
+    }
+    let place = |name: &str| defined.get(name).copied().filter(|_| !told.contains(name));
+    for text in &context.said_last {
+        found.extend(named_by_user(searched(text), &defined).filter_map(place));
+    }
+    for text in &context.recent {
+        found.extend(names_in(searched(text)).filter_map(place));
+    }
+    // The next cell of a notebook goes on with what those before it made.
+    for text in context.calls.iter().take(MOST_CALLS) {
+        for name in searched(text).split(|c| !is_of_name(c)) {
+            let first = assigned.get(name).filter(|_| !told.contains(name));
+            found.extend(
+                first
+                    .and_then(|_| place(name))
+                    .into_iter()
+                    .chain(first.copied()),
+            );
         }
-    };
-    for text in context.said_last.iter().chain(&context.recent) {
-        add(text, &|_| true);
     }
     // `Make the ack change` is about what the model said of `AckBatch`.
     let said = context.said_last.iter().flat_map(|text| words_of(text));
     let said: Set<String> = said.map(str::to_lowercase).collect();
-    let is_about = |name: &str| parts_of_name(name).any(|part| said.contains(&part));
+    let is_about = |name: &&str| parts_of_name(name).any(|part| said.contains(&part));
     let said_by_model = |line: &&DigestLine| line.part == Part::Assistant && !line.is_code;
     for (at, line) in lines.iter().rev().filter(said_by_model).enumerate() {
         if at.is_multiple_of(STRIDE) {
             cancel.check_budget()?;
         }
-        add(&line.text, &is_about);
+        let names = names_in(searched(&line.text)).filter(is_about);
+        found.extend(names.filter_map(place));
     }
-    for text in &context.texts {
-        cancel.check_budget()?;
-        let defined: Set<&str> = text.lines().filter_map(defined_in).collect();
-        names.retain(|name| !defined.contains(name));
-    }
-    let mut found: Vec<Option<usize>> = vec![None; names.len()];
-    if names.is_empty() {
-        return Ok(Vec::new());
-    }
-    for (at, line) in lines.iter().enumerate().rev() {
+    let mut known: Set<usize> = Set::default();
+    found.retain(|place| known.insert(*place));
+    found.truncate(MOST_NAMES);
+    Ok(found)
+}
+
+/// What the lines of files define, and what code that was run assigns, each with the line that was
+/// read or written last; and the first lines of the latter.
+fn defined_names<'t>(
+    lines: &'t [DigestLine],
+    cancel: &Cancel,
+) -> Result<[Map<&'t str, usize>; 2], Cancelled> {
+    let mut defined: Map<&str, usize> = Map::default();
+    let mut assigned: Map<&str, usize> = Map::default();
+    for (at, line) in lines.iter().enumerate() {
         if at.is_multiple_of(STRIDE) {
             cancel.check_budget()?;
         }
         let is_code = matches!(line.part, Part::Text | Part::Argument) || line.is_code;
-        if !is_code || matches!(line.standing, Standing::Repeated | Standing::Stale) {
+        let is_old = matches!(
+            line.standing,
+            Standing::Beside | Standing::Gone | Standing::Repeated | Standing::Stale
+        );
+        if !is_code || is_old {
             continue;
         }
-        let name = defined_in(&line.text);
-        let nth = name.and_then(|name| names.iter().position(|known| *known == name));
-        if let Some(place @ None) = nth.and_then(|nth| found.get_mut(nth)) {
-            *place = Some(at);
+        if let Some(name) = defined_in(&line.text) {
+            defined.insert(name, at);
+        } else if line.part == Part::Argument
+            && let Some(name) = assigned_in(&line.text)
+        {
+            defined.insert(name, at);
+            assigned.entry(name).or_insert(at);
         }
     }
-    Ok(found.into_iter().flatten().collect())
+    Ok([defined, assigned])
+}
+
+/// The end of a text, in which names are looked for.
+fn searched(text: &str) -> &str {
+    let from = text.ceil_char_boundary(text.len().saturating_sub(SEARCHED_BYTES));
+    text.get(from..).unwrap_or_default()
+}
+
+/// What a message of the user names of what is `defined`: by names that are such by their form, by
+/// words with a capital letter, as in `do Renew now`, or by the parts of a name: `the export menu`.
+fn named_by_user<'t>(
+    text: &'t str,
+    defined: &Map<&'t str, usize>,
+) -> impl Iterator<Item = &'t str> {
+    let mut by_letters: Map<String, &str> = Map::default();
+    for name in defined.keys().filter(|name| is_compound(name)) {
+        by_letters.insert(letters_of(name), name);
+    }
+    let words: Vec<&str> = words_of(text).collect();
+    let is_large = |word: &&str| word.starts_with(|c: char| c.is_ascii_uppercase());
+    let large: Vec<&str> = words.iter().copied().filter(is_large).collect();
+    let in_parts = |parts: &[&str]| by_letters.get(&letters_of(&parts.concat())).copied();
+    let pairs = words.windows(2).filter_map(in_parts);
+    let in_parts: Vec<&str> = pairs.chain(words.windows(3).filter_map(in_parts)).collect();
+    names_in(text).chain(large).chain(in_parts)
+}
+
+/// A name in small letters, without what joins its parts.
+fn letters_of(name: &str) -> String {
+    let letters = name.chars().filter(|c| *c != '_');
+    letters.map(|c| c.to_ascii_lowercase()).collect()
 }
 
 /// The words of a text that are names in code by their form: `AckBatch`, `total_label`,
@@ -106,13 +173,13 @@ fn is_of_name(c: char) -> bool {
     c.is_ascii_alphanumeric() || c == '_'
 }
 
-/// Whether a word has parts: `AckBatch`, `ackBatch`, `ack_batch`.
+/// Whether a word has parts: `AckBatch`, `ackBatch`, `ack_batch`, `ACK_BATCH`.
 fn is_compound(word: &str) -> bool {
     let letters = word.as_bytes();
     let begins = letters.first().is_some_and(|c| !c.is_ascii_digit());
     let pairs = || letters.iter().zip(letters.iter().skip(1));
     let has_hump = pairs().any(|(one, next)| one.is_ascii_lowercase() && next.is_ascii_uppercase());
-    let is_joined = |(one, next): (&u8, &u8)| *one == b'_' && next.is_ascii_lowercase();
+    let is_joined = |(one, next): (&u8, &u8)| *one == b'_' && next.is_ascii_alphabetic();
     begins && (has_hump || pairs().any(is_joined))
 }
 
@@ -194,6 +261,14 @@ fn defined_in(line: &str) -> Option<&str> {
     named.find(|word| !VISIBLE.contains(word))
 }
 
+/// The name that a line of a script assigns, at its beginning: `clean = trips.merge(weather)`.
+fn assigned_in(line: &str) -> Option<&str> {
+    let end = line.find(|c| !is_of_name(c))?;
+    let (name, behind) = line.split_at_checked(end)?;
+    let is_assigned = behind.starts_with(" = ") && !name.starts_with(|c: char| c.is_ascii_digit());
+    Some(name).filter(|name| is_assigned && name.len() >= LEAST_NAME)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -205,6 +280,29 @@ mod tests {
         let names: Vec<&str> = names_in(text).collect();
         let expected = ["totalLabel", "AckBatch", "ack_all", "CamelCase"];
         assert_eq!(names, expected);
+    }
+
+    #[test]
+    fn what_the_user_names_in_parts_is_known_by_its_definition() {
+        let defined: Map<&str, usize> = ["ExportMenu", "max_rows", "Renew", "total"]
+            .into_iter()
+            .zip(0..)
+            .collect();
+        let named = |text: &'static str| -> Vec<&str> {
+            let named = named_by_user(text, &defined);
+            named.filter(|name| defined.contains_key(name)).collect()
+        };
+        assert_eq!(named("now the export menu"), ["ExportMenu"]);
+        assert_eq!(named("Renew with max rows"), ["Renew", "max_rows"]);
+        assert_eq!(named("export it in total"), [""; 0]);
+        for (line, name) in [
+            ("clean = trips.copy()", Some("clean")),
+            ("    clean = trips", None),
+            ("clean == trips", None),
+            ("1 = x", None),
+        ] {
+            assert_eq!(assigned_in(line), name, "{line}");
+        }
     }
 
     #[test]

@@ -36,6 +36,43 @@ pub(super) fn note_diffs(lines: &mut [DigestLine], call: &str) {
     }
 }
 
+/// Marks the lines of a patch in the arguments of a call: each needs the line with the name of its
+/// file, where that is not on the call's own, and what a patch only shows to tell its place counts
+/// less, and is told where it was read.
+pub(super) fn note_patch(lines: &mut [DigestLine]) {
+    let is_head = |text: &str| PATCHED.iter().any(|head| text.starts_with(head));
+    let Some((call, lines)) = lines.split_first_mut() else {
+        return;
+    };
+    let mut on_call = PATCHED.iter().filter(|head| head.starts_with('*'));
+    let mut is_patch = on_call.any(|head| call.text.contains(head));
+    let mut file: Option<usize> = None;
+    for (at, line) in lines.iter_mut().enumerate() {
+        if line.part != Part::Argument {
+            (is_patch, file) = (is_patch && line.of_argument, None);
+            continue;
+        }
+        if is_head(&line.text) {
+            (is_patch, file) = (true, Some(at));
+            continue;
+        }
+        if !is_patch || line.text.starts_with("*** ") {
+            continue;
+        }
+        line.within = line.within.or(file.map(|file| at - file));
+        if line.standing == Standing::Usual {
+            line.standing = match line.text.bytes().next() {
+                Some(b'-') => Standing::Stale,
+                Some(b' ' | b'\t') => Standing::Beside,
+                _ => Standing::Usual,
+            };
+        }
+    }
+}
+
+/// How the lines with the names of files in patches begin.
+const PATCHED: [&str; 3] = ["*** Update File: ", "*** Add File: ", "+++ "];
+
 /// The arguments with the text that an edit replaces, as they are named below a call.
 const REPLACED: [&str; 6] = [
     "with old_string:",
@@ -82,16 +119,24 @@ pub(super) fn taken_out(arguments: &[(String, Json)], lines: &[DigestLine]) -> V
             .collect()
     };
     let mut old = lines_of(&OLD_TEXTS);
-    let is_old =
-        |line: &&DigestLine| line.part == Part::Argument && line.standing == Standing::Stale;
-    old.extend(
-        lines
-            .iter()
-            .filter(is_old)
-            .filter_map(|line| key_of(&line.text)),
-    );
+    let is_old = |line: &&&DigestLine| line.standing == Standing::Stale;
+    let written = lines.iter().filter(|line| line.part == Part::Argument);
+    let written: Vec<&DigestLine> = written.collect();
+    // In a patch, with a mark before it.
+    let both = |line: &&DigestLine| {
+        let unmarked = line.text.strip_prefix('-').and_then(key_of);
+        key_of(&line.text)
+            .into_iter()
+            .chain(unmarked)
+            .collect::<Vec<_>>()
+    };
+    old.extend(written.iter().filter(is_old).flat_map(both));
     if !old.is_empty() {
-        let new: Set<u64> = lines_of(&NEW_TEXTS).into_iter().collect();
+        let mut new: Set<u64> = lines_of(&NEW_TEXTS).into_iter().collect();
+        let added = written
+            .iter()
+            .filter_map(|line| line.text.strip_prefix('+'));
+        new.extend(added.filter_map(key_of));
         old.retain(|line| !new.contains(line));
     }
     old

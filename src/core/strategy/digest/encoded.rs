@@ -36,6 +36,17 @@ const TRANSPORT: [&str; 12] = [
     "x-received",
 ];
 
+/// How lines begin by which a runner of commands reports on one, those that say that it succeeded,
+/// and the one behind which its output stands.
+const REPORTS: [&str; 4] = [
+    "Chunk ID: ",
+    "Original token count: ",
+    "Total output lines: ",
+    "Wall time: ",
+];
+const SUCCEEDED: [&str; 2] = ["Exit code: 0", "Process exited with code 0"];
+const OUTPUT: &str = "Output:";
+
 /// The text of a result, read as JSON where it is an object or a list.
 pub(super) struct ResultText<'t> {
     text: &'t str,
@@ -80,12 +91,32 @@ impl<'t> ResultText<'t> {
 /// The text of a result: where it is one string of JSON with several lines, or with JSON in it, its
 /// content.
 fn content_of(text: &str) -> Cow<'_, str> {
+    let text = output_of(text);
     let is_string = text.len() > 2 && text.starts_with('"') && text.ends_with('"');
     let inner = is_string.then(|| serde_json::from_str::<String>(text).ok());
     match inner.flatten() {
         Some(inner) if inner.contains('\n') || inner.starts_with(['{', '[']) => Cow::Owned(inner),
         _ => texts_of_parts(text).map_or_else(|| without_state(text), Cow::Owned),
     }
+}
+
+/// What a command printed, without the report above it that it succeeded.
+fn output_of(text: &str) -> &str {
+    let (mut rest, mut succeeded) = (text, false);
+    while let Some((line, behind)) = rest.split_once('\n') {
+        let line = line.trim_end();
+        rest = behind;
+        if line == OUTPUT {
+            let is_all = succeeded && !rest.trim().is_empty();
+            return if is_all { rest } else { text };
+        }
+        let succeeds = SUCCEEDED.contains(&line);
+        if !succeeds && !REPORTS.iter().any(|begin| line.starts_with(begin)) {
+            break;
+        }
+        succeeded |= succeeds;
+    }
+    text
 }
 
 /// The objects of a text in which each line is one, as logs are written.

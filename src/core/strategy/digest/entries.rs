@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use super::answers::{asks_in_short, note_answered, note_choices};
 use super::arguments::called;
 use super::changes::mark_changes;
-use super::diffs::{key_of_listed, note_diffs, note_kept, note_replaced, taken_out};
+use super::diffs::{key_of_listed, note_diffs, note_kept, note_patch, note_replaced, taken_out};
 use super::encoded::ResultText;
 use super::failures::{note_failures, note_refusal};
 use super::in_text::{
@@ -17,7 +17,7 @@ use super::in_text::{
 };
 use super::line::{DigestLine, Heading, Outcome, Part, Standing};
 use super::lists::to_do_of;
-use super::made::{Made, keeps_plan};
+use super::made::{Made, join_commands, keeps_plan};
 use super::outcomes::Outcomes;
 use super::pairs::{key_of, made};
 use super::printed::note_rows;
@@ -340,11 +340,14 @@ impl<'m, 'a> Reader<'m, 'a> {
             other => (None, other),
         };
         let is_named = asked.is_some();
-        let made = Made::new(&call.name, asked.unwrap_or_default());
+        let mut asked = asked.unwrap_or_default();
+        join_commands(&mut asked);
+        let made = Made::new(&call.name, asked);
         let (told, is_overridden) = self.seen.told_of(&made);
         let told_of_call = is_named.then_some(told.as_ref());
         called(&call.name, arguments, told_of_call, self.cancel, out)?;
         note_replaced(out);
+        note_patch(out);
         note_kept(out);
         let head = out.first().map(|line| line.text.clone());
         let stale = head.as_ref().is_some_and(|head| !self.seen.call(head));
@@ -437,12 +440,13 @@ impl<'m, 'a> Reader<'m, 'a> {
             return;
         }
         let is_of_file = |line: &&mut DigestLine| {
-            let is_new = line.part == Part::Argument && line.standing == Standing::Usual;
+            let is_new = line.part == Part::Argument
+                && matches!(line.standing, Standing::Usual | Standing::Beside);
             line.part == Part::Text || is_new
         };
         for line in out.iter_mut().filter(is_of_file) {
             if key_of_listed(&line.text).is_some_and(|key| self.seen.is_taken_out(key)) {
-                line.standing = Standing::Repeated;
+                line.standing = Standing::Gone;
             }
         }
     }
@@ -450,7 +454,9 @@ impl<'m, 'a> Reader<'m, 'a> {
     /// Marks the lines of a call that are told elsewhere: those of an old plan by a newer one.
     fn note_repeated(&mut self, out: &mut [DigestLine], stale: bool, is_old_plan: bool) {
         for line in out.iter_mut().skip(1) {
-            let said = line.part.is_quoted() && line.text.len() >= SAID_BYTES;
+            let said = line.part.is_quoted()
+                && line.text.len() >= SAID_BYTES
+                && !matches!(line.standing, Standing::Beside | Standing::Gone);
             if is_old_plan || (said && !self.seen.say(None, &line.text)) {
                 line.standing = Standing::Repeated;
             } else if stale

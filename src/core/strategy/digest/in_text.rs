@@ -6,12 +6,12 @@ use std::borrow::Cow;
 
 use super::passages::parted;
 
-use crate::core::conversation::{Call, Entry, Speaker, Text, ToolResult};
+use crate::core::conversation::{Block, Call, Entry, Speaker, Text, ToolResult};
 use crate::core::edit::is_synthetic;
 use crate::core::json::write_string;
 use crate::core::wire::in_text::{
-    Command, begins_as_output, commands_in, is_reminder, responses, said_in, without_label,
-    without_state,
+    Command, begins_as_output, commands_in, is_reminder, responses, said_in, without_interruption,
+    without_label, without_state,
 };
 
 /// Bytes of a message by which it is known as an output.
@@ -144,7 +144,8 @@ pub(super) fn words_of_user(messages: &[Entry<'_>], at: usize) -> Vec<String> {
     let texts = messages.get(at).map(Entry::texts).unwrap_or_default();
     let texts = texts.iter().map(|text| {
         let text = without_state(text);
-        parted(&text).map_or_else(|| text.clone().into_owned(), |(said, _)| said)
+        let text = without_interruption(&text);
+        parted(text).map_or_else(|| text.to_owned(), |(said, _)| said)
     });
     texts.filter(|text| !text.is_empty()).collect()
 }
@@ -163,7 +164,7 @@ pub(super) fn passages_of_user(messages: &[Entry<'_>], at: usize) -> Vec<String>
 }
 
 /// Whether the user says something in message `at`: no output of a command comes in his name, nor
-/// what an agent reminds of.
+/// what an agent reminds of, or notes alone.
 pub(super) fn is_of_user(messages: &[Entry<'_>], at: usize) -> bool {
     let Some(entry) = messages
         .get(at)
@@ -179,7 +180,18 @@ pub(super) fn is_of_user(messages: &[Entry<'_>], at: usize) -> bool {
     if !calls.is_empty() {
         return !output_of(messages, at, &calls).1.is_empty();
     }
-    !entry.raw_texts().next().is_some_and(begins)
+    let is_noted = |text: Text<'_>| {
+        let text = text.opening(OPENING_BYTES);
+        text.is_some_and(|text| without_interruption(&text).is_empty())
+    };
+    let has_others = !entry
+        .blocks
+        .iter()
+        .all(|block| matches!(block, Block::Text(_)));
+    let mut texts = entry.raw_texts().peekable();
+    let is_reminder = texts.peek().copied().is_some_and(begins);
+    let is_note = texts.peek().is_some() && !has_others && texts.all(is_noted);
+    !is_reminder && !is_note
 }
 
 fn text_of(messages: &[Entry<'_>], at: usize) -> String {

@@ -80,6 +80,10 @@ pub(super) enum Standing {
     Alike,
     /// A newer call has the same head: this is an older version of its arguments and its result.
     Stale,
+    /// Of a patch: it stays as it is, and shows where the lines beside it are.
+    Beside,
+    /// A newer call took it out of its file.
+    Gone,
     /// It is said again later.
     Repeated,
     /// A call whose result is a row in a table of records.

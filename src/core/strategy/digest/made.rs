@@ -64,6 +64,8 @@ const LEAST_NAME: usize = 3;
 const LEAST_ID: usize = 4;
 /// Arguments with what is run.
 pub(super) const COMMANDS: [&str; 6] = ["cmd", "code", "command", "query", "script", "sql"];
+/// Programs that run the command that they are given behind a flag.
+const SHELLS: [&str; 6] = ["bash", "dash", "ksh", "pwsh", "sh", "zsh"];
 /// The arguments with the name of a file.
 pub(super) const FILE: [&str; 7] = [
     "path",
@@ -91,6 +93,36 @@ pub(super) fn stays_true(key: &str) -> bool {
     let mut words = words_in(key);
     let first = words.next().unwrap_or_default();
     is_among(&OF_CALL, first) || is_among(&ADDED, words.last().unwrap_or(first))
+}
+
+/// Replaces commands that are given word by word by what is run: `["bash", "-lc", "make"]` by
+/// `make`.
+pub(super) fn join_commands(arguments: &mut [(String, Json)]) {
+    for (key, value) in arguments {
+        if is_among(&COMMANDS, key)
+            && let Json::List(words) = value
+            && let Some(command) = joined(words)
+        {
+            *value = Json::String(command);
+        }
+    }
+}
+
+fn joined(words: &[Json]) -> Option<String> {
+    let text = |word: &Json| match word {
+        Json::String(text) => Some(text.clone()),
+        _ => None,
+    };
+    let words = words.iter().map(text).collect::<Option<Vec<String>>>()?;
+    if let [program, flags @ .., command] = words.as_slice()
+        && SHELLS.contains(&program.rsplit('/').next().unwrap_or(program))
+        && !flags.is_empty()
+        && flags.iter().all(|flag| flag.starts_with('-'))
+    {
+        return Some(command.clone());
+    }
+    let is_plain = |word: &String| !word.is_empty() && !word.contains(char::is_whitespace);
+    (!words.is_empty() && words.iter().all(is_plain)).then(|| words.join(" "))
 }
 
 /// Whether a tool, by its name, edits files that it is given.
@@ -278,7 +310,7 @@ impl Made {
     /// Whether a member of the result identifies it. Codes and numbers may tell anything: they do
     /// where they were asked for, or have letters and digits.
     pub(super) fn identifies(&self, key: &str, value: &Json) -> bool {
-        if !is_id(key) || !is_short(value) {
+        if !is_id(key) || !is_short(value) || is_no_id(value) {
             return false;
         }
         !may_tell_anything(key)
@@ -308,6 +340,15 @@ impl Made {
 /// Whether a text has letters and digits.
 fn is_mixed(text: &str) -> bool {
     text.bytes().any(|b| b.is_ascii_digit()) && text.chars().any(char::is_alphabetic)
+}
+
+/// Whether a value under the key of an id says that there is none.
+fn is_no_id(value: &Json) -> bool {
+    match value {
+        Json::String(text) => text.is_empty(),
+        Json::Number(number) => &**number == "0",
+        value => value.is_scalar(),
+    }
 }
 
 /// Members with scalars, which tell what a call asked for: key and value.

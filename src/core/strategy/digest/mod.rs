@@ -74,6 +74,7 @@ mod write;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use self::answers::note_agreed;
 use self::choose::Choice;
 pub(super) use self::context::{Context, context_besides};
 use self::entries::{Reader, turns_of};
@@ -110,7 +111,7 @@ impl Options for Digest {
 const LEAST_TOKENS: u64 = 48;
 /// The share of the target that a digest may take where the rest of the list leaves nothing of it:
 /// one in so many.
-const LEAST_SHARE: u64 = 8;
+const LEAST_SHARE: u64 = 6;
 /// Tokens of originals that are read for each token of the budget; and where those are more than
 /// [`MOST_READ`] together.
 const TOKENS_READ: u64 = 16;
@@ -242,6 +243,7 @@ impl Whole<'_> {
         }
         find_users_below(draft, condensed, &mut lines);
         let context = context_besides(draft, condensed, run.cancel)?;
+        note_agreed(&mut lines, &context.said, run.cancel)?;
         let tokens = TextTokens::new(draft.conversation().encoding);
         let choice = Choice::new(&lines, &context, &tokens, run.cancel)?;
         let Some((new, shown)) = filled(choice, &lines, budget, draft, &tokens)? else {

@@ -5,6 +5,7 @@ use std::ops::Range;
 use super::line::{DigestLine, Part, Standing};
 use super::weigh::STRIDE;
 use crate::core::strategy::maps::{Set, hash_of};
+use crate::core::text::{TELLING, shape, words_of};
 use crate::core::{Cancel, Cancelled};
 
 /// The fewest labels that make a plan, the most that are looked at, and the part of them that a
@@ -12,6 +13,11 @@ use crate::core::{Cancel, Cancelled};
 const LEAST_LABELS: usize = 3;
 const MOST_LABELS: usize = 64;
 const SHARED: f32 = 0.75;
+/// The part of the words of an older plan that one which tells it anew has, the shortest that count
+/// (bytes), and the most that are looked at.
+const SHARED_WORDS: f32 = 0.35;
+const LEAST_WORD: usize = 4;
+const MOST_WORDS: usize = 2_048;
 /// The longest label (bytes).
 const LABEL_BYTES: usize = 60;
 /// Marks of items and of what is bold.
@@ -44,8 +50,10 @@ pub(super) fn note_restated(lines: &mut [DigestLine], cancel: &Cancel) -> Result
                 if let Some((older, of_older)) = before.take()
                     && has_most(&labels, &of_older)
                 {
-                    mark_restated(lines, older.clone(), &of_older);
-                    forget_answers(lines, older, begin);
+                    let first = of_older.first().map_or(older.end, |(at, _)| *at);
+                    if mark_restated(lines, first..older.end, begin..end) {
+                        forget_answers(lines, older, begin);
+                    }
                 }
                 before = Some((begin..end, labels));
             }
@@ -62,14 +70,35 @@ fn has_most(newer: &[Label], older: &[Label]) -> bool {
     shared.count() as f32 >= SHARED * older.len() as f32
 }
 
-/// Marks what an older plan has under its labels.
-fn mark_restated(lines: &mut [DigestLine], older: Range<usize>, labels: &[Label]) {
-    let first = labels.first().map_or(older.end, |(at, _)| *at);
-    for line in lines.get_mut(first..older.end).into_iter().flatten() {
-        if line.part == Part::Assistant && line.standing != Standing::Answered {
+/// Marks what an older plan has under its labels where a newer one is about the same, but for lines
+/// with ids and numbers that are not there: those are told nowhere else. Returns whether it is.
+fn mark_restated(lines: &mut [DigestLine], older: Range<usize>, newer: Range<usize>) -> bool {
+    let words = |of: &DigestLine| -> Vec<u64> {
+        let long = words_of(&of.text).filter(|word| word.len() >= LEAST_WORD);
+        long.map(|word| hash_of(&word.to_lowercase())).collect()
+    };
+    let all = |range: Range<usize>| {
+        let of_range = lines.get(range).unwrap_or_default().iter();
+        of_range.flat_map(words).take(MOST_WORDS)
+    };
+    let known: Set<u64> = all(newer).collect();
+    let own: Set<u64> = all(older.clone()).collect();
+    let shared = own.iter().filter(|word| known.contains(word)).count();
+    if (shared as f32) < SHARED_WORDS * own.len() as f32 {
+        return false;
+    }
+    let tells = |line: &DigestLine| {
+        let mut telling = words_of(&line.text).filter(|word| shape(word) >= TELLING);
+        telling
+            .any(|word| word.len() >= LEAST_WORD && !known.contains(&hash_of(&word.to_lowercase())))
+    };
+    for line in lines.get_mut(older).into_iter().flatten() {
+        let may = line.part == Part::Assistant && line.standing != Standing::Answered;
+        if may && !tells(line) {
             line.standing = Standing::Repeated;
         }
     }
+    true
 }
 
 /// What the user said to an older plan, up to where it is told anew, needs none of its lines.
@@ -166,9 +195,15 @@ mod tests {
         ];
         let revised: &[&str] = &[
             "Revised:",
-            "**Fri 19**: a",
-            "**Sat 20**: b",
-            "**Sun 21**: c",
+            "**Fri 19**: arrival at 15:00",
+            "**Sat 20**: nothing",
+            "**Sun 21**: birthday lunch at 12:30",
+        ];
+        let other: &[&str] = &[
+            "In Rome:",
+            "Friday 19: ref ROM123",
+            "Saturday 20: museum",
+            "Sunday 21: home",
         ];
         let user: &[&str] = &["The birthday is on Sunday!"];
         let said = [
@@ -177,6 +212,9 @@ mod tests {
             (Part::Assistant, revised),
         ];
         let found = standings(&said);
+        // Another plan for the same days takes its place.
+        let unlike = standings(&[(Part::Assistant, other), (Part::Assistant, revised)]);
+        assert!(unlike.iter().all(|one| *one == Standing::Usual));
         assert_eq!(found[0], Standing::Usual);
         assert!(found[1..7].iter().all(|one| *one == Standing::Repeated));
         assert!(found[7..].iter().all(|one| *one == Standing::Usual));

@@ -14,6 +14,8 @@ use crate::core::text::write_cell;
 
 /// An object from this length on is told once (bytes of its JSON).
 const LEAST_BYTES: usize = 40;
+/// The shortest number by which a thing is told from those of other tools (digits).
+const LEAST_ID: usize = 4;
 /// The longest list or object that is compared with a newer one (bytes).
 const STATE_BYTES: usize = 200;
 /// Newer states of a record with the same id that an older one is compared to.
@@ -136,9 +138,25 @@ impl Named {
         !others.into_iter().any(|(key, _)| made.is_named_like(key))
     }
 
+    /// Whether another tool tells of the same thing rather than of one that is counted alike: it
+    /// has the same value of something else, too.
+    fn tells_same(&self, older: &Self) -> bool {
+        let is_same = |(key, value): (&String, &Json)| {
+            let is_id = older.ids.iter().any(|(of_id, _)| of_id == key);
+            !is_id && self.values.get(key) == Some(value)
+        };
+        tells_apart(&older.first.1) && older.values.iter().any(is_same)
+    }
+
     fn is_asked_like(&self, other: &Self) -> bool {
         self.tool == other.tool && self.asked == other.asked
     }
+}
+
+/// Whether an id, as it is spelled in JSON, is that of one thing: many are counted from 1.
+fn tells_apart(id: &str) -> bool {
+    let id = id.trim_matches('"');
+    id.len() >= LEAST_ID || id.chars().any(char::is_alphabetic)
 }
 
 /// Whether a value tells the state of a record by itself: a scalar, or a few of them.
@@ -313,9 +331,10 @@ impl Seen {
                 && named.keys.is_subset(&newer.keys)
                 && !newer.is_other_part(&named)
         };
-        // Asked for something else, a tool tells something else of it.
-        let known = |newer: &Rc<Named>| {
-            newer.tool != named.tool || newer.asked == named.asked || made.overrides()
+        // Asked for something else, a tool tells something else of it, and so may another tool.
+        let known = |newer: &Rc<Named>| match newer.tool == named.tool {
+            true => newer.asked == named.asked || made.overrides(),
+            false => newer.tells_same(&named),
         };
         let mut newer = newer.iter().rev().take(MOST_STATES).filter(same).peekable();
         let is_newest = newer.peek().is_none();
@@ -326,6 +345,9 @@ impl Seen {
         for (_, value) in members.iter().filter(|(k, v)| made.identifies(k, v)) {
             let mut id = String::new();
             write_cell(value, &mut id);
+            if !tells_apart(&id) {
+                continue;
+            }
             self.rows.entry(id).or_default().push(Rc::clone(&named));
         }
         for id in &named.ids {
@@ -362,7 +384,8 @@ impl Seen {
         };
         let is_newer = |newer: &&Rc<Named>| {
             let is_other = newer.tool == older.tool && newer.asked != older.asked;
-            newer.is_newer_of(older) && (!is_other || made.overrides())
+            let is_apart = newer.tool == older.tool || tells_apart(&older.first.1);
+            newer.is_newer_of(older) && is_apart && (!is_other || made.overrides())
         };
         let newest = of(&self.records).chain(of(&self.inner)).filter(is_newer);
         let mut newest: Vec<&Rc<Named>> = newest.collect();
@@ -390,6 +413,7 @@ impl Seen {
         };
         let has_all = |newer: &Rc<Named>| {
             newer.is_newer_of(&item)
+                && (newer.tool == item.tool || newer.tells_same(&item))
                 && item.ids.len() == newer.ids.len()
                 && item.keys.is_subset(&newer.keys)
         };

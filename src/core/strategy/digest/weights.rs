@@ -43,7 +43,7 @@ pub(super) mod share {
     /// For the few records inside of one.
     pub(in super::super) const WITHIN: f64 = 0.2;
     /// For what decisions are made by of the rows that have no room as a whole.
-    pub(in super::super) const SHORT: f64 = 0.1;
+    pub(in super::super) const SHORT: f64 = 0.12;
     /// For what was written last: scripts and files. The most where it is no more than so many
     /// tokens, since crumbs of a script are of no use; else the least.
     pub(in super::super) const MOST_WRITTEN: f64 = 0.35;
@@ -189,6 +189,8 @@ pub(super) mod line {
     pub(in super::super) const ROWS: f32 = 16.0;
     /// What a newer argument or result replaces.
     pub(in super::super) const STALE: f32 = 0.4;
+    /// What a patch shows only to tell its place.
+    pub(in super::super) const BESIDE: f32 = 0.5;
     /// Growth with each of its words that the newest messages have, by how rare it is: of a text,
     /// of what the user's newest message answers, of the values of JSON, and of these by the words
     /// of the call that gave them, as of what is within an item of a list by those of the item. The

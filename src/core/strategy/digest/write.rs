@@ -39,7 +39,7 @@ use super::record::AS_BELOW;
 use super::records::{NEWEST, RECORDS};
 use super::rows::COLUMNS;
 use super::untold::{self, NOT_SHOWN};
-use crate::core::text::tells_of_failure;
+use crate::core::text::{is_invisible, tells_of_failure};
 
 /// Begins the part with the user's words.
 pub(super) const USER: &str = "The user said:";
@@ -422,16 +422,16 @@ fn blanks(line: &DigestLine) -> String {
 
 /// Whether a line begins as a turn, a call, a section or a count of the digest's own does.
 fn speaks(text: &str) -> bool {
-    let text = text.trim_start();
+    let text = text.trim_start_matches(|c: char| c.is_whitespace() || is_invisible(c));
     let party = || {
-        text.split_once(':')
+        text.split_once([':', '：'])
             .map(|(first, _)| is_party(first.trim_end()))
     };
     let numbered = |rest: &str| rest.starts_with(|c: char| c.is_ascii_digit());
     let is_section = [USER, REST].iter().any(|section| text.starts_with(section));
     text.starts_with('→')
         || is_section
-        || text.strip_prefix('#').is_some_and(numbered)
+        || text.strip_prefix(['#', '＃']).is_some_and(numbered)
         || (text.starts_with(GAP) && text.contains(NOT_SHOWN))
         || party().unwrap_or_default()
 }

@@ -3,7 +3,7 @@
 use super::{Choice, LEAST_LEFT};
 use crate::core::Cancelled;
 use crate::core::conversation::scale;
-use crate::core::strategy::digest::line::DigestLine;
+use crate::core::strategy::digest::line::{DigestLine, Standing};
 use crate::core::strategy::digest::regions::{Place, Region};
 use crate::core::strategy::digest::weights::share;
 
@@ -64,13 +64,20 @@ impl Choice<'_> {
                     continue;
                 };
                 let chain: Vec<usize> = self.chain(line).collect();
-                let tokens: u64 = chain.iter().map(|at| self.tokens_of(*at)).sum();
-                if spent + tokens > room {
-                    side.next = None;
-                    continue;
+                // What is no longer there would look like what is.
+                if self
+                    .lines
+                    .get(line)
+                    .is_none_or(|line| line.standing != Standing::Gone)
+                {
+                    let tokens: u64 = chain.iter().map(|at| self.tokens_of(*at)).sum();
+                    if spent + tokens > room {
+                        side.next = None;
+                        continue;
+                    }
+                    spent += tokens;
+                    chain.into_iter().for_each(|at| self.take(at));
                 }
-                spent += tokens;
-                chain.into_iter().for_each(|at| self.take(at));
                 side.next = if side.is_below {
                     Some(line + 1)
                 } else {

@@ -4,6 +4,10 @@ use super::Choice;
 use crate::core::strategy::digest::line::{DigestLine, Part, Standing};
 use crate::core::strategy::digest::weights::{cost, line as lines_by, word as words_by};
 
+/// Lines in a row of which each needs the one before. It bounds what is done for a line, and what
+/// is taken with it.
+const MOST_NEEDED: usize = 8;
+
 impl Choice<'_> {
     /// The score that taking a line would add.
     fn gain(&self, at: usize) -> f32 {
@@ -63,7 +67,7 @@ impl Choice<'_> {
 
     /// The factor of a row by how many others of its table were taken: each tells less of what the
     /// table is about.
-    fn one_of_many(&self, at: usize) -> f32 {
+    pub(super) fn one_of_many(&self, at: usize) -> f32 {
         if self.rows.is_empty() {
             return 1.0;
         }
@@ -75,6 +79,7 @@ impl Choice<'_> {
     /// yet.
     pub(super) fn chain(&self, at: usize) -> impl Iterator<Item = usize> + '_ {
         std::iter::successors(Some(at), |at| self.of.lines.get(*at)?.needs)
+            .take(MOST_NEEDED)
             .chain(self.parts.beside(at))
             .chain(self.taken_back.instead_of(at))
             .filter(|at| !self.is_taken(*at))

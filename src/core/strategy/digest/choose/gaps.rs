@@ -31,5 +31,8 @@ fn is_short(line: &DigestLine) -> bool {
         && !line.joins
         && line.is_whole()
         && !matches!(line.part, Part::Row | Part::Head | Part::Untold)
-        && !matches!(line.standing, Standing::Repeated | Standing::Told)
+        && !matches!(
+            line.standing,
+            Standing::Gone | Standing::Repeated | Standing::Told
+        )
 }

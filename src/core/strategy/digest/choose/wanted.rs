@@ -47,7 +47,7 @@ pub(super) fn is_of_records(line: &DigestLine) -> bool {
 pub(super) fn is_written(line: &DigestLine) -> bool {
     let is_edit = || line.outcome == Outcome::Done && edited(&line.text).is_some();
     match line.part {
-        Part::Argument => line.standing == Standing::Usual,
+        Part::Argument => matches!(line.standing, Standing::Usual | Standing::Beside),
         Part::Call => line.standing == Standing::Usual && is_edit(),
         _ => false,
     }
