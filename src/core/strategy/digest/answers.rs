@@ -53,6 +53,8 @@ const CONSENTS: [&str; 27] = [
 const LAST_SENTENCES: usize = 3;
 /// Short sentences behind the first that are looked at, too.
 const MOST_SENTENCES: usize = 8;
+/// Items that one message answers by their numbers.
+const MOST_ANSWERED: usize = 32;
 /// Lines of code that one answer is to.
 const MOST_CODE: usize = 12;
 /// So many messages of the user may answer a list by a letter. It bounds how often one is looked
@@ -332,12 +334,12 @@ fn note_numbered(lines: &mut [DigestLine], answer: Range<usize>, listed: Range<u
             |line: &DigestLine| is_numbered_or_bullet(&line.text) && is_item(&line.text, &mark);
         shown.iter().rposition(is_it).map(|at| listed.start + at)
     };
-    let numbered = |at: usize| {
-        let number = answered_number(&lines.get(at)?.text)?;
-        Some(vec![at, item(number)?])
-    };
     let first = answer.start;
-    let mut chains: Vec<Vec<usize>> = answer.filter_map(numbered).collect();
+    let numbered = |at: usize| Some((at, answered_number(&lines.get(at)?.text)?));
+    let numbered = answer.filter_map(numbered).take(MOST_ANSWERED);
+    let mut chains: Vec<Vec<usize>> = numbered
+        .filter_map(|(at, number)| Some(vec![at, item(number)?]))
+        .collect();
     if chains.is_empty()
         && let Some(line) = lines.get(first)
     {

@@ -308,16 +308,19 @@ pub(super) fn numbers_in(answer: &str) -> Vec<u32> {
     let mut passed: usize = 0;
     for word in answer.split(|c: char| c.is_whitespace() || matches!(c, ',' | '、' | '&' | '+')) {
         let word = word.trim_matches(['.', '!', '#', '(', ')']);
-        match word.parse() {
-            Ok(number) if word.len() <= 2 && (numbers.is_empty() || passed <= 1) => {
-                numbers.push(number);
-                passed = 0;
-            }
-            Ok::<u32, _>(_) => return Vec::new(),
-            Err(_) if word.is_empty() => {}
-            Err(_) if word.contains(|c: char| c.is_ascii_digit()) => return Vec::new(),
-            Err(_) => passed += 1,
+        if word.is_empty() {
+            continue;
         }
+        if !word.contains(|c: char| c.is_ascii_digit()) {
+            passed += 1;
+            continue;
+        }
+        let is_next = word.len() <= 2 && (numbers.is_empty() || passed <= 1);
+        let Some(number) = word.parse().ok().filter(|_| is_next) else {
+            return Vec::new();
+        };
+        numbers.push(number);
+        passed = 0;
     }
     numbers
 }

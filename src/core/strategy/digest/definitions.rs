@@ -51,8 +51,11 @@ pub(super) fn definitions(
         told.extend(text.lines().filter_map(assigned_in));
     }
     let place = |name: &str| defined.get(name).copied().filter(|_| !told.contains(name));
+    let compound = defined.keys().filter(|name| is_compound(name));
+    let by_letters: Map<String, &str> = compound.map(|name| (letters_of(name), *name)).collect();
     for text in &context.said_last {
-        found.extend(named_by_user(searched(text), &defined).filter_map(place));
+        cancel.check_budget()?;
+        found.extend(named_by_user(searched(text), &by_letters).filter_map(place));
     }
     for text in &context.recent {
         found.extend(names_in(searched(text)).filter_map(place));
@@ -125,16 +128,13 @@ fn searched(text: &str) -> &str {
     text.get(from..).unwrap_or_default()
 }
 
-/// What a message of the user names of what is `defined`: by names that are such by their form, by
-/// words with a capital letter, as in `do Renew now`, or by the parts of a name: `the export menu`.
+/// What a message of the user may name: what is a name by its form, words with a capital letter, as
+/// in `do Renew now`, and the names that stand in parts there, of those `by_letters`: `the export
+/// menu`.
 fn named_by_user<'t>(
     text: &'t str,
-    defined: &Map<&'t str, usize>,
+    by_letters: &Map<String, &'t str>,
 ) -> impl Iterator<Item = &'t str> {
-    let mut by_letters: Map<String, &str> = Map::default();
-    for name in defined.keys().filter(|name| is_compound(name)) {
-        by_letters.insert(letters_of(name), name);
-    }
     let words: Vec<&str> = words_of(text).collect();
     let is_large = |word: &&str| word.starts_with(|c: char| c.is_ascii_uppercase());
     let large: Vec<&str> = words.iter().copied().filter(is_large).collect();
@@ -284,13 +284,12 @@ mod tests {
 
     #[test]
     fn what_the_user_names_in_parts_is_known_by_its_definition() {
-        let defined: Map<&str, usize> = ["ExportMenu", "max_rows", "Renew", "total"]
-            .into_iter()
-            .zip(0..)
-            .collect();
+        let defined = ["ExportMenu", "max_rows", "Renew", "total"];
+        let by_letters = defined[..2].iter().map(|name| (letters_of(name), *name));
+        let by_letters: Map<String, &str> = by_letters.collect();
         let named = |text: &'static str| -> Vec<&str> {
-            let named = named_by_user(text, &defined);
-            named.filter(|name| defined.contains_key(name)).collect()
+            let named = named_by_user(text, &by_letters);
+            named.filter(|name| defined.contains(name)).collect()
         };
         assert_eq!(named("now the export menu"), ["ExportMenu"]);
         assert_eq!(named("Renew with max rows"), ["Renew", "max_rows"]);

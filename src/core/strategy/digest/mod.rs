@@ -3,72 +3,93 @@
 //! The next compaction makes it anew from the originals, which clients send with every request.
 //! Where some of them are not there, or the digest has room for everything, it is extended: its
 //! lines are read back, followed by those of the newly aged exchanges.
+//!
+//! `entries` reads the exchanges into lines, of which nothing is left out yet; `weigh` and `worth`
+//! say what each is worth; `choose` takes the best, each kind within its share of the room; `fill`
+//! has that written by `write`, counts it, and has more chosen, or less.
 
-mod addresses;
-mod answers;
-mod arguments;
-mod candidate;
-mod changes;
-mod choices;
-mod choose;
-mod chosen;
-mod context;
-mod dated;
-mod definitions;
-mod described;
-mod diffs;
-mod encoded;
+// Exchanges become lines, newest first.
 mod entries;
-mod failures;
-mod fill;
-mod in_text;
-mod json_form;
-mod left_out;
 mod line;
-mod lists;
-mod logs;
-mod made;
-mod mail;
-mod named;
-mod outcomes;
-mod outline;
-mod place;
-mod page;
+mod seen;
 mod pairs;
+mod in_text;
 mod passages;
-mod parts;
 mod pasted;
+mod lists;
+mod json_form;
+
+// What calls were given and did.
+mod arguments;
+mod changes;
+mod diffs;
+mod failures;
+mod left_out;
+mod made;
+mod outcomes;
+mod removed;
+
+// Results that are JSON: records, their states, tables.
+mod addresses;
+mod encoded;
 mod plumbing;
-mod policy_keys;
-mod printed;
-mod programs;
-mod quoted;
-mod read_back;
 mod record;
 mod records;
 mod references;
-mod removed;
-mod regions;
+mod rows;
+mod series;
+mod states;
+
+// Texts, line by line: files, logs, pages, mails, printed tables.
+mod logs;
+mod mail;
+mod outline;
+mod page;
+mod printed;
+mod quoted;
+
+// What the parties said, and what of it belongs together.
+mod answers;
+mod choices;
 mod replies;
 mod restated;
-mod rows;
-mod sections;
-mod seen;
-mod series;
-mod shorten;
-mod states;
-mod tables;
 mod taken_back;
 mod telling;
-mod text_tokens;
 mod to_do;
+
+// Lines get their weights: by their words, and by what they are.
+mod context;
+mod dated;
+mod place;
+mod policy_keys;
 mod unspaced;
-mod untold;
 mod weigh;
 mod weight;
 mod weights;
 mod word;
 mod worth;
+
+// What the newest messages are about, and what they name.
+mod chosen;
+mod definitions;
+mod described;
+mod named;
+mod programs;
+mod regions;
+mod sections;
+
+// Lines are chosen, as far as there is room.
+mod candidate;
+mod choose;
+mod fill;
+mod parts;
+mod shorten;
+mod tables;
+mod text_tokens;
+
+// The body is written, and read back where it is extended.
+mod read_back;
+mod untold;
 mod write;
 
 use schemars::JsonSchema;
