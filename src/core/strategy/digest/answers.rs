@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::choices::{answered_number, item_by_letter, item_by_words, item_of, numbers_in};
-use super::line::{DigestLine, Part, Standing};
+use super::line::{DigestLine, Part, Standing, entry_from};
 use super::lists::{is_item, is_listed, is_numbered_or_bullet};
 use super::weigh::STRIDE;
 use super::weights::word as words_by;
@@ -133,9 +133,7 @@ pub(super) fn note_agreed(
         else {
             break;
         };
-        let rest = lines.get(begin + 1..).unwrap_or_default();
-        let next = rest.iter().position(|line| line.depth == 0);
-        let entry = begin..next.map_or(lines.len(), |more| begin + 1 + more);
+        let entry = entry_from(lines, begin);
         let text = lines.get(entry.clone()).unwrap_or_default();
         let items = text.iter().filter(|line| is_numbered_or_bullet(&line.text));
         if text.iter().any(|line| asks(&line.text)) {
@@ -238,9 +236,7 @@ pub(super) fn note_choices(lines: &mut [DigestLine], cancel: &Cancel) -> Result<
         let Some(line) = lines.get(at).filter(|line| line.depth == 0) else {
             continue;
         };
-        let is_next = |line: &DigestLine| line.depth == 0;
-        let end = lines.iter().skip(at + 1).position(is_next);
-        let end = end.map_or(lines.len(), |more| at + 1 + more);
+        let end = entry_from(lines, at).end;
         match line.part {
             Part::Assistant => {
                 offered = at..end;

@@ -1,6 +1,7 @@
 //! Diffs in results, as tools that edit files answer with.
 
 use super::line::{DigestLine, Part, Standing};
+use super::made::HEADS;
 use crate::core::json::Json;
 use crate::core::strategy::maps::{Set, hash_of};
 use crate::core::text::{file_paths, is_same_file};
@@ -11,6 +12,8 @@ const MOST_FILES: usize = 8;
 /// What stands before the text that an edit replaces, and before the new one.
 const OLD: [&str; 3] = ["------- SEARCH", "<<<<<<< SEARCH", "<<<<<<< ORIGINAL"];
 const NEW: &str = "=======";
+/// What stands before the name of a file in a diff.
+const NEW_FILE: &str = "+++ ";
 
 /// Marks what says little of the diffs in a result: removed lines are no longer there, and the
 /// names of a file stand in the `call` already.
@@ -40,12 +43,12 @@ pub(super) fn note_diffs(lines: &mut [DigestLine], call: &str) {
 /// file, where that is not on the call's own, and what a patch only shows to tell its place counts
 /// less, and is told where it was read.
 pub(super) fn note_patch(lines: &mut [DigestLine]) {
-    let is_head = |text: &str| PATCHED.iter().any(|head| text.starts_with(head));
+    let is_head =
+        |text: &str| text.starts_with(NEW_FILE) || HEADS.iter().any(|head| text.starts_with(head));
     let Some((call, lines)) = lines.split_first_mut() else {
         return;
     };
-    let mut on_call = PATCHED.iter().filter(|head| head.starts_with('*'));
-    let mut is_patch = on_call.any(|head| call.text.contains(head));
+    let mut is_patch = HEADS.iter().any(|head| call.text.contains(head));
     let mut file: Option<usize> = None;
     for (at, line) in lines.iter_mut().enumerate() {
         if line.part != Part::Argument {
@@ -69,9 +72,6 @@ pub(super) fn note_patch(lines: &mut [DigestLine]) {
         }
     }
 }
-
-/// How the lines with the names of files in patches begin.
-const PATCHED: [&str; 3] = ["*** Update File: ", "*** Add File: ", "+++ "];
 
 /// The arguments with the text that an edit replaces, as they are named below a call.
 const REPLACED: [&str; 6] = [

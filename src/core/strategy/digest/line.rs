@@ -1,5 +1,7 @@
 //! A line of the full digest, before anything is left out.
 
+use std::ops::Range;
+
 use crate::core::text::harmless;
 
 /// Stands for what was left out.
@@ -252,6 +254,13 @@ pub(super) fn leading_number(line: &str) -> (&str, &str) {
     let line = line.trim_start();
     let digits = line.bytes().take_while(u8::is_ascii_digit).count();
     line.split_at_checked(digits).unwrap_or(("", line))
+}
+
+/// The lines of the entry that begins with a line.
+pub(super) fn entry_from(lines: &[DigestLine], begin: usize) -> Range<usize> {
+    let behind = lines.iter().skip(begin + 1);
+    let more = behind.take_while(|line| line.depth > 0).count();
+    begin..(begin + 1 + more).min(lines.len())
 }
 
 #[cfg(test)]

@@ -77,7 +77,7 @@ pub(super) const FILE: [&str; 7] = [
     "notebook_path",
 ];
 /// What stands before the name of a file in a patch.
-const HEADS: [&str; 3] = ["*** Update File: ", "*** Add File: ", "*** Delete File: "];
+pub(super) const HEADS: [&str; 3] = ["*** Update File: ", "*** Add File: ", "*** Delete File: "];
 
 pub(super) fn is_among(words: &[&str], word: &str) -> bool {
     words.iter().any(|known| known.eq_ignore_ascii_case(word))

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::line::{DigestLine, Part, Standing};
+use super::line::{DigestLine, Part, Standing, entry_from};
 use super::weigh::STRIDE;
 use crate::core::strategy::maps::{Set, hash_of};
 use crate::core::text::{TELLING, shape, words_of};
@@ -38,9 +38,7 @@ pub(super) fn note_restated(lines: &mut [DigestLine], cancel: &Cancel) -> Result
     let mut begin = 0;
     while begin < lines.len() {
         cancel.check_budget()?;
-        let rest = lines.get(begin + 1..).unwrap_or_default();
-        let end = rest.iter().position(|line| line.depth == 0);
-        let end = end.map_or(lines.len(), |more| begin + 1 + more);
+        let end = entry_from(lines, begin).end;
         let is_of_model = lines
             .get(begin)
             .is_some_and(|line| line.part == Part::Assistant);
