@@ -5,33 +5,35 @@
 
 use std::borrow::Cow;
 
-use super::answers::{asks_in_short, note_answered, note_choices};
-use super::arguments::called;
-use super::changes::mark_changes;
-use super::diffs::{key_of_listed, note_diffs, note_kept, note_patch, note_replaced, taken_out};
-use super::encoded::ResultText;
-use super::failures::{note_failures, note_refusal};
-use super::in_text::{
+use super::body::read_back::{last_turn, read_back};
+use super::calls::arguments::called;
+use super::calls::changes::mark_changes;
+use super::calls::diffs::{
+    key_of_listed, note_diffs, note_kept, note_patch, note_replaced, taken_out,
+};
+use super::calls::failures::{note_failures, note_refusal};
+use super::calls::in_text::{
     TextCall, calls_before, calls_without_output, is_of_user, is_output, passages_of_user,
     words_beside, words_of_user,
 };
+use super::calls::made::{Made, join_commands, keeps_plan};
+use super::calls::outcomes::Outcomes;
+use super::calls::pairs::{key_of, made};
+use super::calls::removed::Removed;
+use super::choose::taken_back::takes_back_alone;
 use super::line::{DigestLine, Heading, Outcome, Part, Standing};
 use super::lists::to_do_of;
-use super::made::{Made, join_commands, keeps_plan};
-use super::outcomes::Outcomes;
-use super::pairs::{key_of, made};
-use super::printed::note_rows;
-use super::quoted::{quoted_lines, sentences_of};
-use super::read_back::{last_turn, read_back};
-use super::record::{OF_RESULT, Results};
-use super::records::{RecordParts, tables_of};
-use super::removed::Removed;
-use super::replies::note_replies;
-use super::restated::note_restated;
-use super::seen::Seen;
-use super::taken_back::takes_back_alone;
-use super::telling::{edges_of, most_telling};
-use super::to_do::ToDo;
+use super::results::encoded::ResultText;
+use super::results::record::{OF_RESULT, Results};
+use super::results::records::{RecordParts, tables_of};
+use super::results::seen::Seen;
+use super::said::answers::{asks_in_short, note_answered, note_choices};
+use super::said::replies::note_replies;
+use super::said::restated::note_restated;
+use super::said::telling::{edges_of, most_telling};
+use super::said::to_do::ToDo;
+use super::texts::printed::note_rows;
+use super::texts::quoted::{quoted_lines, sentences_of};
 use crate::core::conversation::{Block, Call, Entry, Exchange, Kind, Speaker, Text, ToolResult};
 use crate::core::edit::{Tag, is_synthetic};
 use crate::core::json::Json;

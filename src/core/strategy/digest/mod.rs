@@ -4,107 +4,43 @@
 //! Where some of them are not there, or the digest has room for everything, it is extended: its
 //! lines are read back, followed by those of the newly aged exchanges.
 //!
-//! `entries` reads the exchanges into lines, of which nothing is left out yet; `weigh` and `worth`
-//! say what each is worth; `choose` takes the best, each kind within its share of the room; `fill`
-//! has that written by `write`, counts it, and has more chosen, or less.
+//! `entries` reads the exchanges into lines, of which nothing is left out yet, with `calls`,
+//! `results`, `said` and `texts`; `weigh` says what each is worth, with what `subject` finds of the
+//! newest messages; `choose` takes the best, each kind within its share of the room, has that
+//! written by `body`, counts it, and takes more, or less.
 
 // Exchanges become lines, newest first.
 mod entries;
-mod line;
-mod seen;
-mod pairs;
-mod in_text;
-mod passages;
-mod pasted;
-mod lists;
 mod json_form;
+mod line;
+mod lists;
 
-// What calls were given and did.
-mod arguments;
-mod changes;
-mod diffs;
-mod failures;
-mod left_out;
-mod made;
-mod outcomes;
-mod removed;
+// What they are read from: calls, results that are JSON, other texts, what the parties said.
+mod calls;
+mod results;
+mod said;
+mod texts;
 
-// Results that are JSON: records, their states, tables.
-mod addresses;
-mod encoded;
-mod plumbing;
-mod record;
-mod records;
-mod references;
-mod rows;
-mod series;
-mod states;
-
-// Texts, line by line: files, logs, pages, mails, printed tables.
-mod logs;
-mod mail;
-mod outline;
-mod page;
-mod printed;
-mod quoted;
-
-// What the parties said, and what of it belongs together.
-mod answers;
-mod choices;
-mod replies;
-mod restated;
-mod taken_back;
-mod telling;
-mod to_do;
-
-// Lines get their weights: by their words, and by what they are.
-mod context;
-mod dated;
-mod place;
-mod policy_keys;
-mod unspaced;
-mod weigh;
-mod weight;
-mod weights;
-mod word;
-mod worth;
-
-// What the newest messages are about, and what they name.
-mod chosen;
-mod definitions;
-mod described;
-mod named;
-mod programs;
-mod regions;
-mod sections;
-
-// Lines are chosen, as far as there is room.
-mod candidate;
+// What the newest messages are about; what lines are worth; which are taken, and how it is written.
+mod body;
 mod choose;
-mod fill;
-mod parts;
-mod shorten;
-mod tables;
-mod text_tokens;
-
-// The body is written, and read back where it is extended.
-mod read_back;
-mod untold;
-mod write;
+mod subject;
+mod weigh;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use self::answers::note_agreed;
+use self::body::untold;
+use self::body::write::body;
+use self::calls::in_text::is_of_user;
 use self::choose::Choice;
-pub(super) use self::context::{Context, context_besides};
+use self::choose::fill::filled;
+pub(super) use self::choose::shorten::TextLines;
+pub(super) use self::choose::text_tokens::TextTokens;
 use self::entries::{Reader, turns_of};
-use self::fill::filled;
-use self::in_text::is_of_user;
 use self::line::{DigestLine, Part};
-pub(super) use self::shorten::TextLines;
-pub(super) use self::text_tokens::TextTokens;
-use self::write::body;
+use self::said::answers::note_agreed;
+pub(super) use self::weigh::context::{Context, context_besides};
 use super::maps::Map;
 use super::need::Stopped;
 use super::options::{Options, Run};
@@ -139,6 +75,9 @@ const TOKENS_READ: u64 = 16;
 const TOKENS_READ_OF_MANY: u64 = 6;
 /// Tokens of originals: about a million bytes of English.
 const MOST_READ: u64 = 1 << 18;
+
+/// Lines between two looks at the cancel flag.
+const STRIDE: usize = 128;
 
 /// Bodies of earlier digests, by the message that each stands for.
 type Bodies = Map<usize, String>;

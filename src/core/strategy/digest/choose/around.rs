@@ -4,8 +4,8 @@ use super::{Choice, LEAST_LEFT};
 use crate::core::Cancelled;
 use crate::core::conversation::scale;
 use crate::core::strategy::digest::line::{DigestLine, Standing};
-use crate::core::strategy::digest::regions::{Place, Region};
-use crate::core::strategy::digest::weights::share;
+use crate::core::strategy::digest::subject::regions::{Place, Region};
+use crate::core::strategy::digest::weigh::weights::share;
 
 /// Lines of a region before and after the one that is named, and those of a section.
 const REACH: usize = 12;

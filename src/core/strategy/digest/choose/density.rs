@@ -2,7 +2,7 @@
 
 use super::Choice;
 use crate::core::strategy::digest::line::{DigestLine, Part, Standing};
-use crate::core::strategy::digest::weights::{cost, line as lines_by, word as words_by};
+use crate::core::strategy::digest::weigh::weights::{cost, line as lines_by, word as words_by};
 
 /// Lines in a row of which each needs the one before. It bounds what is done for a line, and what
 /// is taken with it.

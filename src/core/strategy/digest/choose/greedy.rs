@@ -5,11 +5,11 @@ use std::collections::BinaryHeap;
 use super::{Choice, LEAST_LEFT};
 use crate::core::Cancelled;
 use crate::core::conversation::scale;
-use crate::core::strategy::digest::candidate::Candidate;
+use crate::core::strategy::digest::STRIDE;
+use crate::core::strategy::digest::choose::candidate::Candidate;
 use crate::core::strategy::digest::line::{DigestLine, Standing};
-use crate::core::strategy::digest::weigh::STRIDE;
-use crate::core::strategy::digest::weight::Weight;
-use crate::core::strategy::digest::weights::share;
+use crate::core::strategy::digest::weigh::weight::Weight;
+use crate::core::strategy::digest::weigh::weights::share;
 use crate::core::strategy::maps::Map;
 
 /// Lines that may be too long for what is left, one after another, before the choice is at its end.

@@ -3,7 +3,7 @@
 use super::Choice;
 use crate::core::conversation::scale;
 use crate::core::strategy::digest::line::Part;
-use crate::core::strategy::digest::weights::{cost, share};
+use crate::core::strategy::digest::weigh::weights::{cost, share};
 
 impl Choice<'_> {
     /// The share of the room for what the user said. In a dialogue with few calls it grows with

@@ -4,7 +4,7 @@ use super::{Choice, LEAST_LEFT};
 use crate::core::Cancelled;
 use crate::core::conversation::scale;
 use crate::core::strategy::digest::line::Part;
-use crate::core::strategy::digest::weights::cost;
+use crate::core::strategy::digest::weigh::weights::cost;
 
 impl Choice<'_> {
     /// About what all rows in short take.

@@ -1,9 +1,9 @@
 //! Which lines the shares of the room are for.
 
-use crate::core::strategy::digest::context::Context;
+use crate::core::strategy::digest::calls::made::edited;
 use crate::core::strategy::digest::line::{DigestLine, Outcome, Part, Standing};
-use crate::core::strategy::digest::made::edited;
-use crate::core::strategy::digest::weight::Weight;
+use crate::core::strategy::digest::weigh::context::Context;
+use crate::core::strategy::digest::weigh::weight::Weight;
 use crate::core::text::{asks, greets_by_name, only_serves, shape, waits, words_of};
 
 /// The most words of a sentence that says nothing by itself, such as `Your call.`

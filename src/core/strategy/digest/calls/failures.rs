@@ -1,0 +1,72 @@
+//! Which lines of a result say that the call failed, and why.
+
+use crate::core::strategy::digest::line::{DigestLine, Part, Standing};
+use crate::core::text::{TRACE, ToolFailures};
+
+/// Begins the result of a call that the user did not allow, and announces what he said to it.
+const NOT_ALLOWED: &str = "The user doesn't want to proceed with this tool use.";
+const SAID: &str = "the user said:";
+
+/// Marks the lines of a result that a policy calls reports of failures and, where the call is
+/// `to_mend`, what says why it failed: a line of a text, two of JSON.
+pub(in super::super) fn note_failures(
+    lines: &mut [DigestLine],
+    failures: ToolFailures<'_>,
+    to_mend: bool,
+) {
+    for line in lines.iter_mut() {
+        if line.part == Part::Text && failures.told_by_policy(&line.text) {
+            line.standing = Standing::Failure;
+        }
+    }
+    if !to_mend {
+        return;
+    }
+    let says = |line: &DigestLine| matches!(line.part, Part::Text | Part::Record | Part::Member);
+    let tells = |line: &DigestLine| says(line) && failures.tell(&line.text);
+    // What only announces a reason is not it. A trace ends with the reason.
+    let is_trace = |line: &DigestLine| line.part == Part::Text && line.text.contains(TRACE);
+    let is_whole = |line: &DigestLine| !line.text.ends_with(':') && !is_trace(line);
+    let ends = lines.iter().any(is_trace);
+    let first = |is: &dyn Fn(&DigestLine) -> bool| match ends {
+        true => lines.iter().rposition(is),
+        false => lines.iter().position(is),
+    };
+    let why = first(&|line| tells(line) && is_whole(line)).or_else(|| first(&says));
+    let Some(why) = why else {
+        return;
+    };
+    // A code comes before what explains it.
+    let is_text = lines.get(why).is_some_and(|line| line.part == Part::Text);
+    let mut left = if is_text { 1 } else { 2 };
+    for line in lines.iter_mut().skip(why).take_while(|line| says(line)) {
+        line.standing = Standing::ToMend;
+        left -= usize::from(is_whole(line));
+        if left == 0 {
+            break;
+        }
+    }
+}
+
+/// Marks in the result of a call that the user did not allow what he said to it. It is not told
+/// among his words: a file may begin with the same.
+pub(in super::super) fn note_refusal(lines: &mut [DigestLine]) {
+    let is_text = |line: &DigestLine| line.part == Part::Text;
+    let first = lines.iter().position(is_text);
+    let is_refusal = first
+        .and_then(|first| lines.get(first))
+        .is_some_and(|line| line.text.starts_with(NOT_ALLOWED));
+    let Some(first) = first.filter(|_| is_refusal) else {
+        return;
+    };
+    let mut is_said = false;
+    for line in lines.iter_mut().skip(first).filter(|line| is_text(line)) {
+        if is_said {
+            line.standing = Standing::Usual;
+            line.changes = true;
+        } else {
+            line.standing = Standing::Stale;
+        }
+        is_said |= line.text.trim_end().ends_with(SAID);
+    }
+}

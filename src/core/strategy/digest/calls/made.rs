@@ -1,0 +1,440 @@
+//! A call, as far as it tells what its result is about, and what of the result only repeats it.
+
+use std::cell::OnceCell;
+
+use crate::core::json::Json;
+use crate::core::strategy::digest::json_form::{is_id, is_short, may_tell_anything};
+use crate::core::strategy::maps::{Set, hash_of};
+
+/// Arguments that members of a result are compared to one by one: more are data.
+const MOST_COMPARED: usize = 32;
+
+/// Words in the names of tools that edit files, where they are given the name of one.
+const EDITS: [&str; 12] = [
+    "append",
+    "create",
+    "delete",
+    "edit",
+    "insert",
+    "move",
+    "overwrite",
+    "patch",
+    "remove",
+    "rename",
+    "replace",
+    "write",
+];
+/// Words in the names of tools that set something: the last call tells what is there now.
+const OVERRIDES: [&str; 14] = [
+    "actualizar",
+    "alterar",
+    "atualizar",
+    "amend",
+    "change",
+    "modifier",
+    "modify",
+    "rename",
+    "reschedule",
+    "revise",
+    "set",
+    "update",
+    "zmień",
+    "ändern",
+];
+/// Arguments that tell which part of a thing is set.
+const PLACES: [&str; 13] = [
+    "cell", "column", "field", "index", "key", "line", "name", "path", "property", "range", "row",
+    "section", "setting",
+];
+/// Beginnings of arguments that say how a call is to be made, and nothing of the thing.
+const OF_CALL: [&str; 5] = ["dry", "force", "if", "notify", "send"];
+/// Arguments that are added to what a thing has, rather than replaced.
+const ADDED: [&str; 7] = [
+    "comment",
+    "comments",
+    "comentario",
+    "kommentar",
+    "message",
+    "note",
+    "reply",
+];
+/// The shortest word of a tool's name that is that of a thing (bytes).
+const LEAST_NAME: usize = 3;
+/// The shortest value that names one thing by letters and digits (bytes).
+const LEAST_ID: usize = 4;
+/// Arguments with what is run.
+pub(in super::super) const COMMANDS: [&str; 6] =
+    ["cmd", "code", "command", "query", "script", "sql"];
+/// Programs that run the command that they are given behind a flag.
+const SHELLS: [&str; 6] = ["bash", "dash", "ksh", "pwsh", "sh", "zsh"];
+/// The arguments with the name of a file.
+pub(in super::super) const FILE: [&str; 7] = [
+    "path",
+    "file_path",
+    "filepath",
+    "filename",
+    "file",
+    "target_file",
+    "notebook_path",
+];
+/// What stands before the name of a file in a patch.
+pub(in super::super) const HEADS: [&str; 3] =
+    ["*** Update File: ", "*** Add File: ", "*** Delete File: "];
+
+pub(in super::super) fn is_among(words: &[&str], word: &str) -> bool {
+    words.iter().any(|known| known.eq_ignore_ascii_case(word))
+}
+
+/// Whether a tool, by its name, replaces what an earlier call of it set of the same thing.
+fn overrides(tool: &str) -> bool {
+    words_in(tool).any(|word| is_among(&OVERRIDES, word))
+}
+
+/// Whether an argument, by its key, stays true beside what a newer call gives under the same key.
+pub(in super::super) fn stays_true(key: &str) -> bool {
+    let mut words = words_in(key);
+    let first = words.next().unwrap_or_default();
+    is_among(&OF_CALL, first) || is_among(&ADDED, words.last().unwrap_or(first))
+}
+
+/// Replaces commands that are given word by word by what is run: `["bash", "-lc", "make"]` by
+/// `make`.
+pub(in super::super) fn join_commands(arguments: &mut [(String, Json)]) {
+    for (key, value) in arguments {
+        if is_among(&COMMANDS, key)
+            && let Json::List(words) = value
+            && let Some(command) = joined(words)
+        {
+            *value = Json::String(command);
+        }
+    }
+}
+
+fn joined(words: &[Json]) -> Option<String> {
+    let text = |word: &Json| match word {
+        Json::String(text) => Some(text.clone()),
+        _ => None,
+    };
+    let words = words.iter().map(text).collect::<Option<Vec<String>>>()?;
+    if let [program, flags @ .., command] = words.as_slice()
+        && SHELLS.contains(&program.rsplit('/').next().unwrap_or(program))
+        && !flags.is_empty()
+        && flags.iter().all(|flag| flag.starts_with('-'))
+    {
+        return Some(command.clone());
+    }
+    let is_plain = |word: &String| !word.is_empty() && !word.contains(char::is_whitespace);
+    (!words.is_empty() && words.iter().all(is_plain)).then(|| words.join(" "))
+}
+
+/// Whether a tool, by its name, edits files that it is given.
+pub(in super::super) fn is_editor(name: &str) -> bool {
+    words_in(name).any(|word| is_among(&EDITS, word))
+}
+
+/// Whether a tool keeps the model's own list of what is to be done: each call replaces it.
+pub(in super::super) fn keeps_plan(tool: &str) -> bool {
+    let name = tool.to_lowercase().replace(['_', '-', '.'], "");
+    [
+        "updateplan",
+        "setplan",
+        "writeplan",
+        "todowrite",
+        "writetodo",
+        "updatetodo",
+        "settodo",
+    ]
+    .iter()
+    .any(|known| name.contains(known))
+}
+
+/// The file that a call, given as it is written, edits: one of several of a patch.
+pub(in super::super) fn edited(call: &str) -> Option<&str> {
+    let (name, arguments) = call.split_once('(')?;
+    if !is_editor(name) || arguments.contains("command=view") {
+        return None;
+    }
+    let behind = |start: &str| {
+        let is_key = |at: &usize| {
+            let before = arguments.get(..*at).unwrap_or_default();
+            before.is_empty() || before.ends_with([' ', '='])
+        };
+        let mut found = arguments.match_indices(start).map(|(at, _)| at);
+        arguments.get(found.find(is_key)? + start.len()..)
+    };
+    let named = FILE.iter().find_map(|key| behind(&format!("{key}=")));
+    let value = named.or_else(|| HEADS.iter().find_map(|head| behind(head)))?;
+    let end = value.find([',', ';', ')', '…']).unwrap_or(value.len());
+    let file = value.get(..end)?;
+    let is_name = file.contains(['.', '/'])
+        && !file.contains(|c: char| c.is_whitespace() || matches!(c, '"' | '='));
+    Some(file).filter(|_| is_name)
+}
+
+/// The words in the name of a call's tool.
+pub(in super::super) fn words_in(call: &str) -> impl Iterator<Item = &str> {
+    let name = call.split('(').next().unwrap_or_default();
+    let is_break = |c: char| !c.is_alphanumeric() || c.is_uppercase();
+    let mut rest = name;
+    std::iter::from_fn(move || {
+        let first = rest.chars().next()?;
+        let begin = first.len_utf8();
+        let after = rest.get(begin..).unwrap_or_default();
+        let end = begin + after.find(is_break).unwrap_or(after.len());
+        let (word, behind) = rest.split_at_checked(end)?;
+        rest = behind;
+        Some(word.trim_start_matches(|c: char| !c.is_alphanumeric()))
+    })
+}
+
+/// A call, as far as it tells what its result is about.
+#[derive(Debug, Default)]
+pub(in super::super) struct Made {
+    tool: String,
+    pub(in super::super) arguments: Vec<(String, Json)>,
+    /// Written at the first question: each item of a list asks.
+    hashes: OnceCell<(u64, u64)>,
+}
+
+impl Made {
+    pub(in super::super) fn new(tool: &str, arguments: Vec<(String, Json)>) -> Self {
+        Made {
+            tool: tool.to_owned(),
+            arguments,
+            hashes: OnceCell::new(),
+        }
+    }
+
+    pub(in super::super) fn tool(&self) -> &str {
+        &self.tool
+    }
+
+    /// Whether a key is that of the id of what the tool is named for: `charge_id` of `void_charge`.
+    pub(in super::super) fn is_named_like(&self, key: &str) -> bool {
+        let thing = words_in(key).next().unwrap_or_default();
+        let is_it = |word: &str| {
+            let word = word.strip_suffix('s').unwrap_or(word);
+            word.len() >= LEAST_NAME && word.eq_ignore_ascii_case(thing)
+        };
+        words_in(&self.tool).any(is_it)
+    }
+
+    /// The hashes of the tool's name and of the scalars that it was given.
+    pub(in super::super) fn hashes(&self) -> (u64, u64) {
+        *self.hashes.get_or_init(|| {
+            let scalars = self.arguments.iter().filter(|(_, value)| value.is_scalar());
+            let mut scalars: Vec<(String, String)> = scalars.map(named_value).collect();
+            scalars.sort_unstable();
+            (hash_of(self.tool.as_str()), hash_of(&scalars))
+        })
+    }
+
+    /// The hash of the whole call; `None` where it was given more than is compared.
+    pub(in super::super) fn hash(&self) -> Option<u64> {
+        let mut given: Vec<_> = self.arguments.iter().map(named_value).collect();
+        given.sort_unstable();
+        (!self.is_long()).then(|| hash_of(&(self.tool.as_str(), given)))
+    }
+
+    /// Whether all that the call was given are short values, and nothing that is run.
+    pub(in super::super) fn is_short(&self) -> bool {
+        self.arguments
+            .iter()
+            .all(|(key, value)| is_short(value) && !is_among(&COMMANDS, key))
+    }
+
+    /// Whether the call replaces what an earlier one of its tool set, whatever else it was given.
+    pub(in super::super) fn overrides(&self) -> bool {
+        overrides(&self.tool)
+    }
+
+    /// Of a call that replaces what an earlier one of its tool set: the argument that names the
+    /// thing that it changes, and the hash of the tool and the thing.
+    pub(in super::super) fn target(&self) -> Option<(&str, u64)> {
+        if self.is_long() || !overrides(&self.tool) {
+            return None;
+        }
+        // Any other id is that of what the thing is in or belongs to: a sheet, a person.
+        let is_of_tool = |word: &str| {
+            let mut of_tool = words_in(&self.tool).filter_map(|of| of.get(..word.len()));
+            word.len() > 2 && of_tool.any(|of| of.eq_ignore_ascii_case(word))
+        };
+        let names_it = |key: &str| key.eq_ignore_ascii_case("id") || words_in(key).any(is_of_tool);
+        let is_target =
+            |(key, value): &&(String, Json)| is_id(key) && names_it(key) && value.is_scalar();
+        let (target, value) = self.arguments.iter().find(is_target)?;
+        let is_place = |(key, _): &&(String, Json)| is_among(&PLACES, key);
+        let places = self.arguments.iter().filter(is_place).map(named_value);
+        let places: Vec<(String, String)> = places.collect();
+        let hash = hash_of(&(self.tool.as_str(), target, value.to_string(), places));
+        Some((target, hash))
+    }
+
+    /// The short values that the call was given, but for commands, which are alike in how they are
+    /// run, by their hashes.
+    pub(in super::super) fn values(&self) -> Set<u64> {
+        let is_command = |(key, _): &(String, Json)| is_among(&COMMANDS, key);
+        if self.is_long() || self.arguments.iter().any(is_command) {
+            return Set::default();
+        }
+        let short = self.arguments.iter().filter(|(_, value)| is_short(value));
+        short.map(|member| hash_of(&named_value(member))).collect()
+    }
+
+    /// Those of these values that look like the name of one thing, with letters and digits:
+    /// `AI4401`, and not `10:00`.
+    pub(in super::super) fn names(&self) -> Set<u64> {
+        let short = self.arguments.iter().filter(|(_, value)| is_short(value));
+        let names = short.filter(|(_, value)| match value {
+            Json::String(text) => is_mixed(text) && text.len() >= LEAST_ID && !text.contains(' '),
+            _ => false,
+        });
+        names.map(|member| hash_of(&named_value(member))).collect()
+    }
+
+    /// The hashes of the tool with each id that it was given.
+    pub(in super::super) fn about(&self) -> impl Iterator<Item = u64> {
+        let compared = self.arguments.iter().take(MOST_COMPARED);
+        let ids = compared.filter(|(key, value)| is_id(key) && is_short(value));
+        ids.map(|(key, value)| hash_of(&(self.tool.as_str(), key, value.to_string())))
+    }
+    /// Whether the call was given more than is compared to its result.
+    pub(in super::super) fn is_long(&self) -> bool {
+        self.arguments.len() > MOST_COMPARED
+    }
+
+    /// Whether the call was given this value.
+    pub(in super::super) fn has(&self, value: &Json) -> bool {
+        let mut compared = self.arguments.iter().take(MOST_COMPARED);
+        compared.any(|(_, given)| given == value)
+    }
+
+    /// Whether a member of the result identifies it. Codes and numbers may tell anything: they do
+    /// where they were asked for, or have letters and digits.
+    pub(in super::super) fn identifies(&self, key: &str, value: &Json) -> bool {
+        if !is_id(key) || !is_short(value) || is_no_id(value) {
+            return false;
+        }
+        !may_tell_anything(key)
+            || self.has(value)
+            || matches!(value, Json::String(text) if is_mixed(text))
+    }
+
+    /// Whether all that the call was given identifies its result.
+    pub(in super::super) fn only_names(&self, result: &Json) -> bool {
+        let Json::Object(members) = result else {
+            return false;
+        };
+        if self.is_long() {
+            return false;
+        }
+        let ids = || {
+            members
+                .iter()
+                .filter(|(key, value)| self.identifies(key, value))
+        };
+        self.arguments
+            .iter()
+            .all(|(_, given)| ids().any(|(_, value)| value == given))
+    }
+}
+
+/// Whether a text has letters and digits.
+fn is_mixed(text: &str) -> bool {
+    text.bytes().any(|b| b.is_ascii_digit()) && text.chars().any(char::is_alphabetic)
+}
+
+/// Whether a value under the key of an id says that there is none.
+fn is_no_id(value: &Json) -> bool {
+    match value {
+        Json::String(text) => text.is_empty(),
+        Json::Number(number) => &**number == "0",
+        value => value.is_scalar(),
+    }
+}
+
+/// Members with scalars, which tell what a call asked for: key and value.
+type Asked = Set<(String, String)>;
+
+/// The scalars among the arguments of a call.
+fn asked_by(made: &Made) -> Asked {
+    let scalars = made.arguments.iter().filter(|(_, value)| value.is_scalar());
+    scalars.map(named_value).collect()
+}
+
+fn named_value((key, value): &(String, Json)) -> (String, String) {
+    (key.clone(), value.to_string())
+}
+
+/// Takes away values that only repeat the call's arguments: of an object those that it itself has,
+/// unless it has no others, and of a list of objects those that all of them have. In objects inside
+/// of one they stay: there, another value may stand beside them. A map from ids to objects that
+/// have these ids becomes the list of them.
+pub(in super::super) fn without_echo(value: &mut Json, made: &Made) {
+    let asked = asked_by(made);
+    if let Json::Object(members) = value {
+        take_away(members, &asked);
+    }
+    lists_without_echo(value, &asked);
+}
+
+/// Takes away values from the items of the lists in a value.
+fn lists_without_echo(value: &mut Json, asked: &Asked) {
+    match value {
+        Json::Object(members) => {
+            for (_, value) in members.iter_mut().filter(|(_, value)| !value.is_scalar()) {
+                lists_without_echo(value, asked);
+            }
+            let has_id = |(key, value): &(String, Json)| match value {
+                Json::Object(inner) => inner
+                    .iter()
+                    .any(|(_, value)| matches!(value, Json::String(text) if text == key)),
+                _ => false,
+            };
+            if !members.is_empty() && members.iter().all(has_id) {
+                let items = members.drain(..).map(|(_, value)| value).collect();
+                *value = Json::List(items);
+            }
+        }
+        Json::List(items) => {
+            let in_all = in_all(items, asked);
+            for item in items.iter_mut().filter(|item| !item.is_scalar()) {
+                if let Json::Object(members) = item {
+                    take_away(members, &in_all);
+                }
+                lists_without_echo(item, &in_all);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Takes away members that were asked for, unless all of them were.
+fn take_away(members: &mut Vec<(String, Json)>, asked: &Asked) {
+    let is_echo =
+        |member: &(String, Json)| member.1.is_scalar() && asked.contains(&named_value(member));
+    if !asked.is_empty() && !members.iter().all(is_echo) {
+        members.retain(|member| !is_echo(member));
+    }
+}
+
+/// Those of the values asked for that all items have.
+fn in_all(items: &[Json], asked: &Asked) -> Asked {
+    let mut common: Option<Asked> = None;
+    for item in items {
+        if asked.is_empty() || common.as_ref().is_some_and(Set::is_empty) {
+            break;
+        }
+        let wanted = common.as_ref().unwrap_or(asked);
+        let members: &[(String, Json)] = match item {
+            Json::Object(members) => members,
+            _ => &[],
+        };
+        let scalars = members.iter().filter(|(_, value)| value.is_scalar());
+        let has = scalars
+            .map(named_value)
+            .filter(|named| wanted.contains(named));
+        common = Some(has.collect());
+    }
+    common.unwrap_or_default()
+}

@@ -1,0 +1,14 @@
+//! Results that are JSON: records, their states, tables; and pages of browsers.
+
+mod addresses;
+pub(super) mod encoded;
+mod left_out;
+mod page;
+mod plumbing;
+pub(super) mod record;
+pub(super) mod records;
+mod references;
+pub(super) mod rows;
+pub(super) mod seen;
+mod series;
+mod states;

@@ -1,0 +1,8 @@
+//! What the parties said, and what of it belongs together: answers, choices, plans told anew.
+
+pub(super) mod answers;
+mod choices;
+pub(super) mod replies;
+pub(super) mod restated;
+pub(super) mod telling;
+pub(super) mod to_do;

@@ -1,0 +1,209 @@
+//! The rows that the user's newest message describes rather than names: of the variants of a
+//! product the silver one with blue glass, and the black one that it is to replace.
+
+use std::collections::BTreeMap;
+
+use crate::core::strategy::digest::STRIDE;
+use crate::core::strategy::digest::line::{DigestLine, Part, Standing};
+use crate::core::strategy::digest::weigh::weight::{Weighed, Weight};
+use crate::core::strategy::digest::weigh::word::Word;
+use crate::core::strategy::maps::{Map, Set};
+use crate::core::{Cancel, Cancelled};
+
+/// The fewest words of the message that a row has: one alone is in many messages, unless hardly a
+/// line has it.
+const LEAST_WORDS: usize = 2;
+/// The most lines with a word that alone describes a row.
+const RARE_LINES: u32 = 3;
+/// The part of what the best row of a table has of the message that others need to count as
+/// described, too: it may describe what there is and what is wanted instead.
+const NEAR: f32 = 0.8;
+
+/// The fewest rows of a table of which a message means some, the most that one means, and the turns
+/// before the message in which the table was shown.
+const LEAST_ROWS: usize = 3;
+const MOST_MEANT: usize = 2;
+const TURNS_SHOWN: u32 = 2;
+/// The most sentences and items of the model's in a turn that are compared with rows.
+const MOST_SAID: usize = 32;
+/// The longest sentence by which the model confirms a choice (bytes).
+const CONFIRMS_BYTES: usize = 100;
+
+/// What a row has of the message.
+struct Match {
+    /// The head of its table.
+    head: usize,
+    words: usize,
+    /// One of them is in hardly any other line.
+    rare: bool,
+    /// The weight of these words: of each by how few rows of the table have it.
+    weight: f32,
+}
+
+/// Whether each line is a row that the user's newest message describes.
+///
+/// # Errors
+/// [`Cancelled`].
+pub(super) fn find_described(
+    lines: &[DigestLine],
+    of: &Weighed,
+    cancel: &Cancel,
+) -> Result<Vec<bool>, Cancelled> {
+    let mut rows: Map<usize, u32> = Map::default();
+    let mut with: Map<(usize, u32), u32> = Map::default();
+    for (at, (line, weight)) in lines.iter().zip(&of.lines).enumerate() {
+        if at.is_multiple_of(STRIDE) {
+            cancel.check_budget()?;
+        }
+        let Some(head) = head_of(line, weight) else {
+            continue;
+        };
+        *rows.entry(head).or_default() += 1;
+        for word in said_of(of, weight) {
+            *with.entry((head, word)).or_default() += 1;
+        }
+    }
+    let count = |count: Option<&u32>| count.map_or(1.0, |count| *count as f32);
+    let mut best: Map<usize, f32> = Map::default();
+    let mut matches = Vec::with_capacity(lines.len());
+    for (at, (line, weight)) in lines.iter().zip(&of.lines).enumerate() {
+        if at.is_multiple_of(STRIDE) {
+            cancel.check_budget()?;
+        }
+        let head = head_of(line, weight);
+        matches.push(head.map(|head| {
+            let all = count(rows.get(&head));
+            let rarity = |word| (all / count(with.get(&(head, word)))).ln();
+            let this = Match {
+                head,
+                words: said_of(of, weight).count(),
+                rare: of
+                    .words_at(&weight.words)
+                    .any(|(_, word)| word.said_last && word.lines <= RARE_LINES),
+                weight: said_of(of, weight).map(rarity).sum(),
+            };
+            let best = best.entry(head).or_default();
+            *best = best.max(this.weight);
+            this
+        }));
+    }
+    let is_described = |row: Option<Match>| {
+        row.is_some_and(|row| {
+            let best = best.get(&row.head).copied().unwrap_or_default();
+            best > 0.0 && (row.words >= LEAST_WORDS || row.rare) && row.weight >= NEAR * best
+        })
+    };
+    Ok(matches.into_iter().map(is_described).collect())
+}
+
+/// Whether each line is a row that one of the user's older messages describes, or what the model
+/// said to it in short, or the item of its list that he chose, as `chosen` says by lines: of the
+/// tables that were shown shortly before, or that it asked for. What he chose is acted on later.
+///
+/// # Errors
+/// [`Cancelled`].
+pub(super) fn find_meant(
+    lines: &[DigestLine],
+    of: &Weighed,
+    chosen: impl Fn(usize) -> bool,
+    cancel: &Cancel,
+) -> Result<Vec<bool>, Cancelled> {
+    let mut tables: BTreeMap<u32, BTreeMap<usize, Vec<usize>>> = BTreeMap::new();
+    // By the turn and, of what the model said, the line.
+    let mut said: BTreeMap<(u32, Option<usize>), Set<u32>> = BTreeMap::new();
+    // Each is compared with all rows of some turns.
+    let mut of_turn: Map<u32, usize> = Map::default();
+    for (at, (line, weight)) in lines.iter().zip(&of.lines).enumerate() {
+        if at.is_multiple_of(STRIDE) {
+            cancel.check_budget()?;
+        }
+        if let Some(head) = head_of(line, weight) {
+            let shown = tables.entry(line.turn).or_default();
+            shown.entry(head).or_default().push(at);
+        } else if line.part == Part::User || confirms(line) || chosen(at) {
+            let of_model = (line.part == Part::Assistant).then_some(at);
+            if of_model.is_some() {
+                let before = of_turn.entry(line.turn).or_default();
+                *before += 1;
+                if *before > MOST_SAID {
+                    continue;
+                }
+            }
+            let words = said.entry((line.turn, of_model)).or_default();
+            words.extend(of.words_at(&weight.words).map(|(id, _)| id));
+        }
+    }
+    let mut meant = vec![false; lines.len()];
+    for ((turn, _), words) in said {
+        let shown = tables.range(turn.saturating_sub(TURNS_SHOWN)..=turn);
+        for rows in shown.flat_map(|(_, tables)| tables.values()) {
+            cancel.check_budget()?;
+            for at in meant_of(rows, &words, of) {
+                if let Some(meant) = meant.get_mut(at) {
+                    *meant = true;
+                }
+            }
+        }
+    }
+    Ok(meant)
+}
+
+/// Whether a line is a short sentence that the model begins its answer with.
+fn confirms(line: &DigestLine) -> bool {
+    line.part == Part::Assistant
+        && line.depth == 0
+        && line.standing == Standing::Edge
+        && line.text.len() <= CONFIRMS_BYTES
+}
+
+/// The one or two rows of a table that have most of what a message says; none where it says as much
+/// of others.
+fn meant_of(rows: &[usize], words: &Set<u32>, of: &Weighed) -> Vec<usize> {
+    if rows.len() < LEAST_ROWS {
+        return Vec::new();
+    }
+    let shared = |at: usize| {
+        let own = of.lines.get(at).map(|weight| of.words_at(&weight.words));
+        let own = own.into_iter().flatten();
+        own.filter(|(id, _)| words.contains(id))
+    };
+    let mut with: Map<u32, u32> = Map::default();
+    for (id, _) in rows.iter().flat_map(|at| shared(*at)) {
+        *with.entry(id).or_default() += 1;
+    }
+    let all = rows.len() as f32;
+    let count = |id: u32| with.get(&id).copied().unwrap_or(1);
+    let of_row = |at: &usize| {
+        let weight: f32 = shared(*at)
+            .map(|(id, _)| (all / count(id) as f32).ln())
+            .sum();
+        let alone = |(id, word): (u32, &Word)| count(id) == 1 && word.lines <= RARE_LINES;
+        let tells = shared(*at).count() >= LEAST_WORDS || shared(*at).any(alone);
+        (*at, weight, tells)
+    };
+    let matches: Vec<(usize, f32, bool)> = rows.iter().map(of_row).collect();
+    let best = matches
+        .iter()
+        .map(|(_, weight, _)| *weight)
+        .fold(0.0, f32::max);
+    let near = matches.into_iter();
+    let near: Vec<(usize, bool)> = near
+        .filter(|(_, weight, _)| best > 0.0 && *weight >= NEAR * best)
+        .map(|(at, _, tells)| (at, tells))
+        .collect();
+    let is_told = near.len() <= MOST_MEANT;
+    let told = near.into_iter().filter(|(_, tells)| is_told && *tells);
+    told.map(|(at, _)| at).collect()
+}
+
+/// The head of the table that a line is a row of.
+fn head_of(line: &DigestLine, weight: &Weight) -> Option<usize> {
+    let is_row = line.part == Part::Row && line.is_whole();
+    weight.needs.filter(|_| is_row)
+}
+
+/// The words of a row that the user's newest message has.
+fn said_of(of: &Weighed, row: &Weight) -> impl Iterator<Item = u32> {
+    let words = of.words_at(&row.words);
+    words.filter(|(_, word)| word.said_last).map(|(id, _)| id)
+}

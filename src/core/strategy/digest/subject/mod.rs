@@ -1,0 +1,9 @@
+//! What the newest messages are about: what they name, describe, and go on with.
+
+mod chosen;
+mod definitions;
+mod described;
+pub(super) mod named;
+mod programs;
+pub(super) mod regions;
+pub(super) mod sections;

@@ -1,0 +1,8 @@
+//! Texts in results and messages, line by line: files, logs, pages, mails, printed tables.
+
+mod logs;
+pub(super) mod mail;
+pub(super) mod outline;
+mod pasted;
+pub(super) mod printed;
+pub(super) mod quoted;
