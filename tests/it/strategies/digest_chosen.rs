@@ -180,3 +180,96 @@ fn the_row_that_the_user_describes_stays() {
         }
     }
 }
+
+/// A customer's profile with his means of payment, and what he says in the end.
+fn profile_and(answer: &[&str]) -> Vec<String> {
+    let profile = json!({
+        "customer_id": "mara_ilic_3391", "email": "mara.ilic@example.com", "born": "1988-02-11",
+        "level": "silver", "trips": ["QX81LM", "PO22VV", "AA19ZK"],
+        "address": {"street": "Weg 4", "place": "Linz", "code": "4020", "country": "AT"},
+        "means": [
+            {"source": "voucher", "amount": 500, "id": "voucher_8045380"},
+            {"source": "voucher", "amount": 150, "id": "voucher_3887113"},
+            {"source": "credit_card", "brand": "visa", "last_four": "7238", "id": "credit_card_4196779"},
+            {"source": "gift_card", "amount": 274, "id": "gift_card_5094406"},
+        ],
+    });
+    let found = json!([
+        {"ride": "ZQ301", "from": "GRZ", "to": "LNZ", "leaves": "06:05", "price": 114},
+        {"ride": "ZQ302", "from": "GRZ", "to": "LNZ", "leaves": "07:05", "price": 174},
+        {"ride": "ZQ303", "from": "GRZ", "to": "LNZ", "leaves": "09:05", "price": 161},
+    ]);
+    let (profile, found) = (profile.to_string(), found.to_string());
+    let mut all = job(&[
+        (
+            "get_profile",
+            r#"{"customer_id":"mara_ilic_3391"}"#,
+            profile.as_str(),
+        ),
+        (
+            "search_rides",
+            r#"{"from":"GRZ","to":"LNZ"}"#,
+            found.as_str(),
+        ),
+    ]);
+    all.pop();
+    all.push(message(
+        "assistant",
+        "There are three rides to Linz. The one at seven costs 174 for each of you. You can pay \
+        with a voucher, with the Visa that ends in 7238, or with your gift card. I can also keep \
+        the seats for an hour, if you would like to think about it. Which of them shall it be?",
+    ));
+    for (nth, said) in answer.iter().enumerate() {
+        if nth > 0 {
+            all.push(message(
+                "assistant",
+                "So I will book ZQ302 for two. Is that right?",
+            ));
+        }
+        all.push(message("user", said));
+    }
+    all
+}
+
+#[test]
+fn the_card_whose_last_digits_the_user_said_stays_with_its_id() {
+    for answer in [
+        &["Take the one ending in 7238."][..],
+        &[
+            "Take the one ending in 7238, please.",
+            "Yes, that is right. Go ahead.",
+        ],
+    ] {
+        let digest = digest_in(330, &profile_and(answer));
+        assert!(
+            digest.contains("credit_card_4196779"),
+            "{answer:?}: {digest}"
+        );
+    }
+}
+
+#[test]
+fn a_number_of_another_matter_picks_no_row() {
+    let kept = |digest: &str| digest.contains("credit_card_4196779");
+    let picked = ["Take the one ending in 7238.", "Yes, that is right."];
+    let long_ago = [&picked[..], &["And the seats?"; 3][..], &["Go on."]].concat();
+    let (now, then) = (profile_and(&picked), profile_and(&long_ago));
+    let last = (220..400)
+        .step_by(10)
+        .filter(|target| kept(&digest_in(*target, &now)));
+    let then = (220..400)
+        .step_by(10)
+        .filter(|target| kept(&digest_in(*target, &then)));
+    assert!(then.count() < last.count());
+}
+
+#[test]
+fn a_value_is_known_by_the_words_that_people_say_for_it() {
+    for answer in [
+        &["I will use my gift card."][..],
+        &["I will use my gift card.", "Yes, that is right. Go ahead."],
+    ] {
+        let digest = digest_in(330, &profile_and(answer));
+        assert!(digest.contains("gift_card_5094406"), "{answer:?}: {digest}");
+    }
+}

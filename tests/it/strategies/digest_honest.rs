@@ -509,3 +509,64 @@ fn a_line_that_was_edited_since_is_not_told_as_the_file_has_it() {
     assert!(digest.contains("restore.go:19"), "{digest}");
     assert!(!digest.contains("grant.go:27"), "{digest}");
 }
+
+/// Two payments by one card are two payments: what they refer to does not make them states of one.
+#[test]
+fn payments_that_refer_to_one_card_are_no_states_of_one_payment() {
+    let paid =
+        |kind: &str, amount: f64| json!({"kind": kind, "amount": amount, "card_id": "card_77"});
+    let order = |id: &str, history: &[Value]| {
+        json!({"order_id": id, "status": "open", "address": words(3, 12), "payments": history})
+            .to_string()
+    };
+    let calls = [
+        call(
+            "get_order",
+            json!({"order_id": "W-11"}),
+            order("W-11", &[paid("payment", 61.25)]),
+        ),
+        call(
+            "cancel_order",
+            json!({"order_id": "W-12"}),
+            order("W-12", &[paid("payment", 48.75), paid("refund", 48.75)]),
+        ),
+        call("read_page", json!({"n": 1}), words(4, 120)),
+    ];
+    for target in (220..500).step_by(20) {
+        let digest = digest_of(target, &calls);
+        assert!(!digest.contains("changed since"), "{target}: {digest}");
+    }
+    let all = digest_of(500, &calls);
+    assert!(all.contains("61.25") && all.contains("48.75"), "{all}");
+}
+
+/// Rows show what things are like; whoever reads that one is cancelled must see that he did it.
+#[test]
+fn a_change_is_told_although_a_row_shows_what_came_of_it() {
+    let booking = |id: &str, status: &str| {
+        let seats: Vec<Value> = (1..4)
+            .map(|n| json!({"seat": n, "name": words(n, 2)}))
+            .collect();
+        json!({"booking_id": id, "status": status, "cabin": "B", "bags": 1, "seats": seats})
+            .to_string()
+    };
+    let about = |tool: &str, id: &str, status: &str| {
+        call(tool, json!({"booking_id": id}), booking(id, status))
+    };
+    let calls = [
+        about("get_booking", "BK-31", "open"),
+        about("get_booking", "BK-32", "open"),
+        about("cancel_booking", "BK-32", "cancelled"),
+        about("get_booking", "BK-33", "open"),
+        call("read_page", json!({"n": 1}), words(4, 160)),
+    ];
+    let mut rows = 0;
+    for target in (240..500).step_by(20) {
+        let digest = digest_of(target, &calls);
+        let row = digest.lines().find(|line| line.starts_with(" BK-32,"));
+        rows += usize::from(row.is_some_and(|row| row.contains("cancelled")));
+        let done = digest.contains("→ cancel_booking(booking_id=BK-32)");
+        assert!(done || row.is_none(), "{target}: {digest}");
+    }
+    assert!(rows > 3, "no target shows the row");
+}

@@ -27,6 +27,12 @@ const SPOKEN: [&str; 3] = ["number", "key", "iid"];
 
 /// The longest list of ids that belongs to the scalars of its record (bytes).
 const IDS_BYTES: usize = 240;
+/// The longest key that is no more than an id (bytes).
+const WHOLE_ID_BYTES: usize = 4;
+/// Names of lists that say nothing of what is in them.
+const WRAPPERS: [&str; 9] = [
+    "", "data", "entries", "hits", "items", "matches", "records", "results", "rows",
+];
 
 /// Whether a text has lines of its own.
 pub(super) fn is_long_text(text: &str) -> bool {
@@ -198,6 +204,35 @@ pub(super) fn is_id(key: &str) -> bool {
         || key.ends_with("编号")
 }
 
+/// Whether the items of a list under a key have an id of their own, rather than only that of what
+/// they refer to, as payments have that of the card: `id` alone, or one that is named like the
+/// list. A list without a name of its own may have the items of any.
+pub(super) fn has_own_id(list: &str, item: &[(String, Json)]) -> bool {
+    let name = list.rsplit(['_', '-', ' ']).next().unwrap_or_default();
+    let is_any = WRAPPERS.iter().any(|any| list.eq_ignore_ascii_case(any));
+    let is_own = |(key, _): &(String, Json)| {
+        let stem = without_id(key);
+        let begins = name.get(..stem.trim_end_matches('y').len());
+        let is_named = stem.len() > 2
+            && begins.is_some_and(|begins| begins.eq_ignore_ascii_case(stem.trim_end_matches('y')));
+        is_id(key) && !may_tell_anything(key) && (is_any || is_named || stem.is_empty())
+    };
+    item.iter().any(is_own)
+}
+
+/// A key without what makes it that of an id: the `ticket` of `ticket_id`, `ticketID` and
+/// `id_ticket`; nothing is left of `id`, `uuid` and `sku`.
+fn without_id(key: &str) -> &str {
+    if !key.contains(['_', '-', ' ']) && key.len() <= WHOLE_ID_BYTES {
+        return "";
+    }
+    let joins = ['_', '-', ' '];
+    let ends = ["uuid", "UUID", "id", "Id", "ID", "no", "nr", "sku"];
+    let stem = ends.iter().find_map(|end| key.strip_suffix(end));
+    let stem = stem.or_else(|| key.strip_prefix("id")).unwrap_or(key);
+    stem.trim_matches(joins)
+}
+
 /// Whether a key is that of an id that people use in what they say.
 pub(super) fn is_spoken_id(key: &str) -> bool {
     SPOKEN.contains(&key)
@@ -209,4 +244,51 @@ pub(super) fn may_tell_anything(key: &str) -> bool {
     const KEYS: [&str; 4] = ["number", "code", "ref", "key"];
     let ends = ["Number", "Code", "Ref", "Key"];
     KEYS.iter().any(|id| last.eq_ignore_ascii_case(id)) || ends.iter().any(|id| key.ends_with(id))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_item_has_an_id_of_its_own_or_that_of_what_it_refers_to() {
+        let has = |list: &str, item: &str| match Json::parse(item).unwrap() {
+            Json::Object(members) => has_own_id(list, &members),
+            _ => panic!("no object"),
+        };
+        for (list, item) in [
+            ("payments", r#"{"amount":5,"id":"T-1"}"#),
+            ("containers", r#"{"Command":"sh","ID":"9f8e"}"#),
+            ("jobs", r#"{"status":"done","uuid":"9f8e-11"}"#),
+            ("order_items", r#"{"name":"Lamp","item_id":"77","price":5}"#),
+            ("tickets", r#"{"status":"open","ticketID":"T-9"}"#),
+            ("pedidos", r#"{"estado":"abierto","id_pedido":"P-9"}"#),
+            ("categories", r#"{"active":true,"category_id":"C-9"}"#),
+            ("results", r#"{"status":"open","order_id":"W1"}"#),
+            ("", r#"{"status":"open","order_id":"W1"}"#),
+        ] {
+            assert!(has(list, item), "{list} {item}");
+        }
+        for (list, item) in [
+            (
+                "payment_history",
+                r#"{"kind":"refund","amount":5,"payment_method_id":"card_9"}"#,
+            ),
+            (
+                "payments",
+                r#"{"card_id":"card_9","kind":"refund","amount":5}"#,
+            ),
+            (
+                "card_payments",
+                r#"{"kind":"refund","amount":5,"card_id":"card_9"}"#,
+            ),
+            ("order_items", r#"{"name":"Lamp","order_id":"W1"}"#),
+            (
+                "payments",
+                r#"{"number":1,"kind":"refund","card_id":"card_9"}"#,
+            ),
+        ] {
+            assert!(!has(list, item), "{list} {item}");
+        }
+    }
 }

@@ -88,7 +88,7 @@ pub(super) enum Standing {
     Gone,
     /// It is said again later.
     Repeated,
-    /// A call whose result is a row in a table of records.
+    /// A call whose result is a row in a table of records, and that changed nothing.
     Told,
     /// The row of a record: in a table of like ones, or of the few records inside of one.
     Own,

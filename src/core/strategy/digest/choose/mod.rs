@@ -21,8 +21,8 @@ use self::tables::Tables;
 use self::taken_back::TakenBack;
 use self::text_tokens::TextTokens;
 use self::wanted::{
-    is_chosen_row, is_crumb, is_described, is_meant_row, is_named_row, is_of_records, is_record,
-    is_written, newest_turn, says_more_than_help,
+    is_chosen_row, is_crumb, is_described, is_meant_row, is_named_row, is_of_records,
+    is_picked_row, is_record, is_written, newest_turn, says_more_than_help,
 };
 use crate::core::conversation::scale;
 use crate::core::strategy::digest::body::write::is_gap;
@@ -133,6 +133,8 @@ impl<'t> Choice<'t> {
         self.first((&mut left, budget), share::DONE, |line, _| {
             line.changes && line.standing == Standing::Usual
         })?;
+        let room = Self::room_for_picked(budget).min(left);
+        left -= room - self.fill(room, is_picked_row)?;
         left = self.take_of_the_model((left, budget))?;
         self.first((&mut left, budget), share::PROSE, |line, _| {
             matches!(line.standing, Standing::Prose | Standing::Conclusion)
@@ -150,7 +152,8 @@ impl<'t> Choice<'t> {
         self.first((&mut left, budget), share::WITHIN, |line, _| {
             line.standing == Standing::Own
         })?;
-        self.first((&mut left, budget), share::ASIDES, |line, _| {
+        let asides = self.share_of_asides();
+        self.first((&mut left, budget), asides, |line, _| {
             line.standing == Standing::Aside
         })?;
         let room = Self::share_of_written(budget).min(left);

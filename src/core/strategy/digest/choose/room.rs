@@ -39,6 +39,12 @@ impl Choice<'_> {
         (model * part).min(between(share::MOST_LONG, share::MOST_LONG_ALONE, alone))
     }
 
+    /// The share of the room for what the model said beside calls.
+    pub(super) fn share_of_asides(&self) -> f64 {
+        let alone = self.part_without_records();
+        between(share::ASIDES, share::ASIDES_ALONE, alone)
+    }
+
     /// The tokens for what was written last: whole scripts, where the room is not large.
     pub(super) fn share_of_written(budget: u64) -> u64 {
         let least = scale(budget, share::WRITTEN);
@@ -62,12 +68,14 @@ impl Choice<'_> {
         share::CHOSEN * part.clamp(0.0, 1.0)
     }
 
-    /// The tokens for rows that older messages describe: no less than a row takes with its head and
-    /// its call, where that is no large part of the room.
+    /// The tokens for the rows that the user picked.
+    pub(super) fn room_for_picked(budget: u64) -> u64 {
+        for_rows(budget, share::PICKED, share::PICKED_TOKENS)
+    }
+
+    /// The tokens for the rows that older messages of his describe.
     pub(super) fn room_for_meant(budget: u64) -> u64 {
-        let room = scale(budget, share::MEANT);
-        let least = share::MEANT_TOKENS.min(scale(budget, share::MOST_MEANT));
-        room.max(least)
+        for_rows(budget, share::MEANT, share::MEANT_TOKENS)
     }
 
     /// The part of all lines that there is room for, about.
@@ -81,6 +89,12 @@ impl Choice<'_> {
         let bytes: usize = lines.map(|line| line.text.len() + 1).sum();
         bytes.max(1) as f64
     }
+}
+
+/// A share of the room for rows: no less than `tokens`, where that is no large part of the room.
+fn for_rows(budget: u64, share: f64, tokens: u64) -> u64 {
+    let least = tokens.min(scale(budget, share::MOST_FOR_ROW));
+    scale(budget, share).max(least)
 }
 
 /// The value at a part of the way from one to another.

@@ -74,6 +74,11 @@ pub(super) fn is_meant_row(line: &DigestLine, weight: &Weight) -> bool {
     weight.meant && is_to_tell(line)
 }
 
+/// Whether a line is the row that the user picked.
+pub(super) fn is_picked_row(line: &DigestLine, weight: &Weight) -> bool {
+    weight.picked && is_to_tell(line)
+}
+
 /// Whether a line is one that the newest messages describe.
 pub(super) fn is_described(line: &DigestLine, weight: &Weight) -> bool {
     weight.described && line.standing != Standing::Repeated

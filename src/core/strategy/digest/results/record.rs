@@ -15,7 +15,7 @@ use crate::core::json::Json;
 use crate::core::strategy::digest::STRIDE;
 use crate::core::strategy::digest::calls::made::{Made, without_echo};
 use crate::core::strategy::digest::json_form::{
-    has_ids, has_rows, inline, inline_bytes, is_id, is_long_text, is_short, lists_ids,
+    has_ids, has_own_id, has_rows, inline, inline_bytes, is_id, is_long_text, is_short, lists_ids,
     may_tell_anything, naming, set_members, shown_key,
 };
 use crate::core::strategy::digest::line::{DigestLine, Part, SET_SINCE, Standing};
@@ -224,14 +224,16 @@ impl Lines<'_> {
 
     /// Whether a newer result shows the same item of a list. What has no id may belong to another
     /// record there. Of one that has changed since, these values are marked.
-    fn is_known_item(&mut self, item: &mut Json, is_compared: bool) -> bool {
+    fn is_known_item(&mut self, path: &str, item: &mut Json, is_compared: bool) -> bool {
         let is_told = self.is_known("", item);
         let Json::Object(members) = item else {
             return false;
         };
         let has_id = |(key, _): &Member| is_id(key) && !may_tell_anything(key);
         let is_item = !self.is_deep() && members.iter().any(has_id);
-        if !is_item || !is_compared {
+        // The card that two payments refer to does not make one of them.
+        let list = path.rsplit('.').next().unwrap_or_default();
+        if !is_item || !is_compared || !has_own_id(list, members) {
             return is_item && is_told;
         }
         match self.seen.item(members, self.made) {

@@ -324,7 +324,7 @@ fn push_table(name: &str, items: &[Json], standing: Standing, out: &mut Vec<Dige
 }
 
 /// Removes the lines of the results that tables tell; their calls then end with `…`. Those that the
-/// tables tell, too, are shown only where more belongs to them.
+/// tables tell, too, are shown only where more belongs to them, or where they changed something.
 fn remove(lines: &mut Vec<DigestLine>, told: &Map<usize, Call>) {
     let told = |line: &DigestLine| told.get(&line.record?).copied();
     let mut call = None;
@@ -336,7 +336,8 @@ fn remove(lines: &mut Vec<DigestLine>, told: &Map<usize, Call>) {
             && let Some(call) = call.take().and_then(|call| lines.get_mut(call))
         {
             call.text.push_str(" …");
-            if told == Call::Told {
+            // A row shows what a thing is like, not that this was done to it.
+            if told == Call::Told && !call.changes {
                 call.standing = Standing::Told;
             }
         }

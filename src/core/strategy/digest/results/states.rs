@@ -7,7 +7,7 @@ use super::seen::Record;
 use crate::core::json::Json;
 use crate::core::strategy::digest::calls::changes::is_change;
 use crate::core::strategy::digest::calls::made::Made;
-use crate::core::strategy::digest::json_form::set_members;
+use crate::core::strategy::digest::json_form::{has_own_id, set_members};
 use crate::core::strategy::digest::line::SET_SINCE;
 
 /// Records in the answer of a change that are compared with older ones.
@@ -44,14 +44,16 @@ impl Results<'_> {
     /// these.
     fn inner_state(&mut self, json: &mut Json, made: &Made) {
         let Json::Object(members) = json else { return };
-        for (_, inner) in members.iter_mut() {
+        for (key, inner) in members.iter_mut() {
             if let Json::List(items) = &inner
                 && !self.failed
                 && is_change(made.tool())
             {
                 // What a change came to, for each of several.
                 for item in items.iter().take(MOST_CHANGED) {
-                    if let Json::Object(members) = item {
+                    if let Json::Object(members) = item
+                        && has_own_id(key, members)
+                    {
                         self.seen.note_inner(members, made);
                     }
                 }

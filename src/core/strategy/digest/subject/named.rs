@@ -35,7 +35,8 @@ pub(in super::super) fn find_named(
             word.topic = 0.0;
         }
     }
-    let mut factors = factors_of(lines, of, &items, cancel)?;
+    let rows = rows_with_words(lines, of, cancel)?;
+    let mut factors = factors_of(lines, of, (&items, &rows), cancel)?;
     for call in run_again(lines, context, cancel)? {
         if let Some(factor) = factors.get_mut(call) {
             *factor = lines_by::CHOSEN;
@@ -60,12 +61,17 @@ pub(in super::super) fn find_named(
             *factor = factor.max(lines_by::NAMED);
         }
     }
+    let picked = find_picked(lines, of, &rows, cancel)?;
     let described = find_described(lines, of, cancel)?;
-    let told = lines.iter().zip(factors).zip(described);
-    for (weight, ((line, factor), described)) in of.lines.iter_mut().zip(told) {
+    let told = lines
+        .iter()
+        .zip(factors)
+        .zip(picked.into_iter().zip(described));
+    for (weight, ((line, factor), (picked, described))) in of.lines.iter_mut().zip(told) {
         // What was not chosen is no finding any more.
         weight.finds &= factor > lines_by::NOT_CHOSEN;
         weight.finds |= line.part == Part::Assistant && factor >= lines_by::CHOSEN;
+        weight.picked = picked;
         weight.described = described;
         weight.named = if described {
             factor.max(lines_by::CHOSEN)
@@ -80,10 +86,9 @@ pub(in super::super) fn find_named(
 fn factors_of(
     lines: &[DigestLine],
     of: &Weighed,
-    items: &Items,
+    (items, rows): (&Items, &NamedRows),
     cancel: &Cancel,
 ) -> Result<Vec<f32>, Cancelled> {
-    let rows = rows_with_words(lines, of, cancel)?;
     let lists = lists_that_are_named(lines, of, cancel)?;
     let mut factors: Vec<f32> = Vec::with_capacity(lines.len());
     for (at, (line, weight)) in lines.iter().zip(&of.lines).enumerate() {
@@ -115,6 +120,34 @@ fn factors_of(
         });
     }
     Ok(factors)
+}
+
+/// Whether each line is the row that the user picked: of the cards that he can pay with the one
+/// whose last digits he said. It is wanted next, for the ids in it that stand nowhere else.
+fn find_picked(
+    lines: &[DigestLine],
+    of: &Weighed,
+    rows: &NamedRows,
+    cancel: &Cancel,
+) -> Result<Vec<bool>, Cancelled> {
+    let mut picked = Vec::with_capacity(lines.len());
+    for (at, (line, weight)) in lines.iter().zip(&of.lines).enumerate() {
+        if at.is_multiple_of(STRIDE) {
+            cancel.check_budget()?;
+        }
+        let is_of_now = line.standing != Standing::Stale && !line.of_argument;
+        let tells = |word: &Word| word.shape >= words_by::TELLING;
+        let is_told =
+            |(id, word): (u32, &Word)| word.said_lately && tells(word) && rows.is_alone(id);
+        let is_new = |(_, word): (u32, &Word)| !word.covered && tells(word);
+        picked.push(
+            is_of_now
+                && is_plain_row(lines, line, weight)
+                && said_of_row(of, weight).any(is_told)
+                && of.words_at(&weight.words).any(is_new),
+        );
+    }
+    Ok(picked)
 }
 
 /// Whether a line is the row of a table in a result, rather than of one of records.

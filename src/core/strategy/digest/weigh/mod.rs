@@ -6,6 +6,7 @@
 
 pub(super) mod context;
 mod dated;
+mod joined;
 pub(super) mod place;
 mod policy_keys;
 mod unspaced;
@@ -20,6 +21,7 @@ use foldhash::fast::FixedState;
 
 use self::context::Context;
 use self::dated::Dated;
+use self::joined::find_joined;
 use self::place::Current;
 use self::unspaced::Unspaced;
 use self::weight::{Weighed, Weight};
@@ -35,6 +37,8 @@ use crate::core::{Cancel, Cancelled};
 const MOST_WORDS: usize = 240;
 /// The most lines with a word that counts as one of the user's newest message by its stem.
 const MOST_LINES: u32 = 8;
+/// The newest texts of the user's that stay of which the words count as said lately.
+const SAID_LATELY: usize = 2;
 use crate::core::strategy::digest::STRIDE;
 /// Weighs all lines.
 pub(super) fn weigh(
@@ -123,6 +127,7 @@ impl<'t> Reader<'t> {
             named: 1.0,
             finds: false,
             meant: false,
+            picked: false,
             described: false,
             topic: 0.0,
         });
@@ -249,6 +254,10 @@ impl<'t> Reader<'t> {
         for id in self.dated.find(text, known) {
             words.get_mut(id as usize).map(&mut f);
         }
+        find_joined(text, |value| {
+            let word = known(value).and_then(|id| words.get_mut(id as usize));
+            word.map(&mut f);
+        });
         self.unspaced.find(text, |part| {
             let id = index.get(&hash_of(part));
             let word = id.and_then(|id| words.get_mut(*id as usize));
@@ -324,6 +333,29 @@ impl<'t> Reader<'t> {
             }
             let is_user = line.part == Part::User;
             self.for_meant(&line.text, |word| word.note_said(is_user));
+        }
+        self.note_said_lately(lines, context, cancel)
+    }
+
+    /// Notes the words of the user's newest messages: those that stay, and the last that does not.
+    fn note_said_lately(
+        &mut self,
+        lines: &[DigestLine],
+        context: &Context,
+        cancel: &Cancel,
+    ) -> Result<(), Cancelled> {
+        let of_user = context.said.iter().filter(|(is_user, _)| *is_user);
+        for (_, text) in of_user.take(SAID_LATELY) {
+            cancel.check_budget()?;
+            self.for_said(text, |word| word.said_lately = true);
+        }
+        let is_his =
+            |line: &&DigestLine| line.part == Part::User && line.standing != Standing::Pasted;
+        let newest = lines.iter().filter(is_his).map(|line| line.turn).max();
+        let last = lines.iter().filter(is_his);
+        for line in last.filter(|line| Some(line.turn) == newest) {
+            cancel.check_budget()?;
+            self.for_said(&line.text, |word| word.said_lately = true);
         }
         Ok(())
     }

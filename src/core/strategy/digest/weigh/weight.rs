@@ -27,6 +27,8 @@ pub(in super::super) struct Weight {
     pub finds: bool,
     /// It is a row that an older message of the user's describes.
     pub meant: bool,
+    /// It is the only row with an id or a number that the user said lately: what he picked.
+    pub picked: bool,
     /// It is a row that the user's newest message describes.
     pub described: bool,
     /// The weight in the newest messages of the words of the line that opens its entry, or of the

@@ -31,11 +31,14 @@ pub(in super::super) mod share {
     pub(in super::super::super) const ROOM_FOR_CHOSEN: (f64, f64) = (0.45, 0.55);
     /// For the rows that the user's newest message describes, by what he wants instead of by name.
     pub(in super::super::super) const DESCRIBED: f64 = 0.1;
-    /// For the rows that older messages of his describe; no less than a row takes with its head and
-    /// its call (tokens), up to that part of the room.
+    /// For the rows that older messages of his describe, and for those that he picked by an id or
+    /// a number; no less than so many tokens, since a row comes with its head and its call, up to
+    /// that part of the room.
     pub(in super::super::super) const MEANT: f64 = 0.1;
     pub(in super::super::super) const MEANT_TOKENS: u64 = 72;
-    pub(in super::super::super) const MOST_MEANT: f64 = 0.3;
+    pub(in super::super::super) const PICKED: f64 = 0.1;
+    pub(in super::super::super) const PICKED_TOKENS: u64 = 120;
+    pub(in super::super::super) const MOST_FOR_ROW: f64 = 0.3;
     /// For the scalars that records themselves have: decisions turn on them.
     pub(in super::super::super) const RECORDS: f64 = 0.42;
     /// For the rows of what a party named, and more such scalars.
@@ -75,8 +78,9 @@ pub(in super::super) mod share {
     pub(in super::super::super) const QUESTIONS: f64 = 0.02;
     /// For the sentences of pages and mails, which rows with ids leave no room.
     pub(in super::super::super) const PROSE: f64 = 0.1;
-    /// For what it said beside calls.
-    pub(in super::super::super) const ASIDES: f64 = 0.12;
+    /// For what it said beside calls, and the same where there are few records.
+    pub(in super::super::super) const ASIDES: f64 = 0.05;
+    pub(in super::super::super) const ASIDES_ALONE: f64 = 0.12;
     /// Where the parties said more than this part of all, the model gets its own share instead.
     pub(in super::super::super) const DIALOGUE: f64 = 0.6;
     /// For each end of a single text that is shortened.

@@ -30,6 +30,8 @@ pub(in super::super) struct Word {
     pub said_by_user: bool,
     /// The user's newest message has it.
     pub said_last: bool,
+    /// The user said it lately, or in the message that stays besides the newest ones.
+    pub said_lately: bool,
     /// Its weight in the newest messages.
     pub topic: f32,
     /// It is an id with letters: a row that has it tells what belongs to that.

@@ -43,7 +43,7 @@ impl Lines<'_> {
         }
         let all = items.len();
         let is_compared = all <= MOST_COMPARED;
-        let known = |item: &mut Json| self.is_known_item(item, is_compared);
+        let known = |item: &mut Json| self.is_known_item(path, item, is_compared);
         let is_known: Vec<bool> = items.iter_mut().map(known).collect();
         let left = is_known.iter().filter(|known| !**known).count();
         let references = fold(&mut items, self.is_deep(), self.seen);
