@@ -190,7 +190,8 @@ fn profile_and(answer: &[&str]) -> Vec<String> {
         "means": [
             {"source": "voucher", "amount": 500, "id": "voucher_8045380"},
             {"source": "voucher", "amount": 150, "id": "voucher_3887113"},
-            {"source": "credit_card", "brand": "visa", "last_four": "7238", "id": "credit_card_4196779"},
+            {"source": "credit_card", "brand": "visa", "last_four": "7238",
+             "id": "credit_card_4196779"},
             {"source": "gift_card", "amount": 274, "id": "gift_card_5094406"},
         ],
     });

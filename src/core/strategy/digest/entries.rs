@@ -167,8 +167,7 @@ impl<'m, 'a> Reader<'m, 'a> {
         Ok(lines)
     }
 
-    /// The calls that were made in texts: with their output where an exchange is that, and without
-    /// where the output is not read.
+    /// The calls that were made in texts, with their output where an exchange is that.
     fn calls_in_texts(&mut self, exchange: &Exchange) -> Vec<TextCall> {
         let output = exchange.first + 1;
         match exchange.kind {

@@ -4,6 +4,8 @@ use std::ops::Range;
 
 use crate::core::text::harmless;
 
+/// Lines between two looks at the cancel flag.
+pub(super) const STRIDE: usize = 128;
 /// Stands for what was left out.
 pub(super) const GAP: &str = "…";
 /// Stands for a value that is another one now.

@@ -76,9 +76,6 @@ const TOKENS_READ_OF_MANY: u64 = 6;
 /// Tokens of originals: about a million bytes of English.
 const MOST_READ: u64 = 1 << 18;
 
-/// Lines between two looks at the cancel flag.
-const STRIDE: usize = 128;
-
 /// Bodies of earlier digests, by the message that each stands for.
 type Bodies = Map<usize, String>;
 /// Counts of a report, by their names.

@@ -5,9 +5,10 @@ use super::write::{
     ARGUMENT, ASSISTANT, BELOW, CALL, DONE_OTHERWISE, FAILED, MADE_GOOD, MOST_BLANKS, REST, USER,
     is_gap, place_in,
 };
-use crate::core::strategy::digest::STRIDE;
 use crate::core::strategy::digest::calls::changes::mark_changes;
-use crate::core::strategy::digest::line::{ALSO, DigestLine, Heading, Outcome, Part, Standing};
+use crate::core::strategy::digest::line::{
+    ALSO, DigestLine, Heading, Outcome, Part, STRIDE, Standing,
+};
 use crate::core::strategy::digest::lists::OpenItems;
 use crate::core::strategy::digest::results::records::{NEWEST, RECORDS};
 use crate::core::strategy::digest::texts::printed::OpenTable;

@@ -1,7 +1,6 @@
 //! What the user took back: it is not told without what he said instead.
 
-use crate::core::strategy::digest::STRIDE;
-use crate::core::strategy::digest::line::{DigestLine, Part};
+use crate::core::strategy::digest::line::{DigestLine, Part, STRIDE};
 use crate::core::strategy::digest::weigh::weight::Weight;
 use crate::core::strategy::maps::Map;
 use crate::core::text::{corrects, words_of};

@@ -5,8 +5,7 @@
 use memchr::memmem;
 
 use super::seen::Seen;
-use crate::core::strategy::digest::STRIDE;
-use crate::core::strategy::digest::line::{DigestLine, Part, Standing};
+use crate::core::strategy::digest::line::{DigestLine, Part, STRIDE, Standing};
 use crate::core::strategy::digest::texts::quoted::LINE_BYTES;
 use crate::core::strategy::maps::hash_of;
 use crate::core::text::{pieces, without_escapes};

@@ -12,13 +12,12 @@ use super::rows::{keyed_rows, name_columns};
 use super::seen::{Item, MOST_LEVELS, Seen};
 use super::series::tell_series;
 use crate::core::json::Json;
-use crate::core::strategy::digest::STRIDE;
 use crate::core::strategy::digest::calls::made::{Made, without_echo};
 use crate::core::strategy::digest::json_form::{
     has_ids, has_own_id, has_rows, inline, inline_bytes, is_id, is_long_text, is_short, lists_ids,
     may_tell_anything, naming, set_members, shown_key,
 };
-use crate::core::strategy::digest::line::{DigestLine, Part, SET_SINCE, Standing};
+use crate::core::strategy::digest::line::{DigestLine, Part, SET_SINCE, STRIDE, Standing};
 use crate::core::strategy::digest::texts::quoted::{Quote, quoted_lines};
 use crate::core::text::{tells_of_failure, write_cell};
 use crate::core::{Cancel, Cancelled};

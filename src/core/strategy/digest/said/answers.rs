@@ -3,8 +3,7 @@
 use std::ops::Range;
 
 use super::choices::{answered_number, item_by_letter, item_by_words, item_of, numbers_in};
-use crate::core::strategy::digest::STRIDE;
-use crate::core::strategy::digest::line::{DigestLine, Part, Standing, entry_from};
+use crate::core::strategy::digest::line::{DigestLine, Part, STRIDE, Standing, entry_from};
 use crate::core::strategy::digest::lists::{is_item, is_listed, is_numbered_or_bullet};
 use crate::core::strategy::digest::weigh::weights::word as words_by;
 use crate::core::text::{REFUSALS, asks, is_question, refers_back, sentences, shape, words_of};

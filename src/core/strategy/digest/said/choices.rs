@@ -1,7 +1,6 @@
 //! Which item of a list an answer chooses: by its number, its letter, its place or its words.
 
-use crate::core::strategy::digest::STRIDE;
-use crate::core::strategy::digest::line::{DigestLine, Part, leading_number};
+use crate::core::strategy::digest::line::{DigestLine, Part, STRIDE, leading_number};
 use crate::core::strategy::digest::lists::{
     is_bullet, is_item, is_listed, is_numbered_or_bullet, is_roman,
 };

@@ -1,8 +1,7 @@
 //! Which sentence of what the model said answers the user: the one that has most of his words. It
 //! is seldom the first or the last.
 
-use crate::core::strategy::digest::STRIDE;
-use crate::core::strategy::digest::line::{DigestLine, Part, Standing};
+use crate::core::strategy::digest::line::{DigestLine, Part, STRIDE, Standing};
 use crate::core::strategy::maps::Set;
 use crate::core::text::{Stem, stem_of, words_of};
 use crate::core::{Cancel, Cancelled};

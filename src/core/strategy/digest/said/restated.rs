@@ -2,8 +2,7 @@
 
 use std::ops::Range;
 
-use crate::core::strategy::digest::STRIDE;
-use crate::core::strategy::digest::line::{DigestLine, Part, Standing, entry_from};
+use crate::core::strategy::digest::line::{DigestLine, Part, STRIDE, Standing, entry_from};
 use crate::core::strategy::maps::{Set, hash_of};
 use crate::core::text::{TELLING, shape, words_of};
 use crate::core::{Cancel, Cancelled};

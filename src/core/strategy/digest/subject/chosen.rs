@@ -3,8 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::core::strategy::digest::STRIDE;
-use crate::core::strategy::digest::line::{DigestLine, Part};
+use crate::core::strategy::digest::line::{DigestLine, Part, STRIDE};
 use crate::core::strategy::digest::lists::{is_label, is_listed};
 use crate::core::strategy::digest::said::answers::items_by_place;
 use crate::core::strategy::digest::weigh::context::Context;

@@ -1,8 +1,7 @@
 //! Where the functions and types that the newest messages name are defined, in what was read or
 //! written last: they are changed next.
 
-use crate::core::strategy::digest::STRIDE;
-use crate::core::strategy::digest::line::{DigestLine, Part, Standing};
+use crate::core::strategy::digest::line::{DigestLine, Part, STRIDE, Standing};
 use crate::core::strategy::digest::weigh::context::Context;
 use crate::core::strategy::maps::{Map, Set};
 use crate::core::text::{ByteSet, words_of};

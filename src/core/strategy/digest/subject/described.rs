@@ -3,8 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::core::strategy::digest::STRIDE;
-use crate::core::strategy::digest::line::{DigestLine, Part, Standing};
+use crate::core::strategy::digest::line::{DigestLine, Part, STRIDE, Standing};
 use crate::core::strategy::digest::weigh::weight::{Weighed, Weight};
 use crate::core::strategy::digest::weigh::word::Word;
 use crate::core::strategy::maps::{Map, Set};

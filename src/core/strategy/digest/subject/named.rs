@@ -4,8 +4,7 @@
 use super::chosen::Items;
 use super::described::{find_described, find_meant};
 use super::programs::run_again;
-use crate::core::strategy::digest::STRIDE;
-use crate::core::strategy::digest::line::{DigestLine, Part, Standing};
+use crate::core::strategy::digest::line::{DigestLine, Part, STRIDE, Standing};
 use crate::core::strategy::digest::lists::is_numbered_or_bullet;
 use crate::core::strategy::digest::weigh::context::Context;
 use crate::core::strategy::digest::weigh::weight::{Weighed, Weight};
@@ -139,7 +138,7 @@ fn find_picked(
         let tells = |word: &Word| word.shape >= words_by::TELLING;
         let is_told =
             |(id, word): (u32, &Word)| word.said_lately && tells(word) && rows.is_alone(id);
-        let is_new = |(_, word): (u32, &Word)| !word.covered && tells(word);
+        let is_new = |(_, word): (u32, &Word)| word.is_id && !word.covered;
         picked.push(
             is_of_now
                 && is_plain_row(lines, line, weight)

@@ -1,7 +1,6 @@
 //! Programs that the newest calls run: how they were run before is how they are run again.
 
-use crate::core::strategy::digest::STRIDE;
-use crate::core::strategy::digest::line::{DigestLine, Outcome, Part, Standing};
+use crate::core::strategy::digest::line::{DigestLine, Outcome, Part, STRIDE, Standing};
 use crate::core::strategy::digest::weigh::context::Context;
 use crate::core::strategy::maps::{Map, Set};
 use crate::core::{Cancel, Cancelled};

@@ -5,8 +5,7 @@ use std::cmp::Reverse;
 
 use super::definitions::definitions;
 use super::sections::{Section, named_sections};
-use crate::core::strategy::digest::STRIDE;
-use crate::core::strategy::digest::line::{DigestLine, Part, Standing, leading_number};
+use crate::core::strategy::digest::line::{DigestLine, Part, STRIDE, Standing, leading_number};
 use crate::core::strategy::digest::weigh::context::Context;
 use crate::core::strategy::digest::weigh::weight::Weight;
 use crate::core::strategy::maps::{Map, Set};

@@ -4,8 +4,7 @@
 
 use std::cmp::Reverse;
 
-use crate::core::strategy::digest::STRIDE;
-use crate::core::strategy::digest::line::DigestLine;
+use crate::core::strategy::digest::line::{DigestLine, STRIDE};
 use crate::core::strategy::digest::lists::{is_heading, is_label};
 use crate::core::strategy::digest::weigh::context::Context;
 use crate::core::strategy::digest::weigh::weight::Weight;

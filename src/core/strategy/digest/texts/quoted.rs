@@ -8,8 +8,7 @@ use super::mail::note_mail;
 use super::outline::note_outline;
 use super::pasted::pasted_in;
 use super::printed::OpenTable;
-use crate::core::strategy::digest::STRIDE;
-use crate::core::strategy::digest::line::{DigestLine, Part, Standing, leading_number};
+use crate::core::strategy::digest::line::{DigestLine, Part, STRIDE, Standing, leading_number};
 use crate::core::strategy::digest::lists::{OpenItems, announces, is_rule_of_table, is_table_row};
 use crate::core::text::{
     is_broken_prose, is_of_conclusion, is_prose, pieces, quiet_lines, sentences, without_escapes,

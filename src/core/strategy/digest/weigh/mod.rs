@@ -9,6 +9,7 @@ mod dated;
 mod joined;
 pub(super) mod place;
 mod policy_keys;
+mod said;
 mod unspaced;
 pub(super) mod weight;
 pub(super) mod weights;
@@ -27,7 +28,7 @@ use self::unspaced::Unspaced;
 use self::weight::{Weighed, Weight};
 use self::weights::{line as lines_by, word as words_by};
 use self::word::{Word, is_lettered_id};
-use crate::core::strategy::digest::line::{DigestLine, Heading, Part, Standing};
+use crate::core::strategy::digest::line::{DigestLine, Heading, Part, STRIDE, Standing};
 use crate::core::strategy::maps::{Map, Set, hash_of};
 use crate::core::text::{INFORMATIVE, PATH, Stem, parts_of, shape, stem_of, words_of};
 use crate::core::{Cancel, Cancelled};
@@ -37,9 +38,6 @@ use crate::core::{Cancel, Cancelled};
 const MOST_WORDS: usize = 240;
 /// The most lines with a word that counts as one of the user's newest message by its stem.
 const MOST_LINES: u32 = 8;
-/// The newest texts of the user's that stay of which the words count as said lately.
-const SAID_LATELY: usize = 2;
-use crate::core::strategy::digest::STRIDE;
 /// Weighs all lines.
 pub(super) fn weigh(
     lines: &[DigestLine],
@@ -309,55 +307,6 @@ impl<'t> Reader<'t> {
             mentions: self.mentions,
             within,
         })
-    }
-
-    /// Notes the words that the parties said.
-    fn note_said(
-        &mut self,
-        lines: &[DigestLine],
-        context: &Context,
-        cancel: &Cancel,
-    ) -> Result<(), Cancelled> {
-        for (is_user, text) in &context.said {
-            cancel.check_budget()?;
-            self.for_known(text, |_, word| {
-                word.covered = true;
-                word.note_said(*is_user);
-            });
-            self.for_meant(text, |word| word.note_said(*is_user));
-        }
-        // Words between blanks were noted as the lines were read.
-        for (at, line) in lines.iter().filter(|line| line.part.is_said()).enumerate() {
-            if at.is_multiple_of(STRIDE) {
-                cancel.check_budget()?;
-            }
-            let is_user = line.part == Part::User;
-            self.for_meant(&line.text, |word| word.note_said(is_user));
-        }
-        self.note_said_lately(lines, context, cancel)
-    }
-
-    /// Notes the words of the user's newest messages: those that stay, and the last that does not.
-    fn note_said_lately(
-        &mut self,
-        lines: &[DigestLine],
-        context: &Context,
-        cancel: &Cancel,
-    ) -> Result<(), Cancelled> {
-        let of_user = context.said.iter().filter(|(is_user, _)| *is_user);
-        for (_, text) in of_user.take(SAID_LATELY) {
-            cancel.check_budget()?;
-            self.for_said(text, |word| word.said_lately = true);
-        }
-        let is_his =
-            |line: &&DigestLine| line.part == Part::User && line.standing != Standing::Pasted;
-        let newest = lines.iter().filter(is_his).map(|line| line.turn).max();
-        let last = lines.iter().filter(is_his);
-        for line in last.filter(|line| Some(line.turn) == newest) {
-            cancel.check_budget()?;
-            self.for_said(&line.text, |word| word.said_lately = true);
-        }
-        Ok(())
     }
 
     /// Whether each word is a value under a key whose values calls take.

@@ -3,8 +3,7 @@
 
 use super::weight::Weight;
 use super::weights::{cost, line as lines_by};
-use crate::core::strategy::digest::STRIDE;
-use crate::core::strategy::digest::line::{DigestLine, Part, Standing};
+use crate::core::strategy::digest::line::{DigestLine, Part, STRIDE, Standing};
 use crate::core::strategy::digest::lists::{is_label, is_numbered_or_bullet};
 use crate::core::strategy::digest::said::answers::asked;
 use crate::core::strategy::digest::texts::mail::is_sender;
