@@ -122,7 +122,7 @@ fn factors_of(
 }
 
 /// Whether each line is the row that the user picked: of the cards that he can pay with the one
-/// whose last digits he said. It is wanted next, for the ids in it that stand nowhere else.
+/// whose last digits he said. It is wanted next, for an id in it that no text which stays has.
 fn find_picked(
     lines: &[DigestLine],
     of: &Weighed,

@@ -5,7 +5,7 @@
 const MOST_WORDS: usize = 3;
 
 /// Tells each two and three words in a row of a text as one value, in small letters and in large
-/// ones. What stands behind a comma or an article begins anew.
+/// ones. What stands behind a comma, a number or a word of one letter begins anew.
 pub(super) fn find_joined(text: &str, mut found: impl FnMut(&str)) {
     let mut before: [&str; MOST_WORDS - 1] = [""; MOST_WORDS - 1];
     let mut value = String::new();
