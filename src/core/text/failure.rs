@@ -60,13 +60,17 @@ pub(super) static FAILED: Pattern = Pattern::new(concat!(
     r"|\s+(code )?-?\d)",
     r"|[a-z_.]*(error|exception)(\s*\[[^\]]*\])?:",
     r"|(erreur|erro|fehler|błąd|hata|ошибка|오류|エラー|错误|錯誤)(\s*[:：!]|\s*$|\s+-?\d)",
-    r"|[a-z_]+( [a-z]+)? failed: |[a-z]+: [45]\d\d(?-u:\b)",
+    r"|[a-z_]+( [a-z]+)? failed: |error from server \(",
+    r"|(api|code|curl|gateway|request|response|server|status|upstream): [45]\d\d",
+    r"(\s*$|[:,.;)]|\s+[-–(])",
+    r"|<[a-z:]+ [^<>\n]{0,80}(code|status)=.[45]\d\d(?-u:\b)",
     r"|(the )?(tool|command|request|call|operation|execution)( execution| call)? failed(?-u:\b)",
     r"|failed( to(?-u:\b)|:|$)|mcp error -?\d|\[errno -?\d+\]|e[a-z]{3,12}: ",
     r"|(permission|access) denied|command not found",
     r"|http(/\d(\.\d)?)?( error)?:? ?[45]\d\d(?-u:\b)",
-    r"|[45]\d\d:? (bad request|unauthorized|forbidden|not found|method not allowed|conflict|gone",
-    r"|too many requests|internal server error|bad gateway|service unavailable|gateway timeout)",
+    r"|([a-z]+: )?[45]\d\d:? (bad request|unauthorized|forbidden|not found|method not allowed",
+    r"|conflict|gone|too many requests|internal server error|bad gateway|service unavailable",
+    r"|gateway timeout)",
     r"|[a-z_]+: (cannot access|\(\d+\) |[^\n]*(no such file or directory|permission denied",
     r"|not found|connection (refused|reset by peer|timed out)|no route to host",
     r"|network is unreachable)\s*$)",
@@ -101,6 +105,11 @@ const GO_TEST: &str = "--- FAIL: ";
 
 /// How a result goes on behind `The user ` where he did not want the call.
 const REFUSED: [&str; 4] = ["declined", "denied", "doesn't want to proceed", "rejected"];
+
+/// What the member that tells what came of a call says where it did not do what it was asked for.
+const DECLINES: [&str; 7] = [
+    "declined", "denied", "error", "failed", "failure", "refused", "rejected",
+];
 
 /// Announces a trace of calls.
 pub(in crate::core) const TRACE: &str = "Traceback (most recent call last)";
@@ -273,6 +282,11 @@ fn is_sign(key: &str, value: &Json, explains: bool) -> bool {
         }
         "statusCode" | "status_code" | "status" if number.is_some() => {
             number.is_some_and(|code| (400.0..600.0).contains(&code))
+        }
+        // What was asked for was declined. A state is that of the thing.
+        "outcome" | "result" => {
+            let declines = |text: &str| DECLINES.iter().any(|no| text.eq_ignore_ascii_case(no));
+            matches!(value, Json::String(text) if declines(text))
         }
         "status" => {
             explains

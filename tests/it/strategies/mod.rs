@@ -20,6 +20,7 @@ mod digest_in_text;
 mod digest_lists;
 mod digest_needs;
 mod digest_parts;
+mod digest_since;
 mod digest_work;
 mod long_turn;
 mod lossless;

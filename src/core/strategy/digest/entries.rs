@@ -5,37 +5,38 @@
 
 use std::borrow::Cow;
 
-use super::body::read_back::{last_turn, read_back};
+use super::body::read_back::read_back;
 use super::calls::arguments::called;
-use super::calls::changes::mark_changes;
+use super::calls::changes::{is_change, mark_changes};
 use super::calls::diffs::{
     key_of_listed, note_diffs, note_kept, note_patch, note_replaced, taken_out,
 };
-use super::calls::failures::{note_failures, note_refusal};
+use super::calls::failures::{note_failures, note_made_good, note_refusal};
 use super::calls::in_text::{
-    TextCall, calls_before, calls_without_output, is_of_user, is_output, passages_of_user,
-    words_beside, words_of_user,
+    TextCall, calls_before, calls_without_output, is_output, passages_of_user, words_beside,
+    words_of_user,
 };
-use super::calls::made::{Made, join_commands, keeps_plan};
+use super::calls::made::{Made, edited, join_commands, keeps_plan};
 use super::calls::outcomes::Outcomes;
-use super::calls::pairs::{key_of, made};
+use super::calls::pairs::{Repeats, key_of, made};
 use super::calls::removed::Removed;
 use super::choose::taken_back::takes_back_alone;
 use super::line::{DigestLine, Heading, Outcome, Part, Standing};
 use super::lists::to_do_of;
 use super::results::encoded::ResultText;
+use super::results::pages::note_pages;
 use super::results::record::{OF_RESULT, Results};
 use super::results::records::{RecordParts, tables_of};
 use super::results::seen::Seen;
 use super::said::answers::{asks_in_short, note_answered, note_choices};
 use super::said::replies::note_replies;
 use super::said::restated::note_restated;
-use super::said::telling::{edges_of, most_telling};
+use super::said::telling::{says_it, told_of, word_of};
 use super::said::to_do::ToDo;
+use super::said::users::{has_names, note_name};
 use super::texts::printed::note_rows;
 use super::texts::quoted::{quoted_lines, sentences_of};
-use crate::core::conversation::{Block, Call, Entry, Exchange, Kind, Speaker, Text, ToolResult};
-use crate::core::edit::{Tag, is_synthetic};
+use crate::core::conversation::{Block, Call, Entry, Exchange, Kind, Text, ToolResult};
 use crate::core::json::Json;
 use crate::core::strategy::maps::{Map, Set, hash_of};
 use crate::core::strategy::options::Run;
@@ -59,10 +60,7 @@ pub(super) struct Reader<'m, 'a> {
     turns: Vec<u32>,
     /// The calls that were made in texts, by the message with their output; none once it was read.
     in_texts: Map<usize, Vec<TextCall>>,
-    /// How often each call was made with the same result.
-    times: Map<u64, u32>,
-    /// The calls with their results that were read.
-    told: Set<u64>,
+    repeats: Repeats,
     /// The tools that were called, by the hashes of their names.
     tools: Set<u64>,
     outcomes: Outcomes,
@@ -70,6 +68,8 @@ pub(super) struct Reader<'m, 'a> {
     removed: Removed,
     /// Rows of printed tables, each with the names of its columns, by their hashes.
     printed: Set<u64>,
+    /// Users of several names speak.
+    has_names: bool,
     /// The signs of failure in results.
     failures: Failures<'m>,
     cancel: &'m Cancel,
@@ -84,34 +84,35 @@ impl<'m, 'a> Reader<'m, 'a> {
         turns: Vec<u32>,
         run: &Run<'m>,
     ) -> Result<Self, Cancelled> {
-        let mut times: Map<u64, u32> = Map::default();
+        let mut repeats = Repeats::default();
         let mut in_texts = Map::default();
         for exchange in exchanges {
             run.cancel.check_budget()?;
             let calls = calls_before(messages, exchange.first);
             for call in &calls {
-                let key = key_of(&call.call(), call.result().as_ref());
-                *times.entry(key).or_default() += 1;
+                let made = call.call();
+                repeats.count(&made.name, key_of(&made, call.result().as_ref()));
             }
             if !calls.is_empty() {
                 in_texts.insert(exchange.first, calls);
             }
             for (call, result) in made(messages, exchange) {
-                *times.entry(key_of(call, result)).or_default() += 1;
+                repeats.count(&call.name, key_of(call, result));
             }
         }
+        repeats.read_back();
         Ok(Reader {
             messages,
             seen: Seen::default(),
             records: Vec::new(),
             turns,
             in_texts,
-            times,
-            told: Set::default(),
+            repeats,
             tools: Set::default(),
             outcomes: Outcomes::default(),
             removed: Removed::default(),
             printed: Set::default(),
+            has_names: has_names(messages),
             failures: run.failures,
             cancel: run.cancel,
         })
@@ -131,7 +132,6 @@ impl<'m, 'a> Reader<'m, 'a> {
             return Ok(Vec::new());
         };
         let mut calls: Vec<Vec<DigestLine>> = Vec::new();
-        // Newest first, here too.
         for (call, result) in made(self.messages, exchange).into_iter().rev() {
             let mut out = Vec::new();
             self.cancel.check_budget()?;
@@ -216,6 +216,7 @@ impl<'m, 'a> Reader<'m, 'a> {
     pub(super) fn finish(self, mut lines: Vec<DigestLine>) -> Result<Vec<DigestLine>, Cancelled> {
         // Lines go here, so that what counts lines comes after it.
         let mut tables = tables_of(&self.records, &mut lines, self.cancel)?;
+        note_made_good(&mut lines);
         note_replies(&mut lines, self.cancel)?;
         note_answered(&mut lines, self.cancel)?;
         note_choices(&mut lines, self.cancel)?;
@@ -234,6 +235,11 @@ impl<'m, 'a> Reader<'m, 'a> {
         let own = entry.filter(|_| !is_output(self.messages, at));
         let blocks = own.map_or(&[][..], |entry| entry.blocks.as_slice());
         let mut lines = self.said(Part::User, Standing::Usual, &texts, blocks)?;
+        if self.has_names
+            && let Some(first) = lines.first_mut()
+        {
+            note_name(own, first);
+        }
         for passages in passages_of_user(self.messages, at) {
             let from = lines.len();
             called(PASSAGES, None, None, self.cancel, &mut lines)?;
@@ -281,18 +287,11 @@ impl<'m, 'a> Reader<'m, 'a> {
         if let Some(first) = out.first_mut() {
             (first.depth, first.joins) = (0, false);
         }
-        let edges = edges_of(&out);
-        // Beside calls, what is announced is short, and says what was done.
-        let is_wanted = part == Part::Assistant && ends == Standing::Edge;
-        let telling = if is_wanted {
-            most_telling(&out)
-        } else {
-            Vec::new()
-        };
+        let at_edges = told_of(&out, part, ends);
         let mut to_do = ToDo::default();
         for (at, line) in out.iter_mut().enumerate() {
             let is_own = line.standing != Standing::Pasted;
-            if is_own && (edges.contains(&at) || telling.contains(&at)) {
+            if is_own && at_edges.contains(&at) {
                 line.standing = ends;
             }
             // What is to be done is told as it stands last: a newer message may have it as done.
@@ -309,7 +308,7 @@ impl<'m, 'a> Reader<'m, 'a> {
             // `That replaces it.` says nothing without the sentence before.
             let refers = line.joins
                 && match part {
-                    Part::User => takes_back_alone(&line.text),
+                    Part::User => takes_back_alone(&line.text) || says_it(&line.text),
                     _ => refers_back(&line.text) || asks_in_short(&line.text),
                 };
             if refers && line.within.is_none() {
@@ -332,10 +331,9 @@ impl<'m, 'a> Reader<'m, 'a> {
         };
         let arguments = arguments.as_deref();
         // Made again with the same result, it is told once, with a count.
-        let key = key_of(call, result);
-        if !self.told.insert(key) {
+        let Some(times) = self.repeats.times(&call.name, key_of(call, result)) else {
             return Ok(());
-        }
+        };
         let (asked, other) = match arguments.and_then(Json::parse) {
             Some(Json::Object(members)) => (Some(members), None),
             other => (None, other),
@@ -352,57 +350,80 @@ impl<'m, 'a> Reader<'m, 'a> {
         note_kept(out);
         let head = out.first().map(|line| line.text.clone());
         let stale = head.as_ref().is_some_and(|head| !self.seen.call(head));
-        let times = self.times.get(&key).copied();
-        if let (Some(head), Some(times @ 2..)) = (out.first_mut(), times) {
+        if let (Some(head), 2..) = (out.first_mut(), times) {
             head.text.push_str(&format!(" ×{times}"));
         }
         let from = out.len();
         let is_last = self.tools.insert(hash_of(call.name.as_ref()));
         let is_old_plan = !is_last && keeps_plan(&call.name);
         let failures = self.failures.of(Some(&call.name));
-        let failed = self.read_result(result, &made, failures, out)?;
+        let outcome = self.read_result(result, &made, failures, out)?;
+        let failed = outcome == Outcome::Failed;
         let lines = out.get_mut(from..).unwrap_or_default();
+        note_pages(lines);
         note_diffs(lines, head.as_deref().unwrap_or_default());
         note_failures(lines, failures, is_last && failed);
         note_refusal(lines);
         mark_changes(out);
         drop(told);
-        self.note_outcome(out, &made, failed, is_overridden);
+        self.note_outcome(out, &made, outcome, is_overridden);
         self.note_taken_out(out);
         if !failed {
             self.seen.note_taken_out(taken_out(&made.arguments, out));
         }
-        // What a command that failed was to remove is not there either.
-        let is_gone = self.removed.has(&made);
-        self.removed.note(&made);
+        let is_gone = self.note_removed(out, &made);
         self.seen
             .note(&other.unwrap_or(Json::Object(made.arguments)));
         self.note_repeated(out, stale || is_overridden || is_gone, is_old_plan);
         Ok(())
     }
 
-    /// Marks the lines of a call by what came of it, and takes note of what it did.
+    /// Marks a call about a file that newer ones removed, or restored, and takes note of what it
+    /// removed. Returns whether its file is gone.
+    fn note_removed(&mut self, out: &mut [DigestLine], made: &Made) -> bool {
+        let is_gone = self.removed.has(made);
+        if (is_gone || self.removed.has_restored(made))
+            && let Some(head) = out.first_mut()
+            && edited(&head.text).is_some()
+        {
+            (head.standing, head.outcome) = (Standing::Gone, Outcome::Undone);
+        }
+        // What a command that failed was to remove is not there either.
+        self.removed.note(made);
+        is_gone
+    }
+
+    /// Marks the lines of a call by what came of it, as its result tells, and takes note of what it
+    /// did.
     fn note_outcome(
         &mut self,
         out: &mut [DigestLine],
         made: &Made,
-        failed: bool,
+        told: Outcome,
         is_overridden: bool,
     ) {
         if is_overridden {
             let of_call = out.iter_mut().filter(|line| line.changes);
             of_call.for_each(|line| line.standing = Standing::Stale);
         }
-        if !failed {
+        let outcome = match told {
+            Outcome::Failed => self.outcomes.of_failed(made),
+            Outcome::Done if is_change(made.tool()) && self.outcomes.is_undone(made) => {
+                Outcome::Undone
+            }
+            told => told,
+        };
+        if told == Outcome::Done {
             self.seen.note_change(made);
             self.outcomes.note(made);
-            return;
         }
-        let outcome = self.outcomes.of_failed(made);
         if let Some(head) = out.first_mut() {
             head.outcome = outcome;
         }
-        if outcome != Outcome::Failed {
+        if outcome == Outcome::Undone {
+            out.iter_mut()
+                .for_each(|line| line.standing = Standing::Stale);
+        } else if told == Outcome::Failed && outcome != Outcome::Failed {
             // What came out in the end is told by the call that succeeded.
             for line in out {
                 (line.changes, line.standing) = (false, Standing::Stale);
@@ -410,19 +431,20 @@ impl<'m, 'a> Reader<'m, 'a> {
         }
     }
 
-    /// Reads what a call gave. Returns whether that is a failure.
+    /// Reads what a call gave. Returns what came of it by that alone.
     fn read_result(
         &mut self,
         result: Option<&ToolResult<'_>>,
         made: &Made,
         failures: ToolFailures<'_>,
         out: &mut Vec<DigestLine>,
-    ) -> Result<bool, Cancelled> {
+    ) -> Result<Outcome, Cancelled> {
         let mut failed = false;
         let mut results = Results {
             seen: &mut self.seen,
             records: &mut self.records,
             failed: false,
+            is_proposed: false,
             cancel: self.cancel,
         };
         for text in result.into_iter().flat_map(ToolResult::decoded) {
@@ -431,7 +453,11 @@ impl<'m, 'a> Reader<'m, 'a> {
             failed |= results.failed;
             results.read(text, made, out)?;
         }
-        Ok(failed)
+        Ok(match failed {
+            true => Outcome::Failed,
+            false if results.is_proposed => Outcome::Proposed,
+            false => Outcome::Done,
+        })
     }
 
     /// Marks the lines of a result, or of what was written, that newer calls took out of their
@@ -471,30 +497,4 @@ impl<'m, 'a> Reader<'m, 'a> {
         }
         note_rows(out, &mut self.printed);
     }
-}
-
-/// What stands for a block that is no text.
-fn word_of(block: &Block<'_>) -> Option<String> {
-    match block {
-        Block::Media(media) => Some(format!("[{}]", media.words())),
-        Block::Other(Some(kind)) => Some(format!("[{kind}]")),
-        _ => None,
-    }
-}
-
-/// The number of the user's message at or before each message. A digest that came back from a
-/// client says how many it stands for.
-pub(super) fn turns_of(messages: &[Entry<'_>]) -> Vec<u32> {
-    let mut turn: u32 = 0;
-    let numbered = messages.iter().enumerate().map(|(at, entry)| {
-        if entry.speaker == Speaker::User && is_of_user(messages, at) {
-            if !is_synthetic(entry) {
-                turn = turn.saturating_add(1);
-            } else if let Some(body) = Tag::Digest.body_of(entry) {
-                turn = turn.max(last_turn(&body));
-            }
-        }
-        turn
-    });
-    numbered.collect()
 }

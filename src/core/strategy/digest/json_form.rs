@@ -6,6 +6,8 @@ pub(super) use crate::core::text::{is_party, shown_key};
 
 /// A text from this length on has lines of its own (bytes).
 const TEXT_BYTES: usize = 96;
+/// The shortest number by which a thing is told from those of other tools (digits).
+const LEAST_ID: usize = 4;
 
 /// The keys of what an object is called, the best first.
 const NAMING: [&str; 12] = [
@@ -244,6 +246,12 @@ pub(super) fn may_tell_anything(key: &str) -> bool {
     const KEYS: [&str; 4] = ["number", "code", "ref", "key"];
     let ends = ["Number", "Code", "Ref", "Key"];
     KEYS.iter().any(|id| last.eq_ignore_ascii_case(id)) || ends.iter().any(|id| key.ends_with(id))
+}
+
+/// Whether an id, as it is spelled in JSON, is that of one thing: many are counted from 1.
+pub(super) fn tells_apart(id: &str) -> bool {
+    let id = id.trim_matches('"');
+    id.len() >= LEAST_ID || id.chars().any(char::is_alphabetic)
 }
 
 #[cfg(test)]

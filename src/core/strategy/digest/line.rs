@@ -14,6 +14,12 @@ pub(super) const SET_SINCE: &str = "(changed since)";
 /// Names the lists and long texts of records that are not shown.
 pub(super) const ALSO: &str = "… also ";
 
+/// Names the calls that changed records of a table after these were read.
+pub(super) const SINCE: &str = "… changed since: ";
+
+/// Ends a call of which a result is shown that a newer call gave anew.
+pub(super) const OLDER: &str = ", older state";
+
 /// What a line is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Part {
@@ -101,12 +107,26 @@ pub(super) enum Standing {
 pub(super) enum Outcome {
     #[default]
     Done,
+    /// It was only tried, or waits for somebody to allow it.
+    Proposed,
+    /// A newer call undid it.
+    Undone,
     /// Its result is a failure.
     Failed,
     /// The same, but the same call succeeded later.
     MadeGood,
     /// The same, but what it was for was done by a call that was given something else.
     DoneOtherwise,
+}
+
+impl Outcome {
+    /// Whether the call failed, whatever came of it later.
+    pub(super) fn is_failure(self) -> bool {
+        matches!(
+            self,
+            Outcome::Failed | Outcome::MadeGood | Outcome::DoneOtherwise
+        )
+    }
 }
 
 /// A line of the full digest.

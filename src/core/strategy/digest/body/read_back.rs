@@ -2,12 +2,12 @@
 
 use super::untold;
 use super::write::{
-    ARGUMENT, ASSISTANT, BELOW, CALL, DONE_OTHERWISE, FAILED, MADE_GOOD, MOST_BLANKS, REST, USER,
-    is_gap, place_in,
+    ARGUMENT, ASSISTANT, BELOW, CALL, DONE_OTHERWISE, FAILED, MADE_GOOD, MOST_BLANKS, REST, UNDONE,
+    USER, is_gap, place_in,
 };
 use crate::core::strategy::digest::calls::changes::mark_changes;
 use crate::core::strategy::digest::line::{
-    ALSO, DigestLine, Heading, Outcome, Part, STRIDE, Standing,
+    ALSO, DigestLine, Heading, Outcome, Part, SINCE, STRIDE, Standing,
 };
 use crate::core::strategy::digest::lists::OpenItems;
 use crate::core::strategy::digest::results::records::{NEWEST, RECORDS};
@@ -176,6 +176,7 @@ impl<'t> Reader<'t> {
         self.entry = Some(Part::Call);
         (self.below, self.head) = (Part::Argument, None);
         let since = [
+            (UNDONE, Outcome::Undone),
             (MADE_GOOD, Outcome::MadeGood),
             (DONE_OTHERWISE, Outcome::DoneOtherwise),
         ];
@@ -222,7 +223,9 @@ impl<'t> Reader<'t> {
         let in_table = self.head.is_some_and(|head| depth == head + 1);
         let part = match (self.entry, quoted) {
             (Some(said @ (Part::User | Part::Assistant)), _) => said,
-            (Some(Part::Head), _) if text.starts_with(ALSO) => Part::Untold,
+            (Some(Part::Head), _) if text.starts_with(ALSO) || text.starts_with(SINCE) => {
+                Part::Untold
+            }
             (Some(Part::Head), _) => Part::Row,
             (_, Some(_)) if depth > 1 => self.below,
             (_, Some(_)) => Part::Text,

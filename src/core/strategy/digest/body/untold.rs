@@ -7,7 +7,7 @@ use crate::core::conversation::{Entry, Exchange, Kind};
 use crate::core::strategy::digest::calls::changes::is_change;
 use crate::core::strategy::digest::calls::in_text::calls_without_output;
 use crate::core::strategy::digest::calls::made::{COMMANDS, edited, is_among, is_editor};
-use crate::core::strategy::digest::line::{DigestLine, GAP, Outcome, Part, Standing};
+use crate::core::strategy::digest::line::{DigestLine, GAP, OLDER, Part, Standing};
 use crate::core::strategy::digest::weigh::place::commas;
 use crate::core::strategy::digest::weigh::weights::word as words_by;
 use crate::core::strategy::maps::Map;
@@ -108,13 +108,18 @@ impl<'t> Untold<'t> {
             Part::User | Part::Assistant => self.texts.add(Texts::one(line.part == Part::User)),
             Part::Call => {
                 let tool = line.text.split('(').next().unwrap_or_default();
-                let without_mark = line.text.trim_end_matches([' ', '…']);
+                let without_mark = line
+                    .text
+                    .trim_end_matches(OLDER)
+                    .trim_end_matches([' ', '…']);
                 let (_, calls) = counted(without_mark);
                 self.calls = self.calls.saturating_add(calls);
-                let is_done = line.outcome == Outcome::Done;
+                let is_done = !line.outcome.is_failure();
                 self.add_calls(tool, calls, if is_done { 0 } else { calls });
                 match edited(&line.text) {
-                    Some(file) if is_done => self.add_file(file),
+                    Some(file) if is_done && line.standing != Standing::Gone => {
+                        self.add_file(file);
+                    }
                     Some(_) => {}
                     None => self.add_given(tool, &[given_to(without_mark).unwrap_or(GAP)]),
                 }
@@ -439,6 +444,7 @@ fn counted(text: &str) -> (&str, u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::core::strategy::digest::line::Outcome;
 
     fn lines(of: &[(Part, &str)]) -> Vec<DigestLine> {
         of.iter()

@@ -33,14 +33,16 @@
 //! a table of records, `… also items` names their lists and long texts that are not shown.
 
 use super::untold::{self, NOT_SHOWN};
+use crate::core::strategy::digest::calls::made::edited;
 use crate::core::strategy::digest::json_form::is_party;
 use crate::core::strategy::digest::line::{
-    ALSO, DigestLine, GAP, Heading, Outcome, Part, Standing,
+    ALSO, DigestLine, GAP, Heading, OLDER, Outcome, Part, SINCE, Standing,
 };
-use crate::core::strategy::digest::results::record::AS_BELOW;
+use crate::core::strategy::digest::results::record::{AS_BELOW, NEWER_BELOW};
 use crate::core::strategy::digest::results::records::{NEWEST, RECORDS};
 use crate::core::strategy::digest::results::rows::COLUMNS;
 use crate::core::strategy::digest::texts::printed::is_row_count;
+use crate::core::strategy::maps::Set;
 use crate::core::text::{is_invisible, tells_of_failure};
 
 /// Begins the part with the user's words.
@@ -65,6 +67,8 @@ pub(in super::super) const FAILED: &str = " failed";
 pub(in super::super) const MADE_GOOD: &str = ", succeeded since";
 /// The same, with other arguments.
 pub(in super::super) const DONE_OTHERWISE: &str = ", succeeded since with other arguments";
+/// Ends a call that a newer one undid.
+pub(in super::super) const UNDONE: &str = ", undone since";
 /// So many lists and texts of records are named that are not shown.
 const MOST_NAMED: usize = 12;
 /// Names the rows of a table that are told in short, besides others.
@@ -110,7 +114,11 @@ pub(in super::super) fn body<'l>(lines: &'l [DigestLine], taken: &[bool]) -> Vec
         }
     }
     if !out.is_empty() {
-        let hidden = hidden.iter().filter(|entry| !entry.is_told());
+        let shown = tables.iter().filter(|table| table.is_shown());
+        let records =
+            shown.flat_map(|table| table.lines.iter().filter_map(|(line, _)| line.record));
+        let records: Set<usize> = records.collect();
+        let hidden = hidden.iter().filter(|entry| !entry.is_told(&records));
         let openings = hidden.filter_map(|entry| entry.lines.first());
         out.extend(untold::line_of(
             openings.map(|(line, _)| *line),
@@ -178,10 +186,11 @@ impl Entry<'_> {
         self.lines.iter().any(|(_, taken)| *taken)
     }
 
-    /// Whether a row in a table of records tells all of it.
-    fn is_told(&self) -> bool {
+    /// Whether a table of records that is shown, with the rows of these, tells all of it.
+    fn is_told(&self, records: &Set<usize>) -> bool {
+        let is_shown = |record: usize| records.contains(&record);
         let only = |lines: &[(&DigestLine, bool)]| match lines {
-            [(line, _)] => line.standing == Standing::Told,
+            [(line, _)] => line.standing == Standing::Told && line.record.is_none_or(is_shown),
             _ => false,
         };
         only(&self.lines)
@@ -257,6 +266,9 @@ impl Entry<'_> {
         if missing > 0 {
             out.push(format!(" … {missing} more"));
         }
+        let since = self.lines.iter().map(|(line, _)| line);
+        let since = since.filter(|line| line.text.starts_with(SINCE));
+        out.extend(since.map(|line| format!(" {}", line.text)));
     }
 
     /// A call, its long arguments and its result, with marks where something was left out.
@@ -323,15 +335,26 @@ impl Entry<'_> {
         if no_result && !has_arguments {
             head.push_str(" …");
         }
-        if call.outcome != Outcome::Done && !self.tells_of_failure() {
+        if call.outcome.is_failure() && !self.tells_of_failure() {
             head.push_str(FAILED);
         }
         match call.outcome {
+            Outcome::Undone => head.push_str(UNDONE),
             Outcome::MadeGood => head.push_str(MADE_GOOD),
             Outcome::DoneOtherwise => head.push_str(DONE_OTHERWISE),
-            Outcome::Done | Outcome::Failed => {}
+            Outcome::Done if self.is_older(call) => head.push_str(OLDER),
+            Outcome::Done | Outcome::Proposed | Outcome::Failed => {}
         }
         (head, no_result && has_arguments)
+    }
+
+    /// Whether what is shown of what was looked up is older than what a newer call gave.
+    fn is_older(&self, call: &DigestLine) -> bool {
+        if call.changes || edited(&call.text).is_some() || call.text.ends_with(OLDER) {
+            return false;
+        }
+        let mut shown = self.shown().filter(|line| !line.is_of_call());
+        shown.any(|line| line.standing == Standing::Stale)
     }
 
     /// Whether what is shown of a result tells that it is a failure.
@@ -382,7 +405,8 @@ pub(in super::super) fn place_in(mark: &str) -> Option<u32> {
 
 /// Whether a line is the mark of a gap.
 pub(in super::super) fn is_gap(text: &str) -> bool {
-    text == GAP || place_in(text).is_some() || text.starts_with(ALSO)
+    let is_mark = |mark: &&str| text.starts_with(*mark);
+    text == GAP || place_in(text).is_some() || [ALSO, SINCE].iter().any(is_mark)
 }
 
 fn is_quote(written: &str) -> bool {
@@ -393,7 +417,8 @@ fn is_quote(written: &str) -> bool {
 fn rows_in(row: &DigestLine) -> usize {
     let known = row.text.strip_prefix("… ").and_then(|rest| {
         let (count, rest) = rest.split_once(' ')?;
-        rest.starts_with(AS_BELOW).then(|| count.parse().ok())?
+        let is_below = rest.starts_with(AS_BELOW) || rest.starts_with(NEWER_BELOW);
+        is_below.then(|| count.parse().ok())?
     });
     known.unwrap_or(1)
 }

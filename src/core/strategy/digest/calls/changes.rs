@@ -32,7 +32,7 @@ const PROGRAMS: [&str; 16] = [
     "systemctl",
     "terraform",
 ];
-const DOES: [&str; 56] = [
+const DOES: [&str; 57] = [
     "annotate",
     "apply",
     "attach",
@@ -72,6 +72,7 @@ const DOES: [&str; 56] = [
     "replace",
     "reset",
     "restart",
+    "restore",
     "revert",
     "revoke",
     "rm",
@@ -180,7 +181,8 @@ pub(in super::super) fn is_change(tool: &str) -> bool {
 fn by_name(call: &str) -> Option<bool> {
     let words = || words_in(call).map(str::to_lowercase);
     let tells = |word: String| {
-        let is_change = CHANGES.contains(word.as_str());
+        let undone = word.strip_prefix("un").unwrap_or(&word);
+        let is_change = CHANGES.contains(word.as_str()) || CHANGES.contains(undone);
         (is_change || LOOKS.contains(word.as_str())).then_some(is_change)
     };
     words().find_map(tells).or_else(|| {

@@ -1,7 +1,7 @@
 //! Which lines of a result say that the call failed, and why.
 
-use crate::core::strategy::digest::line::{DigestLine, Part, Standing};
-use crate::core::text::{TRACE, ToolFailures};
+use crate::core::strategy::digest::line::{DigestLine, Outcome, Part, Standing};
+use crate::core::text::{TELLING, TRACE, ToolFailures, shape, tells_of_failure, words_of};
 
 /// Begins the result of a call that the user did not allow, and announces what he said to it.
 const NOT_ALLOWED: &str = "The user doesn't want to proceed with this tool use.";
@@ -44,6 +44,34 @@ pub(in super::super) fn note_failures(
         left -= usize::from(is_whole(line));
         if left == 0 {
             break;
+        }
+    }
+}
+
+/// Marks what the model said of failures that were made good later, which would be mended again,
+/// and of what was undone.
+pub(in super::super) fn note_made_good(lines: &mut [DigestLine]) {
+    let mut call: Option<(Outcome, u32, Vec<String>)> = None;
+    for line in lines {
+        if line.part == Part::Call && line.depth == 0 {
+            let is_over = matches!(
+                line.outcome,
+                Outcome::Undone | Outcome::MadeGood | Outcome::DoneOtherwise
+            );
+            let given = || {
+                let values = words_of(&line.text).filter(|word| shape(word) >= TELLING);
+                values.map(str::to_owned).collect()
+            };
+            call = is_over.then(|| (line.outcome, line.turn, given())).or(call);
+            continue;
+        }
+        let of_turn = call.as_ref().filter(|(_, turn, _)| *turn == line.turn);
+        let is_over = of_turn.is_some_and(|(outcome, _, given)| match outcome {
+            Outcome::Undone => words_of(&line.text).any(|word| given.iter().any(|g| g == word)),
+            _ => tells_of_failure(&line.text),
+        });
+        if line.part == Part::Assistant && is_over {
+            line.standing = Standing::Repeated;
         }
     }
 }

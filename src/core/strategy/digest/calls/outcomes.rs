@@ -1,13 +1,31 @@
-//! Which failed calls were made good: by the same call, made again, by a newer one of its tool
+//! What came of calls in the end: which were undone by the tool that does the opposite, and which
+//! of those that failed were made good: by the same call, made again, by a newer one of its tool
 //! about the same thing, or by the next one that was given mostly the same. What came out in the
 //! end is told by that.
 
-use super::made::Made;
+use super::made::{Made, words_in};
 use crate::core::strategy::digest::line::Outcome;
-use crate::core::strategy::maps::{Map, Set};
+use crate::core::strategy::maps::{Map, Set, hash_of};
 
 /// The fewest values that a failed call shares with the one that made it good.
 const LEAST_SHARED: usize = 2;
+
+/// Words in the names of tools that undo what others do, besides those that begin with `un`, and
+/// the shortest word that is undone by that (bytes).
+const OPPOSITES: [(&str, &str); 11] = [
+    ("activate", "deactivate"),
+    ("add", "remove"),
+    ("attach", "detach"),
+    ("enable", "disable"),
+    ("open", "close"),
+    ("pause", "resume"),
+    ("start", "stop"),
+    ("suspend", "reactivate"),
+    ("suspend", "resume"),
+    ("archive", "restore"),
+    ("grant", "revoke"),
+];
+const LEAST_DONE: usize = 3;
 
 /// What newer calls did without a failure.
 #[derive(Debug, Default)]
@@ -16,6 +34,8 @@ pub(in super::super) struct Outcomes {
     calls: Set<u64>,
     /// The tools with the ids that they were given, by hashes.
     succeeded: Set<u64>,
+    /// The calls that they undid, by hashes.
+    undone: Set<u64>,
     /// What the call of each tool that succeeded next was given, by hashes.
     next: Map<String, Set<u64>>,
 }
@@ -25,7 +45,18 @@ impl Outcomes {
     pub(in super::super) fn note(&mut self, made: &Made) {
         self.calls.extend(made.hash());
         self.succeeded.extend(made.about());
+        let given = made.hashes().1;
+        let opposites = opposites_of(made.tool()).into_iter();
+        self.undone
+            .extend(opposites.map(|tool| hash_of(&(tool, given))));
         self.next.insert(made.tool().to_owned(), made.values());
+    }
+
+    /// Whether a call that did not fail was undone, by the tool that does the opposite, given the
+    /// same.
+    pub(in super::super) fn is_undone(&self, done: &Made) -> bool {
+        let call = (done.tool().to_lowercase(), done.hashes().1);
+        !self.undone.is_empty() && self.undone.contains(&hash_of(&call))
     }
 
     /// What came of a call that failed.
@@ -35,7 +66,8 @@ impl Outcomes {
         let shared = next.map_or(0, |next| next.intersection(&values).count());
         let is_same = shared == values.len() && shared > 0;
         let is_again = failed.hash().is_some_and(|call| self.calls.contains(&call));
-        if is_again || (is_same && failed.is_short()) {
+        let is_all = next.is_some_and(|next| next.len() == values.len());
+        if is_again || (is_same && is_all && failed.is_short()) {
             return Outcome::MadeGood;
         }
         // Another order or course is another thing, whatever else is the same.
@@ -49,6 +81,32 @@ impl Outcomes {
             Outcome::Failed
         }
     }
+}
+
+/// The names of tools that do the opposite, in small letters: of `unfreeze_card` `freeze_card`.
+fn opposites_of(tool: &str) -> Vec<String> {
+    let tool = tool.to_lowercase();
+    let mut found = Vec::new();
+    for word in words_in(&tool) {
+        let other = |one: &str| found_as(&tool, word, one);
+        match word.strip_prefix("un") {
+            Some(rest) if rest.len() >= LEAST_DONE => found.push(other(rest)),
+            _ => found.push(other(&format!("un{word}"))),
+        }
+        for (one, opposite) in OPPOSITES {
+            if word == one {
+                found.push(other(opposite));
+            } else if word == opposite {
+                found.push(other(one));
+            }
+        }
+    }
+    found
+}
+
+/// The name of a tool with another word in the place of one.
+fn found_as(tool: &str, word: &str, other: &str) -> String {
+    tool.replacen(word, other, 1)
 }
 
 #[cfg(test)]

@@ -1,7 +1,8 @@
-//! Calls with their results, as messages have them.
+//! Calls with their results, as messages have them, and how often each was made.
 
+use super::changes::is_change;
 use crate::core::conversation::{Call, Entry, Exchange, ToolResult};
-use crate::core::strategy::maps::{Map, hash_of};
+use crate::core::strategy::maps::{Map, Set, hash_of};
 
 /// The calls of an exchange, each with its result.
 pub(in super::super) fn made<'m, 'a>(
@@ -37,4 +38,51 @@ pub(in super::super) fn key_of(call: &Call<'_>, result: Option<&ToolResult<'_>>)
         _ => result.raw,
     });
     hash_of(&(call.name.as_ref(), arguments, answer))
+}
+
+/// How often calls were made with the same result. Looked up again, a thing is told once. What
+/// changes something is told once only where nothing else was changed in between: after `deploy`,
+/// `rollback` and `deploy`, two deploys in a row would be another story.
+#[derive(Debug, Default)]
+pub(in super::super) struct Repeats {
+    looked_up: Map<u64, u32>,
+    /// How often each change was made in a row, oldest first.
+    rows: Map<u64, Vec<u32>>,
+    /// The change that was made last, while they are counted; then the one that was read last.
+    last: Option<u64>,
+    told: Set<u64>,
+}
+
+impl Repeats {
+    /// Counts a call, in the order in which they were made.
+    pub(in super::super) fn count(&mut self, tool: &str, key: u64) {
+        if !is_change(tool) {
+            *self.looked_up.entry(key).or_default() += 1;
+            return;
+        }
+        let rows = self.rows.entry(key).or_default();
+        match rows.last_mut().filter(|_| self.last == Some(key)) {
+            Some(times) => *times += 1,
+            None => rows.push(1),
+        }
+        self.last = Some(key);
+    }
+
+    /// All calls are counted: they are read next, newest first.
+    pub(in super::super) fn read_back(&mut self) {
+        self.last = None;
+    }
+
+    /// How often the next call was made, of those that are read newest first; `None` where that was
+    /// told.
+    pub(in super::super) fn times(&mut self, tool: &str, key: u64) -> Option<u32> {
+        if !is_change(tool) {
+            let is_new = self.told.insert(key);
+            return is_new.then(|| self.looked_up.get(&key).copied().unwrap_or(1));
+        }
+        if self.last.replace(key) == Some(key) {
+            return None;
+        }
+        Some(self.rows.get_mut(&key).and_then(Vec::pop).unwrap_or(1))
+    }
 }

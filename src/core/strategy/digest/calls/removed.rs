@@ -1,4 +1,4 @@
-//! Files that were removed: what was written to one before, or read from it, is gone.
+//! Files that were removed, or restored as they had been: what was written to one before is gone.
 
 use super::made::{COMMANDS, FILE, Made, is_among, words_in};
 use crate::core::json::Json;
@@ -7,6 +7,9 @@ use crate::core::strategy::maps::Set;
 /// Commands that remove files or give them another name, and what may stand before them.
 const REMOVE: [&str; 3] = ["rm", "unlink", "mv"];
 const BEFORE: [&str; 2] = ["git", "sudo"];
+/// Commands of git that restore files; the first takes names of branches, too.
+const CHECKOUT: &str = "checkout";
+const RESTORE: &str = "restore";
 /// Words in the names of tools that remove a file.
 const REMOVES: [&str; 3] = ["delete", "remove", "unlink"];
 /// What ends a command.
@@ -19,6 +22,8 @@ const COMMAND_BYTES: usize = 2_000;
 #[derive(Debug, Default)]
 pub(in super::super) struct Removed {
     files: Set<String>,
+    /// Those that were restored.
+    restored: Set<String>,
 }
 
 impl Removed {
@@ -28,6 +33,16 @@ impl Removed {
         let room = MOST_FILES.saturating_sub(self.files.len());
         self.files
             .extend(files.into_iter().take(room).map(str::to_owned));
+        let room = MOST_FILES.saturating_sub(self.restored.len());
+        let files = commands_of(made).flat_map(restored_in);
+        self.restored.extend(files.take(room).map(str::to_owned));
+    }
+
+    /// Whether a call was about a file that was restored as it had been.
+    pub(in super::super) fn has_restored(&self, made: &Made) -> bool {
+        !self.restored.is_empty()
+            && file_of(made)
+                .is_some_and(|file| self.restored.contains(file.trim_start_matches("./")))
     }
 
     /// Whether a call was about a file that is gone.
@@ -54,9 +69,35 @@ fn removed_by(made: &Made) -> Vec<&str> {
     if words_in(made.tool()).any(|word| is_among(&REMOVES, word)) {
         return file_of(made).into_iter().collect();
     }
+    commands_of(made).flat_map(removed_in).collect()
+}
+
+fn commands_of(made: &Made) -> impl Iterator<Item = &str> {
     let command = text_of(made, &COMMANDS).filter(|command| command.len() <= COMMAND_BYTES);
-    let commands = command.into_iter().flat_map(|command| command.split(ENDS));
-    commands.flat_map(removed_in).collect()
+    command.into_iter().flat_map(|command| command.split(ENDS))
+}
+
+/// The files that a command of git restores.
+fn restored_in(command: &str) -> Vec<&str> {
+    let mut words = command.split_whitespace();
+    let does = words.next().filter(|word| *word == "git").and(words.next());
+    let files: Vec<&str> = match does {
+        Some(RESTORE) => words.collect(),
+        Some(CHECKOUT) => words.filter(|word| has_extension(word)).collect(),
+        _ => return Vec::new(),
+    };
+    let is_file = |word: &&str| !word.starts_with('-');
+    files.into_iter().filter(is_file).map(plain).collect()
+}
+
+fn has_extension(word: &str) -> bool {
+    let name = plain(word).rsplit('/').next().unwrap_or_default();
+    let extension = name.rsplit_once('.').map_or("", |(_, extension)| extension);
+    extension.starts_with(|c: char| c.is_ascii_alphabetic())
+}
+
+fn plain(file: &str) -> &str {
+    file.trim_matches(['"', '\'']).trim_start_matches("./")
 }
 
 fn removed_in(command: &str) -> Vec<&str> {
@@ -72,10 +113,7 @@ fn removed_in(command: &str) -> Vec<&str> {
         // The last one is the new name.
         files.pop();
     }
-    let plain = files.into_iter();
-    plain
-        .map(|file| file.trim_matches(['"', '\'']).trim_start_matches("./"))
-        .collect()
+    files.into_iter().map(plain).collect()
 }
 
 #[cfg(test)]
@@ -106,6 +144,28 @@ mod tests {
         for file in ["d.ts", "x.rs", "y.rs", "b.ts"] {
             let write = format!(r#"{{"path":"{file}"}}"#);
             assert!(!removed.has(&made("read_file", &write)), "{file}");
+        }
+    }
+
+    #[test]
+    fn files_that_git_restored_are_known_by_their_names() {
+        let mut removed = Removed::default();
+        for command in [
+            "git checkout a/b.ts && git checkout -b fix/c",
+            "git checkout HEAD -- d.rs",
+            "git restore --staged ./e.rs",
+        ] {
+            removed.note(&made("run", &format!(r#"{{"cmd":"{command}"}}"#)));
+        }
+        for (file, is_restored) in [
+            ("a/b.ts", true),
+            ("d.rs", true),
+            ("e.rs", true),
+            ("fix/c", false),
+            ("HEAD", false),
+        ] {
+            let edit = made("edit_file", &format!(r#"{{"path":"{file}"}}"#));
+            assert_eq!(removed.has_restored(&edit), is_restored, "{file}");
         }
     }
 }

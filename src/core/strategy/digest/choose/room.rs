@@ -73,6 +73,11 @@ impl Choice<'_> {
         for_rows(budget, share::PICKED, share::PICKED_TOKENS)
     }
 
+    /// The tokens for the rows that were looked up since his newest message.
+    pub(super) fn room_at_hand(budget: u64) -> u64 {
+        for_rows(budget, share::AT_HAND, share::AT_HAND_TOKENS)
+    }
+
     /// The tokens for the rows that older messages of his describe.
     pub(super) fn room_for_meant(budget: u64) -> u64 {
         for_rows(budget, share::MEANT, share::MEANT_TOKENS)

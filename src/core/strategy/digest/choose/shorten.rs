@@ -33,6 +33,7 @@ impl TextLines {
             seen: &mut Seen::default(),
             records: &mut Vec::new(),
             failed: false,
+            is_proposed: false,
             cancel,
         };
         results.read(ResultText::of(text), &Made::default(), &mut lines)?;

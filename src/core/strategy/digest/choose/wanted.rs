@@ -79,6 +79,16 @@ pub(super) fn is_picked_row(line: &DigestLine, weight: &Weight) -> bool {
     weight.picked && is_to_tell(line)
 }
 
+/// Whether a line has a list that the model goes through.
+pub(super) fn is_gone_through(line: &DigestLine, weight: &Weight) -> bool {
+    weight.at_hand && is_of_records(line) && is_to_tell(line)
+}
+
+/// Whether a line is a row that was looked up since the newest message.
+pub(super) fn is_at_hand(line: &DigestLine, weight: &Weight) -> bool {
+    weight.at_hand && is_to_tell(line)
+}
+
 /// Whether a line is one that the newest messages describe.
 pub(super) fn is_described(line: &DigestLine, weight: &Weight) -> bool {
     weight.described && line.standing != Standing::Repeated

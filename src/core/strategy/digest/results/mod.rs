@@ -4,6 +4,7 @@ mod addresses;
 pub(super) mod encoded;
 mod left_out;
 mod page;
+pub(super) mod pages;
 mod plumbing;
 pub(super) mod record;
 pub(super) mod records;

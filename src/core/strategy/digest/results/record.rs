@@ -36,6 +36,8 @@ const MOST_OWN: usize = 6;
 const MOST_DEPTH: u8 = 3;
 /// Says that a newer result shows it.
 pub(in super::super) const AS_BELOW: &str = "as below";
+/// The same, where it has other values there.
+pub(in super::super) const NEWER_BELOW: &str = "newer below";
 /// Names of rows that are shown below are listed up to this length (bytes).
 const NAMES_BYTES: usize = 50;
 /// A result that is not JSON, line by line.
@@ -44,6 +46,15 @@ pub(in super::super) const OF_RESULT: Quote = Quote {
     depth: 1,
     first: Some(1),
 };
+
+/// Whether newer results show an item of a list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Known {
+    No,
+    Same,
+    /// With other values.
+    Otherwise,
+}
 
 type Member = (String, Json);
 
@@ -54,6 +65,8 @@ pub(in super::super) struct Results<'r> {
     pub records: &'r mut Vec<RecordParts>,
     /// The result is a failure.
     pub failed: bool,
+    /// A change was only tried or asked for.
+    pub is_proposed: bool,
     pub cancel: &'r Cancel,
 }
 
@@ -223,25 +236,27 @@ impl Lines<'_> {
 
     /// Whether a newer result shows the same item of a list. What has no id may belong to another
     /// record there. Of one that has changed since, these values are marked.
-    fn is_known_item(&mut self, path: &str, item: &mut Json, is_compared: bool) -> bool {
+    fn is_known_item(&mut self, path: &str, item: &mut Json, is_compared: bool) -> Known {
         let is_told = self.is_known("", item);
+        let known = |is_known: bool| if is_known { Known::Same } else { Known::No };
         let Json::Object(members) = item else {
-            return false;
+            return Known::No;
         };
         let has_id = |(key, _): &Member| is_id(key) && !may_tell_anything(key);
         let is_item = !self.is_deep() && members.iter().any(has_id);
         // The card that two payments refer to does not make one of them.
         let list = path.rsplit('.').next().unwrap_or_default();
         if !is_item || !is_compared || !has_own_id(list, members) {
-            return is_item && is_told;
+            return known(is_item && is_told);
         }
         match self.seen.item(members, self.made) {
-            Item::Known => true,
+            Item::Known => Known::Same,
+            Item::KnownOtherwise => Known::Otherwise,
             Item::Changed(keys) => {
                 let since = |key| (key, Json::String(SET_SINCE.to_owned()));
                 let since: Vec<Member> = keys.into_iter().map(since).collect();
                 set_members(item, &since);
-                is_told
+                known(is_told)
             }
         }
     }

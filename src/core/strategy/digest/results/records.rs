@@ -5,10 +5,10 @@
 use crate::core::json::Json;
 use crate::core::strategy::digest::calls::changes::is_change;
 use crate::core::strategy::digest::calls::made::Made;
-use crate::core::strategy::digest::json_form::{inline_bytes, is_id, is_short};
-use crate::core::strategy::digest::line::{ALSO, DigestLine, Part, Standing};
+use crate::core::strategy::digest::json_form::{inline_bytes, is_id, is_short, tells_apart};
+use crate::core::strategy::digest::line::{ALSO, DigestLine, Outcome, Part, SINCE, Standing};
 use crate::core::strategy::maps::{Map, Set};
-use crate::core::text::Table;
+use crate::core::text::{Table, words_of, write_cell};
 use crate::core::{Cancel, Cancelled};
 
 /// Begins a table of records.
@@ -26,6 +26,8 @@ const ID_KEY_BYTES: usize = 80;
 /// The most long texts of records that are named, and the longest key of one (bytes).
 const MOST_TEXTS: usize = 12;
 const TEXT_KEY_BYTES: usize = 40;
+/// The most calls that are named which changed a record since.
+const MOST_SINCE: usize = 6;
 /// The longest list of scalars in a row (bytes).
 const LIST_BYTES: usize = 60;
 
@@ -64,6 +66,8 @@ pub(in super::super) struct RecordParts {
     asked_more: bool,
     /// The call was given its id.
     asked_by_id: bool,
+    /// The tool that gave it, by its hash.
+    tool: u64,
     /// The call looked it up. What a change gives may tell of the change only.
     was_looked_up: bool,
 }
@@ -108,6 +112,7 @@ impl RecordParts {
             asked: asked.into_iter().cloned().collect(),
             asked_more: !more.is_empty(),
             asked_by_id: made.has(&id.1),
+            tool: made.hashes().0,
             was_looked_up: !is_change(made.tool()),
         };
         for (key, value) in members {
@@ -149,6 +154,12 @@ impl RecordParts {
             keys.collect::<Set<String>>()
         };
         keys(self) == keys(other)
+    }
+
+    /// Whether the ids of two tell them apart whatever they are: a user and a group may both be 2.
+    fn is_told_from(&self, other: &Self) -> bool {
+        let tells = |record: &Self| tells_apart(&record.id.1.to_string());
+        self.tool == other.tool || (tells(self) && tells(other))
     }
 
     fn keys(&self) -> Set<&str> {
@@ -193,12 +204,17 @@ pub(in super::super) fn tables_of(
         let in_rows = tell_calls(records, &mut members, &mut told);
         let of_kind: Vec<&RecordParts> = members.iter().filter_map(|at| records.get(*at)).collect();
         let own: Vec<Json> = of_kind.iter().map(|record| record.row(in_rows)).collect();
+        let head = out.len();
         if own.len() < 2 || !push_table(NEWEST, &own, Standing::Own, &mut out) {
             members.iter().for_each(|at| {
                 told.remove(at);
             });
             continue;
         }
+        let rows = out.iter_mut().skip(head + 1).zip(&members);
+        rows.for_each(|(row, record)| row.record = Some(*record));
+        let since = changed_since(lines, &members, &of_kind);
+        out.extend(since.map(|since| DigestLine::new(Part::Untold, 1, &since)));
         let mut texts: Vec<&str> = Vec::new();
         for text in of_kind.iter().flat_map(|record| &record.texts) {
             if !texts.contains(&text.as_str())
@@ -245,7 +261,9 @@ fn tell_calls(
     if !in_rows {
         members.retain(|at| {
             get(at).is_some_and(|record| {
-                record.asked_by_id || (record.asked.is_empty() && !record.asked_more)
+                let is_all = record.asked.is_empty() && !record.asked_more;
+                // Looked up of another place or time, it is another state.
+                is_all || (record.asked_by_id && !record.was_looked_up)
             })
         });
     }
@@ -264,9 +282,11 @@ fn kinds_of(records: &[RecordParts], cancel: &Cancel) -> Result<Vec<Vec<usize>>,
         cancel.check_budget()?;
         let keys = record.keys();
         let is_full = kinds.len() >= MOST_KINDS;
-        let like = kinds.iter_mut().find(|(others, _)| {
+        let like = kinds.iter_mut().find(|(others, members)| {
             let shared = keys.intersection(others).count();
+            let first = members.first().and_then(|first| records.get(*first));
             shared as f32 >= LIKE * keys.union(others).count() as f32
+                && first.is_some_and(|first| first.is_told_from(record))
         });
         match like {
             Some((_, members)) => members.push(at),
@@ -326,21 +346,62 @@ fn push_table(name: &str, items: &[Json], standing: Standing, out: &mut Vec<Dige
 /// Removes the lines of the results that tables tell; their calls then end with `…`. Those that the
 /// tables tell, too, are shown only where more belongs to them, or where they changed something.
 fn remove(lines: &mut Vec<DigestLine>, told: &Map<usize, Call>) {
-    let told = |line: &DigestLine| told.get(&line.record?).copied();
+    let told = |line: &DigestLine| Some((line.record?, *told.get(&line.record?)?));
+    let stays: Vec<bool> = lines.iter().map(|line| told(line).is_none()).collect();
     let mut call = None;
     for at in 0..lines.len() {
         let Some(line) = lines.get(at) else { break };
         if line.depth == 0 {
             call = Some(at);
-        } else if let Some(told) = told(line)
+        } else if let Some((record, told)) = told(line)
             && let Some(call) = call.take().and_then(|call| lines.get_mut(call))
         {
             call.text.push_str(" …");
             // A row shows what a thing is like, not that this was done to it.
             if told == Call::Told && !call.changes {
-                call.standing = Standing::Told;
+                (call.standing, call.record) = (Standing::Told, Some(record));
             }
         }
     }
-    lines.retain(|line| told(line).is_none());
+    let mut stays = stays.into_iter();
+    lines.retain(|_| stays.next().unwrap_or(true));
+}
+
+/// Names the calls that changed records after these were read, and gave no newer state: a row would
+/// look like what is there now.
+fn changed_since(
+    lines: &[DigestLine],
+    members: &[usize],
+    of_kind: &[&RecordParts],
+) -> Option<String> {
+    let mut places: Map<usize, usize> = Map::default();
+    for (at, line) in lines.iter().enumerate() {
+        places.extend(line.record.map(|record| (record, at)));
+    }
+    let mut ids: Map<String, (usize, usize)> = Map::default();
+    for (nth, (member, record)) in members.iter().zip(of_kind).enumerate() {
+        let mut id = String::new();
+        write_cell(&record.id.1, &mut id);
+        if let Some(place) = places.get(member).filter(|_| tells_apart(&id)) {
+            ids.insert(id, (nth, *place));
+        }
+    }
+    let mut since: Vec<(usize, String)> = Vec::new();
+    for (at, line) in lines.iter().enumerate() {
+        let is_change = line.part == Part::Call && line.changes && line.outcome == Outcome::Done;
+        let gives_none = || lines.get(at + 1).is_none_or(|below| below.record.is_none());
+        if !is_change || since.len() >= MOST_SINCE || !gives_none() {
+            continue;
+        }
+        let (tool, given) = line.text.split_once('(').unwrap_or((&line.text, ""));
+        let changed = words_of(given).filter_map(|word| Some((word, *ids.get(word)?)));
+        for (id, (nth, read)) in changed {
+            if read < at {
+                since.push((nth, format!("{id} by {tool}")));
+            }
+        }
+    }
+    since.sort_by_key(|(nth, _)| *nth);
+    let names: Vec<String> = since.into_iter().map(|(_, name)| name).collect();
+    (!names.is_empty()).then(|| format!("{SINCE}{}", names.join(", ")))
 }

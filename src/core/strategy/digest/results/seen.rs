@@ -5,7 +5,9 @@ use std::borrow::Cow;
 use std::rc::Rc;
 
 use crate::core::strategy::digest::calls::made::{Made, is_among, stays_true};
-use crate::core::strategy::digest::json_form::{inline_bytes, is_short, may_tell_anything};
+use crate::core::strategy::digest::json_form::{
+    inline_bytes, is_short, may_tell_anything, tells_apart,
+};
 use crate::core::strategy::digest::line::{Part, SET_SINCE};
 use crate::core::strategy::maps::{Map, Set, hash_of};
 
@@ -14,8 +16,6 @@ use crate::core::text::write_cell;
 
 /// An object from this length on is told once (bytes of its JSON).
 const LEAST_BYTES: usize = 40;
-/// The shortest number by which a thing is told from those of other tools (digits).
-const LEAST_ID: usize = 4;
 /// The longest list or object that is compared with a newer one (bytes).
 const STATE_BYTES: usize = 200;
 /// Newer states of a record with the same id that an older one is compared to.
@@ -148,15 +148,15 @@ impl Named {
         tells_apart(&older.first.1) && older.values.iter().any(is_same)
     }
 
+    /// Whether this newer one has the same short values.
+    fn has_values_of(&self, older: &Self) -> bool {
+        let is_same = |(key, value)| self.values.get(key).is_none_or(|now| !is_other(value, now));
+        older.values.iter().all(is_same)
+    }
+
     fn is_asked_like(&self, other: &Self) -> bool {
         self.tool == other.tool && self.asked == other.asked
     }
-}
-
-/// Whether an id, as it is spelled in JSON, is that of one thing: many are counted from 1.
-fn tells_apart(id: &str) -> bool {
-    let id = id.trim_matches('"');
-    id.len() >= LEAST_ID || id.chars().any(char::is_alphabetic)
 }
 
 /// Whether a value tells the state of a record by itself: a scalar, or a few of them.
@@ -183,8 +183,10 @@ fn is_other(value: &Json, now: &Json) -> bool {
 /// What newer results tell of an item of a list.
 #[derive(Debug)]
 pub(in super::super) enum Item {
-    /// All of it.
+    /// All of it, with the same values.
     Known,
+    /// All of it, with other values.
+    KnownOtherwise,
     /// These members have other values now.
     Changed(Vec<String>),
 }
@@ -424,17 +426,17 @@ impl Seen {
         let of_lists = of_lists.iter().rev().take(MOST_STATES);
         let records = self.records.get(&item.first).map_or(&[][..], Vec::as_slice);
         let records = records.iter().rev().take(MOST_STATES);
-        let is_known = of_lists
-            .clone()
-            .any(|newer| newer.is_asked_like(&item) && has_all(newer))
-            || records.clone().any(has_all);
+        let of_call = |newer: &&Rc<Named>| newer.is_asked_like(&item) && has_all(newer);
+        let known = of_lists.clone().find(of_call);
+        let known = known.or_else(|| records.clone().find(|newer| has_all(newer)));
+        let is_same = known.map(|newer| newer.has_values_of(&item));
         let changed = self.changed_of(&item, made).into_iter().map(|(key, _)| key);
         let changed = changed.collect();
         self.items_of_result.push(Rc::new(item));
-        if is_known {
-            Item::Known
-        } else {
-            Item::Changed(changed)
+        match is_same {
+            Some(true) => Item::Known,
+            Some(false) => Item::KnownOtherwise,
+            None => Item::Changed(changed),
         }
     }
 

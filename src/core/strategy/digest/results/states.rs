@@ -6,25 +6,81 @@ use super::records::RecordParts;
 use super::seen::Record;
 use crate::core::json::Json;
 use crate::core::strategy::digest::calls::changes::is_change;
-use crate::core::strategy::digest::calls::made::Made;
+use crate::core::strategy::digest::calls::made::{Made, is_among};
 use crate::core::strategy::digest::json_form::{has_own_id, set_members};
 use crate::core::strategy::digest::line::SET_SINCE;
 
 /// Records in the answer of a change that are compared with older ones.
 const MOST_CHANGED: usize = 16;
 
+/// Members that tell the state of a thing.
+const STATES: [&str; 4] = ["phase", "stage", "state", "status"];
+/// Members and arguments by which a change is only tried, and those by which it is made, where they
+/// are true.
+const TRIED: [&str; 8] = [
+    "dry_run",
+    "dryRun",
+    "preview",
+    "simulate",
+    "simulated",
+    "simulation",
+    "validate_only",
+    "what_if",
+];
+const MADE: [&str; 6] = [
+    "applied",
+    "commit",
+    "committed",
+    "executed",
+    "persisted",
+    "saved",
+];
+/// What the state of a change says that somebody else has to allow.
+const TO_ALLOW: &str = "approval";
+
 type Member = (String, Json);
+
+/// Whether a result is of a change that was tried or asked for, rather than made.
+fn is_proposed(json: &Json, made: &Made) -> bool {
+    let tells = |(key, value): &Member| {
+        let is = |keys: &[&str]| is_among(keys, key);
+        match value {
+            Json::Bool(true) => is(&TRIED),
+            Json::Bool(false) => is(&MADE),
+            Json::String(text) if is_change(made.tool()) && is(&STATES) => {
+                text.to_ascii_lowercase().contains(TO_ALLOW)
+            }
+            _ => false,
+        }
+    };
+    let of_result = match json {
+        Json::Object(members) => members.as_slice(),
+        _ => &[],
+    };
+    of_result.iter().chain(&made.arguments).any(tells)
+}
+
+/// Whether a result says in which state a thing is.
+fn tells_state(json: &Json) -> bool {
+    let is_state = |(key, value): &Member| is_among(&STATES, key) && value.is_scalar();
+    matches!(json, Json::Object(members) if members.iter().any(is_state))
+}
 
 impl Results<'_> {
     /// Compares a record with its newer states: its parts, where it can be a row of the newest
     /// one. What has changed since is marked in it. `None` where a newer result tells all of it.
     pub(super) fn state(&mut self, json: &mut Json, made: &Made) -> Option<Option<RecordParts>> {
+        self.is_proposed |= is_proposed(json, made);
         let changed = self.seen.changed(json, made);
         self.inner_state(json, made);
-        let state = match self.failed {
-            // What a refusal says of a thing is not its state.
-            true => Record::Unnamed,
-            false => self.seen.record(json, made),
+        let is_state = match self.failed {
+            // What a refusal says of a thing is not its state; that a job failed is.
+            true => tells_state(json) && !is_change(made.tool()),
+            false => !self.is_proposed,
+        };
+        let state = match is_state {
+            true => self.seen.record(json, made),
+            false => Record::Unnamed,
         };
         let parts = match state {
             Record::Superseded => return None,
@@ -47,6 +103,7 @@ impl Results<'_> {
         for (key, inner) in members.iter_mut() {
             if let Json::List(items) = &inner
                 && !self.failed
+                && !self.is_proposed
                 && is_change(made.tool())
             {
                 // What a change came to, for each of several.
@@ -64,6 +121,7 @@ impl Results<'_> {
             let changed = self.seen.changed(inner, made);
             if let Json::Object(members) = &inner
                 && !self.failed
+                && !self.is_proposed
             {
                 self.seen.note_inner(members, made);
             }

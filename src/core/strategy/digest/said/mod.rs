@@ -6,3 +6,4 @@ pub(super) mod replies;
 pub(super) mod restated;
 pub(super) mod telling;
 pub(super) mod to_do;
+pub(super) mod users;

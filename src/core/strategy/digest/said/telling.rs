@@ -1,6 +1,8 @@
-//! Which sentences of a message tell most, and which items of its lists what nothing else tells.
+//! Which sentences of a message tell most, which items of its lists what nothing else tells, and
+//! what stands for what is no text.
 
-use crate::core::strategy::digest::line::{DigestLine, Part};
+use crate::core::conversation::Block;
+use crate::core::strategy::digest::line::{DigestLine, Part, Standing};
 use crate::core::strategy::digest::lists::is_table_row;
 use crate::core::strategy::digest::weigh::weight::Weighed;
 use crate::core::strategy::digest::weigh::weights::word as words_by;
@@ -16,7 +18,7 @@ const MOST_WORDS: usize = 60;
 
 /// The sentences that have most names, numbers and dates: a finding is seldom the first or the
 /// last.
-pub(in super::super) fn most_telling(lines: &[DigestLine]) -> Vec<usize> {
+fn most_telling(lines: &[DigestLine]) -> Vec<usize> {
     let most = (lines.len() / SENTENCES).clamp(1, MOST_TELLING);
     let score = |line: &DigestLine| -> f32 {
         let words = words_of(&line.text).take(MOST_WORDS);
@@ -46,13 +48,93 @@ pub(in super::super) fn note_findings(lines: &[DigestLine], of: &mut Weighed) {
     }
 }
 
+/// The sentences of a message that are told before others: the first and the last, and of what the
+/// model said to the user, rather than beside calls, those that tell most. Of what it only supposes
+/// they would look like what was done: there, only that they are not so.
+pub(in super::super) fn told_of(said: &[DigestLine], part: Part, ends: Standing) -> Vec<usize> {
+    if part == Part::Assistant {
+        let not_so = said
+            .iter()
+            .enumerate()
+            .filter(|(_, line)| is_not_so(&line.text));
+        let not_so: Vec<usize> = not_so.map(|(at, _)| at).collect();
+        if !not_so.is_empty() {
+            return not_so;
+        }
+    }
+    let mut told = edges_of(said);
+    if part == Part::Assistant && ends == Standing::Edge {
+        told.extend(most_telling(said));
+    }
+    told
+}
+
+/// What begins sentences which say that what stands beside them is not so: small letters.
+const NOT_SO: [&str; 18] = [
+    "here is a simulation",
+    "here's a simulation",
+    "hypothetically",
+    "if we did",
+    "nada de esto",
+    "nada disso",
+    "nichts davon",
+    "none of that",
+    "none of these",
+    "none of this",
+    "nothing has been",
+    "nothing of this",
+    "nothing was",
+    "rien de tout cela",
+    "this is a hypothetical",
+    "this is a simulation",
+    "this is just a simulation",
+    "this is only a simulation",
+];
+const NOT_SO_BYTES: usize = 32;
+
+/// Whether a sentence says that what stands beside it is not so.
+fn is_not_so(sentence: &str) -> bool {
+    if !sentence.starts_with(['*', '_', 'H', 'I', 'N', 'R', 'T', 'h', 'i', 'n', 'r', 't']) {
+        return false;
+    }
+    let begin = sentence.get(..sentence.floor_char_boundary(NOT_SO_BYTES));
+    let begin = begin.unwrap_or_default().trim_start_matches(['*', '_']);
+    let begin = begin.replace('’', "'").to_lowercase();
+    NOT_SO.iter().any(|known| begin.starts_with(known))
+}
+
 /// The first and the last line of what was said that say something by themselves: lines of code and
 /// rows of tables do not.
-pub(in super::super) fn edges_of(said: &[DigestLine]) -> Vec<usize> {
+fn edges_of(said: &[DigestLine]) -> Vec<usize> {
     let is_sentence = |line: &DigestLine| !line.is_code && !is_table_row(&line.text);
     let (first, last) = (
         said.iter().position(is_sentence),
         said.iter().rposition(is_sentence),
     );
     first.into_iter().chain(last).collect()
+}
+
+/// The longest sentence of the user's that says nothing without the one before (bytes), and the
+/// words that stand for something among the first of it.
+const IT_BYTES: usize = 60;
+const IT_WORDS: usize = 4;
+const IT: [&str; 8] = ["it", "them", "this", "these", "those", "both", "lo", "es"];
+
+/// Whether a short sentence of the user's has a word that stands for something named before, and no
+/// name or number: `Delete it, please.`
+pub(in super::super) fn says_it(sentence: &str) -> bool {
+    let is_it = |word: &str| IT.iter().any(|it| word.eq_ignore_ascii_case(it));
+    let mut words = words_of(sentence);
+    sentence.len() <= IT_BYTES
+        && words.clone().take(IT_WORDS).any(is_it)
+        && !words.any(|word| shape(word) >= words_by::TELLING)
+}
+
+/// What stands for a block that is no text.
+pub(in super::super) fn word_of(block: &Block<'_>) -> Option<String> {
+    match block {
+        Block::Media(media) => Some(format!("[{}]", media.words())),
+        Block::Other(Some(kind)) => Some(format!("[{kind}]")),
+        _ => None,
+    }
 }

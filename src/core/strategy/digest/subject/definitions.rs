@@ -13,6 +13,9 @@ const LEAST_NAME: usize = 4;
 const MOST_NAME: usize = 64;
 /// Calls that stay of which it is looked for what their code goes on with.
 const MOST_CALLS: usize = 3;
+/// The newest messages of the model's, of those that stay and of those that go, whose names are
+/// looked for.
+const LAST_SAID: usize = 3;
 /// The shortest word in a name that tells what it is about (bytes).
 const LEAST_PART: usize = 3;
 /// The end of a text in which names are looked for (bytes).
@@ -20,8 +23,33 @@ const SEARCHED_BYTES: usize = 8 * 1_024;
 /// Words that stand before the name of a definition, at most.
 const MOST_BEFORE: usize = 7;
 /// What stands before the code on a line, and what names have.
-static BEFORE_CODE: ByteSet = ByteSet::of(b" \t:|-").and(b'0', b'9');
+static BEFORE_CODE: ByteSet = ByteSet::of(b" \t:|+-").and(b'0', b'9');
 static IN_NAMES: ByteSet = ByteSet::of(b"_").and_alphanumeric();
+/// Words that methods begin with, before their type, and those that other definitions have.
+const BEFORE_METHODS: [&str; 10] = [
+    "abstract",
+    "async",
+    "final",
+    "internal",
+    "override",
+    "private",
+    "protected",
+    "public",
+    "static",
+    "virtual",
+];
+const NO_METHODS: [&str; 10] = [
+    "class",
+    "def",
+    "enum",
+    "fn",
+    "func",
+    "function",
+    "interface",
+    "new",
+    "record",
+    "struct",
+];
 /// What stands in brackets behind `pub`.
 const VISIBLE: [&str; 4] = ["crate", "super", "self", "in"];
 
@@ -35,71 +63,65 @@ pub(super) fn definitions(
     context: &Context,
     cancel: &Cancel,
 ) -> Result<Vec<usize>, Cancelled> {
-    let [defined, assigned] = defined_names(lines, cancel)?;
-    let mut found: Vec<usize> = Vec::new();
-    if defined.is_empty() {
-        return Ok(found);
+    let names = Names::of(lines, context, cancel)?;
+    if names.defined.is_empty() {
+        return Ok(Vec::new());
     }
-    let mut told: Set<&str> = Set::default();
-    for text in &context.texts {
-        cancel.check_budget()?;
-        told.extend(text.lines().filter_map(defined_in));
-    }
-    for text in &context.calls {
-        cancel.check_budget()?;
-        told.extend(text.lines().filter_map(assigned_in));
-    }
-    let place = |name: &str| defined.get(name).copied().filter(|_| !told.contains(name));
-    let compound = defined.keys().filter(|name| is_compound(name));
-    let by_letters: Map<String, &str> = compound.map(|name| (letters_of(name), *name)).collect();
-    for text in &context.said_last {
-        cancel.check_budget()?;
-        found.extend(named_by_user(searched(text), &by_letters).filter_map(place));
-    }
-    for text in &context.recent {
-        found.extend(names_in(searched(text)).filter_map(place));
-    }
-    // The next cell of a notebook goes on with what those before it made.
-    for text in context.calls.iter().take(MOST_CALLS) {
-        for name in searched(text).split(|c| !is_of_name(c)) {
-            let first = assigned.get(name).filter(|_| !told.contains(name));
-            found.extend(
-                first
-                    .and_then(|_| place(name))
-                    .into_iter()
-                    .chain(first.copied()),
-            );
-        }
-    }
-    // `Make the ack change` is about what the model said of `AckBatch`.
-    let said = context.said_last.iter().flat_map(|text| words_of(text));
-    let said: Set<String> = said.map(str::to_lowercase).collect();
-    let is_about = |name: &&str| parts_of_name(name).any(|part| said.contains(&part));
-    let said_by_model = |line: &&DigestLine| line.part == Part::Assistant && !line.is_code;
-    for (at, line) in lines.iter().rev().filter(said_by_model).enumerate() {
-        if at.is_multiple_of(STRIDE) {
-            cancel.check_budget()?;
-        }
-        let names = names_in(searched(&line.text)).filter(is_about);
-        found.extend(names.filter_map(place));
-    }
+    let mut found = names.in_what_stays(context, cancel)?;
+    found.extend(names.in_what_the_model_said(lines, context, cancel)?);
     let mut known: Set<usize> = Set::default();
     found.retain(|place| known.insert(*place));
     found.truncate(MOST_NAMES);
-    Ok(found)
+    // An edit has the new first line of a function; the rest of it was read before.
+    let name = |at: usize| lines.get(at).and_then(|line| defined_in(&line.text));
+    let rest = |at: usize| names.replaced.get(name(at)?).copied();
+    let with_rest = found.into_iter();
+    Ok(with_rest
+        .flat_map(|at| rest(at).into_iter().chain([at]))
+        .collect())
 }
 
-/// What the lines of files define, and what code that was run assigns, each with the line that was
-/// read or written last; and the first lines of the latter.
-fn defined_names<'t>(
-    lines: &'t [DigestLine],
-    cancel: &Cancel,
-) -> Result<[Map<&'t str, usize>; 2], Cancelled> {
-    let mut defined: Map<&str, usize> = Map::default();
-    let mut assigned: Map<&str, usize> = Map::default();
-    for (at, line) in lines.iter().enumerate() {
-        if at.is_multiple_of(STRIDE) {
+/// What is defined, by names: the lines that were read or written last.
+#[derive(Default)]
+struct Names<'t> {
+    /// What the lines of files define, and what code that was run assigns.
+    defined: Map<&'t str, usize>,
+    /// The first lines of the latter.
+    assigned: Map<&'t str, usize>,
+    /// Of what was read, first lines of definitions that edits replaced.
+    replaced: Map<&'t str, usize>,
+    /// What a text that stays defines.
+    told: Set<&'t str>,
+}
+
+impl<'t> Names<'t> {
+    fn of(
+        lines: &'t [DigestLine],
+        context: &'t Context,
+        cancel: &Cancel,
+    ) -> Result<Self, Cancelled> {
+        let mut names = Names::default();
+        for (at, line) in lines.iter().enumerate() {
+            if at.is_multiple_of(STRIDE) {
+                cancel.check_budget()?;
+            }
+            names.note(at, line);
+        }
+        for text in &context.texts {
             cancel.check_budget()?;
+            names.told.extend(text.lines().filter_map(defined_in));
+        }
+        for text in &context.calls {
+            cancel.check_budget()?;
+            names.told.extend(text.lines().filter_map(assigned_in));
+        }
+        Ok(names)
+    }
+
+    fn note(&mut self, at: usize, line: &'t DigestLine) {
+        if line.part == Part::Text && line.standing == Standing::Gone {
+            let replaced = defined_in(&line.text).map(|name| (name, at));
+            self.replaced.extend(replaced);
         }
         let is_code = matches!(line.part, Part::Text | Part::Argument) || line.is_code;
         let is_old = matches!(
@@ -107,18 +129,77 @@ fn defined_names<'t>(
             Standing::Beside | Standing::Gone | Standing::Repeated | Standing::Stale
         );
         if !is_code || is_old {
-            continue;
+            return;
         }
         if let Some(name) = defined_in(&line.text) {
-            defined.insert(name, at);
+            self.defined.insert(name, at);
         } else if line.part == Part::Argument
             && let Some(name) = assigned_in(&line.text)
         {
-            defined.insert(name, at);
-            assigned.entry(name).or_insert(at);
+            self.defined.insert(name, at);
+            self.assigned.entry(name).or_insert(at);
         }
     }
-    Ok([defined, assigned])
+
+    fn place(&self, name: &str) -> Option<usize> {
+        let place = self.defined.get(name).copied();
+        place.filter(|_| !self.told.contains(name))
+    }
+
+    /// The places of what the user's newest message, the newest texts and the newest code name.
+    fn in_what_stays(&self, context: &Context, cancel: &Cancel) -> Result<Vec<usize>, Cancelled> {
+        let mut found: Vec<usize> = Vec::new();
+        let compound = self.defined.keys().filter(|name| is_compound(name));
+        let by_letters: Map<String, &str> =
+            compound.map(|name| (letters_of(name), *name)).collect();
+        for text in &context.said_last {
+            cancel.check_budget()?;
+            let named = named_by_user(searched(text), &by_letters);
+            found.extend(named.filter_map(|name| self.place(name)));
+        }
+        let said = context.said.iter().filter(|(is_user, _)| !is_user);
+        let said = said.map(|(_, text)| text).take(LAST_SAID);
+        for text in context.recent.iter().chain(said) {
+            found.extend(names_in(searched(text)).filter_map(|name| self.place(name)));
+        }
+        // The next cell of a notebook goes on with what those before it made.
+        for text in context.calls.iter().take(MOST_CALLS) {
+            for name in searched(text).split(|c| !is_of_name(c)) {
+                let first = self.assigned.get(name);
+                let first = first.filter(|_| !self.told.contains(name)).copied();
+                found.extend(first.and_then(|_| self.place(name)));
+                found.extend(first);
+            }
+        }
+        Ok(found)
+    }
+
+    /// The places of what the model named: in its last messages, or by a word of the user's.
+    /// `Make the ack change` is about what the model said of `AckBatch`.
+    fn in_what_the_model_said(
+        &self,
+        lines: &[DigestLine],
+        context: &Context,
+        cancel: &Cancel,
+    ) -> Result<Vec<usize>, Cancelled> {
+        let said = context.said_last.iter().flat_map(|text| words_of(text));
+        let said: Set<String> = said.map(str::to_lowercase).collect();
+        let is_about = |name: &str| parts_of_name(name).any(|part| said.contains(&part));
+        let said_by_model = |line: &&DigestLine| line.part == Part::Assistant && !line.is_code;
+        let mut found = Vec::new();
+        let mut messages = 0;
+        for (at, line) in lines.iter().rev().filter(said_by_model).enumerate() {
+            if at.is_multiple_of(STRIDE) {
+                cancel.check_budget()?;
+            }
+            // What it said last is what it is at, whatever the user says to it: `Go.`
+            let is_last = messages < LAST_SAID;
+            let names = names_in(searched(&line.text)).filter(|name| is_last || is_about(name));
+            found.extend(names.filter_map(|name| self.place(name)));
+            messages += usize::from(line.depth == 0);
+        }
+        Ok(found)
+    }
 }
 
 /// The end of a text, in which names are looked for.
@@ -249,6 +330,9 @@ fn defined_in(line: &str) -> Option<&str> {
     if !defines(first) {
         return None;
     }
+    if let Some(method) = method_in(first, code) {
+        return Some(method);
+    }
     // `func (q *Queue) AckBatch(`
     let receiver = code
         .strip_prefix("func (")
@@ -258,6 +342,23 @@ fn defined_in(line: &str) -> Option<&str> {
     let mut named = words.filter(|word| !word.is_empty() && !defines(word));
     // `pub(crate) fn`
     named.find(|word| !VISIBLE.contains(word))
+}
+
+/// The name of a method whose type stands before it: `public List<Row> rowsOf(Sheet sheet) {`.
+fn method_in<'t>(first: &str, code: &'t str) -> Option<&'t str> {
+    if !BEFORE_METHODS.contains(&first) {
+        return None;
+    }
+    let (before, _) = code.split_once('(')?;
+    let name = before.rsplit(|c| !is_of_name(c)).next()?;
+    let words = || {
+        before
+            .split(|c: char| !is_of_name(c))
+            .filter(|word| !word.is_empty())
+    };
+    let is_typed = words().filter(|word| !defines(word)).nth(1).is_some();
+    let is_other = words().any(|word| NO_METHODS.contains(&word)) || before.contains('=');
+    Some(name).filter(|name| !name.is_empty() && is_typed && !is_other)
 }
 
 /// The name that a line of a script assigns, at its beginning: `clean = trips.merge(weather)`.
@@ -321,6 +422,16 @@ mod tests {
                 "const formatMinor = (minor: number) => {",
                 Some("formatMinor"),
             ),
+            (
+                "    public void onCancelled(SchemeMessage msg) {",
+                Some("onCancelled"),
+            ),
+            (
+                "private static List<Row> rowsOf(Sheet sheet) {",
+                Some("rowsOf"),
+            ),
+            ("public record Refund(RefundId id) {", Some("Refund")),
+            ("+    pub fn take(&mut self) -> Verdict {", Some("take")),
             ("return totalLabel(inv);", None),
             ("totalLabel(inv)", None),
             ("", None),

@@ -1,5 +1,6 @@
 //! What the newest messages are about: what they name, describe, and go on with.
 
+pub(super) mod at_hand;
 mod chosen;
 mod definitions;
 mod described;

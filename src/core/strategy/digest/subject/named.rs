@@ -7,7 +7,7 @@ use super::programs::run_again;
 use crate::core::strategy::digest::line::{DigestLine, Part, STRIDE, Standing};
 use crate::core::strategy::digest::lists::is_numbered_or_bullet;
 use crate::core::strategy::digest::weigh::context::Context;
-use crate::core::strategy::digest::weigh::weight::{Weighed, Weight};
+use crate::core::strategy::digest::weigh::weight::{Weighed, Weight, is_plain_row};
 use crate::core::strategy::digest::weigh::weights::{line as lines_by, word as words_by};
 use crate::core::strategy::digest::weigh::word::Word;
 use crate::core::strategy::maps::{Map, Set};
@@ -147,13 +147,6 @@ fn find_picked(
         );
     }
     Ok(picked)
-}
-
-/// Whether a line is the row of a table in a result, rather than of one of records.
-fn is_plain_row(lines: &[DigestLine], line: &DigestLine, weight: &Weight) -> bool {
-    let opens = lines.get(weight.entry);
-    let is_row = line.part == Part::Row || line.is_printed_row;
-    is_row && opens.is_some_and(|opens| opens.part != Part::Head)
 }
 
 /// How many rows have each word.

@@ -3,6 +3,7 @@
 mod logs;
 pub(super) mod mail;
 pub(super) mod outline;
+mod passed_on;
 mod pasted;
 pub(super) mod printed;
 pub(super) mod quoted;

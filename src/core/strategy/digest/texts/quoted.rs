@@ -6,6 +6,7 @@ use std::borrow::Cow;
 use super::logs::mark_repetitive;
 use super::mail::note_mail;
 use super::outline::note_outline;
+use super::passed_on::passed_on;
 use super::pasted::pasted_in;
 use super::printed::OpenTable;
 use crate::core::strategy::digest::line::{DigestLine, Part, STRIDE, Standing, leading_number};
@@ -55,8 +56,15 @@ pub(in super::super) fn sentences_of(
     out: &mut Vec<DigestLine>,
 ) -> Result<(), Cancelled> {
     let text = without_noise(text);
-    let pasted = (part == Part::User).then(|| pasted_in(&text));
-    let is_pasted = |at: usize| pasted.as_ref().and_then(|lines| lines.get(at)) == Some(&true);
+    let is_user = part == Part::User;
+    let pasted = if is_user {
+        pasted_in(&text)
+    } else {
+        Vec::new()
+    };
+    let from = out.len();
+    // The paragraph that each line is of.
+    let mut of: Vec<usize> = Vec::new();
     let mut lists = OpenItems::default();
     let mut is_code = false;
     for (at, paragraph) in text.lines().enumerate() {
@@ -74,38 +82,80 @@ pub(in super::super) fn sentences_of(
         // Drafts of texts stand between fences, too.
         if is_code && !is_prose(paragraph.trim()) {
             code_line(paragraph, part, out);
-            continue;
+        } else {
+            let is_pasted = pasted.get(at) == Some(&true);
+            said_lines(paragraph, (part, is_pasted), &mut lists, out);
         }
-        let mut joins = false;
-        let inner = paragraph.trim_start();
-        let indent = paragraph.len() - inner.len();
-        if is_rule_of_table(inner) {
-            continue;
-        }
-        let whole = Some(inner.trim_end()).filter(|line| is_table_row(line));
-        let split = whole.is_none().then(|| sentences(inner.trim_end()));
-        for sentence in whole.into_iter().chain(split.into_iter().flatten()) {
-            for piece in pieces(sentence, SENTENCE_BYTES) {
-                let piece = piece.trim();
-                if piece.is_empty() || THOUGHTS.contains(&piece) {
-                    continue;
-                }
-                let mut line = DigestLine::new(part, 1, piece);
-                line.joins = joins;
-                if is_pasted(at) {
-                    line.standing = Standing::Pasted;
-                }
-                if joins {
-                    lists.pass(piece);
-                } else {
-                    line.within = lists.read(indent, piece);
-                }
-                out.push(line);
-                joins = true;
-            }
-        }
+        of.resize(out.len() - from, at);
+    }
+    if is_user && let Some(lines) = out.get_mut(from..) {
+        note_passed_on(lines, &of, &passed_on(&text));
     }
     Ok(())
+}
+
+/// Appends the sentences of a paragraph.
+fn said_lines(
+    paragraph: &str,
+    (part, is_pasted): (Part, bool),
+    lists: &mut OpenItems,
+    out: &mut Vec<DigestLine>,
+) {
+    let mut joins = false;
+    let inner = paragraph.trim_start();
+    let indent = paragraph.len() - inner.len();
+    if is_rule_of_table(inner) {
+        return;
+    }
+    let whole = Some(inner.trim_end()).filter(|line| is_table_row(line));
+    let split = whole.is_none().then(|| sentences(inner.trim_end()));
+    for sentence in whole.into_iter().chain(split.into_iter().flatten()) {
+        for piece in pieces(sentence, SENTENCE_BYTES) {
+            let piece = piece.trim();
+            if piece.is_empty() || THOUGHTS.contains(&piece) {
+                continue;
+            }
+            let mut line = DigestLine::new(part, 1, piece);
+            line.joins = joins;
+            if is_pasted {
+                line.standing = Standing::Pasted;
+            }
+            if joins {
+                lists.pass(piece);
+            } else {
+                line.within = lists.read(indent, piece);
+            }
+            out.push(line);
+            joins = true;
+        }
+    }
+}
+
+/// Notes what the lines that others wrote need, by their paragraphs: they are not told without the
+/// sentence that announces them, nor that without the first one of its paragraph. An order in a
+/// mail is not the user's, who asks whether it is a fraud.
+fn note_passed_on(lines: &mut [DigestLine], of: &[usize], of_others: &[bool]) {
+    let is_of_others = |at: usize| {
+        let paragraph = of.get(at).and_then(|paragraph| of_others.get(*paragraph));
+        paragraph == Some(&true)
+    };
+    let mut announces: Option<(usize, usize)> = None;
+    for at in 0..lines.len() {
+        let joins = lines.get(at).is_some_and(|line| line.joins);
+        if !is_of_others(at) {
+            let first = announces.map(|(first, _)| first).filter(|_| joins);
+            announces = Some((first.unwrap_or(at), at));
+            continue;
+        }
+        if let Some(line) = lines.get_mut(at) {
+            line.within = announces.map(|(_, last)| at - last).or(line.within);
+        }
+        if let Some((first, last)) = announces.filter(|(first, last)| last > first)
+            && let Some(line) = lines.get_mut(last)
+        {
+            line.within = Some(last - first);
+        }
+    }
 }
 
 /// Appends a line of code in what a party said. Its blanks tell what belongs together.

@@ -127,6 +127,7 @@ impl<'t> Reader<'t> {
             meant: false,
             picked: false,
             described: false,
+            at_hand: false,
             topic: 0.0,
         });
     }
@@ -144,7 +145,7 @@ impl<'t> Reader<'t> {
                 within
             }
             // What was said before and after shows the place of a sentence.
-            _ if line.part.is_said() || within.is_some() => within,
+            _ if line.part.is_said() || (within.is_some() && line.part != Part::Head) => within,
             _ => {
                 let above = self.open.iter().rfind(|(depth, _)| *depth < line.depth);
                 let above = match (above, line.part) {
@@ -160,7 +161,8 @@ impl<'t> Reader<'t> {
                 if line.part == Part::Record {
                     self.record = self.record.or(Some(at));
                 }
-                above
+                // A page of a list needs what says so.
+                within.or(above)
             }
         }
     }
@@ -325,6 +327,7 @@ impl<'t> Reader<'t> {
             cancel.check_budget()?;
             self.for_known(text, |id, word| {
                 word.calls += 1;
+                word.called_last = true;
                 note(&mut asked, id);
             });
         }

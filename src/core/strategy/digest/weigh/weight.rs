@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use super::weights::line as lines_by;
 use super::word::Word;
+use crate::core::strategy::digest::line::{DigestLine, Part};
 
 /// What is known of a line of the full digest.
 pub(in super::super) struct Weight {
@@ -31,6 +32,8 @@ pub(in super::super) struct Weight {
     pub picked: bool,
     /// It is a row that the user's newest message describes.
     pub described: bool,
+    /// It is a row that was looked up since that message, of something that was known before.
+    pub at_hand: bool,
     /// The weight in the newest messages of the words of the line that opens its entry, or of the
     /// item that it is within.
     pub topic: f32,
@@ -88,4 +91,15 @@ pub(in super::super) fn most_telling<'w>(
         let by_form = a.shape.total_cmp(&b.shape);
         by_form.then(b.lines.cmp(&a.lines))
     })
+}
+
+/// Whether a line is the row of a table in a result, rather than of one of records.
+pub(in super::super) fn is_plain_row(
+    lines: &[DigestLine],
+    line: &DigestLine,
+    weight: &Weight,
+) -> bool {
+    let opens = lines.get(weight.entry);
+    let is_row = line.part == Part::Row || line.is_printed_row;
+    is_row && opens.is_some_and(|opens| opens.part != Part::Head)
 }

@@ -38,6 +38,12 @@ pub(in super::super) mod share {
     pub(in super::super::super) const MEANT_TOKENS: u64 = 72;
     pub(in super::super::super) const PICKED: f64 = 0.1;
     pub(in super::super::super) const PICKED_TOKENS: u64 = 120;
+    /// For the lists that the model goes through: the next calls take what is left of them.
+    pub(in super::super::super) const GOES_THROUGH: f64 = 0.4;
+    /// For the rows that were looked up since the user's newest message, of what was known before,
+    /// and the fewest tokens of it.
+    pub(in super::super::super) const AT_HAND: f64 = 0.15;
+    pub(in super::super::super) const AT_HAND_TOKENS: u64 = 150;
     pub(in super::super::super) const MOST_FOR_ROW: f64 = 0.3;
     /// For the scalars that records themselves have: decisions turn on them.
     pub(in super::super::super) const RECORDS: f64 = 0.42;

@@ -12,6 +12,8 @@ pub(in super::super) struct Word {
     pub lines: u32,
     /// Calls that have it.
     pub calls: u32,
+    /// A call that stays besides the digest has it.
+    pub called_last: bool,
     /// Entries that have it.
     pub entries: u32,
     /// The last entry that has it, counted from 1.

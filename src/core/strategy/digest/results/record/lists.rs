@@ -1,6 +1,6 @@
 //! Lists in results: of scalars on shared lines, of like objects as tables, others item by item.
 
-use super::{AS_BELOW, Lines, MOST_COMPARED, MOST_OWN, Member, NAMES_BYTES};
+use super::{AS_BELOW, Known, Lines, MOST_COMPARED, MOST_OWN, Member, NAMES_BYTES, NEWER_BELOW};
 use crate::core::Cancelled;
 use crate::core::json::Json;
 use crate::core::strategy::digest::json_form::{
@@ -44,8 +44,8 @@ impl Lines<'_> {
         let all = items.len();
         let is_compared = all <= MOST_COMPARED;
         let known = |item: &mut Json| self.is_known_item(path, item, is_compared);
-        let is_known: Vec<bool> = items.iter_mut().map(known).collect();
-        let left = is_known.iter().filter(|known| !**known).count();
+        let is_known: Vec<Known> = items.iter_mut().map(known).collect();
+        let left = is_known.iter().filter(|known| **known == Known::No).count();
         let references = fold(&mut items, self.is_deep(), self.seen);
         if left > 1 {
             without_single_lists(&mut items);
@@ -53,27 +53,24 @@ impl Lines<'_> {
         // What its head says is true of all of its rows.
         let mut rows = (left > 1).then(|| table_of(&items)).flatten();
         if let Some(rows) = &mut rows {
-            rows.retain(|at| is_known.get(at) != Some(&true));
+            rows.retain(|at| is_known.get(at) == Some(&Known::No));
         }
         let items = items.into_iter().enumerate();
-        let (known, items): (Vec<_>, Vec<_>) =
-            items.partition(|(at, _)| is_known.get(*at) == Some(&true));
+        let (items, known): (Vec<_>, Vec<_>) =
+            items.partition(|(at, _)| is_known.get(*at) == Some(&Known::No));
+        let (newer, known): (Vec<_>, Vec<_>) = known
+            .into_iter()
+            .partition(|(at, _)| is_known.get(*at) == Some(&Known::Otherwise));
         let from = self.out.len();
         let mut aside = Vec::new();
-        match &rows {
-            Some(rows) => {
-                self.rows(path, rows, &items);
-                aside = items;
-            }
-            None => {
-                self.level += 1;
-                for (at, item) in items {
-                    self.item(&format!("{path}[{at}]"), item, own && all == 1)?;
-                }
-                self.level -= 1;
-            }
+        if let Some(rows) = &rows {
+            self.rows(path, rows, &items);
+            aside = items;
+        } else {
+            self.items(path, items, own && all == 1)?;
         }
-        self.as_below(path, &known);
+        self.as_below(path, &known, AS_BELOW);
+        self.as_below(path, &newer, NEWER_BELOW);
         if let Some(rows) = rows {
             if let Some((head, short)) = rows.short {
                 self.rows_in_short(path, &head, &short, from);
@@ -83,6 +80,16 @@ impl Lines<'_> {
         for (keys, references) in references {
             self.list(&format!("{path}[].{keys}"), references, false)?;
         }
+        Ok(())
+    }
+
+    /// Items that are no rows, each on its own.
+    fn items(&mut self, path: &str, items: Vec<(usize, Json)>, own: bool) -> Result<(), Cancelled> {
+        self.level += 1;
+        for (at, item) in items {
+            self.item(&format!("{path}[{at}]"), item, own)?;
+        }
+        self.level -= 1;
         Ok(())
     }
 
@@ -138,13 +145,13 @@ impl Lines<'_> {
     }
 
     /// Names the items of a list that newer results show.
-    fn as_below(&mut self, path: &str, known: &[(usize, Json)]) {
+    fn as_below(&mut self, path: &str, known: &[(usize, Json)], how: &str) {
         if known.is_empty() {
             return;
         }
         let names: Vec<String> = known.iter().filter_map(|(_, item)| naming(item)).collect();
         let list = names.join("; ");
-        let mut text = format!("… {} {AS_BELOW}", known.len());
+        let mut text = format!("… {} {how}", known.len());
         if names.len() == known.len() && list.len() <= NAMES_BYTES {
             text.push_str(&format!(": {list}"));
         }
