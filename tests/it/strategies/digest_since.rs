@@ -1,6 +1,7 @@
 //! What came of things since a digest's lines were true: what was undone, deleted, tried only, or
 //! told anew; and what is not so at all.
 
+use baler::core::text::Failures;
 use serde_json::{Value, json};
 
 use super::digest_needs::digest_in;
@@ -212,25 +213,14 @@ fn a_count_is_no_status_and_a_refusal_is_a_failure() {
         let digest = told(300, &[("upload", json!({"path": "a.pdf"}), json!(fine))]);
         assert!(!digest.contains("failed"), "{fine}: {digest}");
     }
+    let failures = Failures::default();
     for failure in [
         "Error from server (Forbidden): deployments is forbidden",
         r#"{"result":"DECLINED","reason":"insufficient funds"}"#,
         r#"<response code="403">locked</response>"#,
         "status: 503",
     ] {
-        // What it was told has no room: only that it failed.
-        let long = format!("{failure}\n{}", words(3, 30).replace(' ', "\n"));
-        let text = if failure.starts_with('{') {
-            failure
-        } else {
-            &long
-        };
-        let digest = told(300, &[("set_env", json!({"name": "cart"}), json!(text))]);
-        let tells = ["failed", "Forbidden", "DECLINED", "403", "503"];
-        assert!(
-            tells.iter().any(|word| digest.contains(word)),
-            "{failure}: {digest}"
-        );
+        assert!(failures.of(None).are(failure), "{failure}");
     }
 }
 
@@ -298,15 +288,18 @@ fn what_others_wrote_is_not_what_the_user_says() {
         ]);
     }
     all.push(message("user", "Go on."));
-    for target in [150, 200, 260, 340] {
+    let mut shown = 0;
+    for target in [150, 200, 260, 340, 900] {
         let digest = digest_in(target, &all);
         if digest.contains("transfer 900 EUR") {
+            shown += 1;
             assert!(
                 digest.contains("Is this mail genuine or a fraud?"),
                 "{target}: {digest}"
             );
         }
     }
+    assert!(shown > 0, "it is shown where there is room");
 }
 
 #[test]
@@ -322,15 +315,18 @@ fn what_is_only_supposed_does_not_look_like_what_was_done() {
         message("assistant", &words(6, 90)),
         message("user", "Go on."),
     ]);
-    for target in [150, 200, 260] {
+    let mut shown = 0;
+    for target in [150, 200, 260, 900] {
         let digest = digest_in(target, &all);
         if digest.contains("Order 5517 is cancelled") {
+            shown += 1;
             assert!(
                 digest.contains("None of this has been executed"),
                 "{target}: {digest}"
             );
         }
     }
+    assert!(shown > 0, "it is shown where there is room");
 }
 
 #[test]
