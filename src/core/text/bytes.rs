@@ -52,9 +52,23 @@ const LANES: usize = 32;
 
 /// Whether any byte is `wanted`. Where that only compares, compilers make it look at many at once.
 pub(in crate::core) fn any_byte(bytes: &[u8], wanted: impl Fn(u8) -> bool) -> bool {
-    let in_lane = |lane: &[u8]| lane.iter().fold(false, |any, byte| any | wanted(*byte));
-    let mut lanes = bytes.chunks_exact(LANES);
-    lanes.any(in_lane) || in_lane(lanes.remainder())
+    let in_lane = |lane: &[u8; LANES]| lane.iter().fold(false, |any, byte| any | wanted(*byte));
+    let (lanes, _) = bytes.as_chunks::<LANES>();
+    if lanes.iter().any(in_lane) {
+        return true;
+    }
+    // What is left is looked at as a lane, too: with bytes before it, or one of its own again.
+    match (bytes.last_chunk::<LANES>(), bytes.first()) {
+        (Some(end), _) => in_lane(end),
+        (None, Some(first)) => {
+            let mut lane = [*first; LANES];
+            lane.iter_mut()
+                .zip(bytes)
+                .for_each(|(to, from)| *to = *from);
+            in_lane(&lane)
+        }
+        (None, None) => false,
+    }
 }
 
 #[cfg(test)]
@@ -69,6 +83,12 @@ mod tests {
             assert!(any_byte(&bytes, |byte| byte == b'b'), "{at}");
         }
         assert!(!any_byte(&[b'a'; 100], |byte| byte == b'b') && !any_byte(&[], |_| true));
+        for len in 1..70 {
+            let mut bytes = vec![b'a'; len];
+            assert!(!any_byte(&bytes, |byte| byte != b'a'), "{len}");
+            bytes[len - 1] = b'b';
+            assert!(any_byte(&bytes, |byte| byte == b'b'), "{len}");
+        }
     }
 
     #[test]

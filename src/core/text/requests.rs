@@ -78,6 +78,31 @@ const NOTES: [&str; 8] = [
     "veuillez noter",
 ];
 
+/// How sentences begin, in small letters, that say what one helps with: the user has asked for it.
+const OFFERS: [&str; 17] = [
+    "i can assist you ",
+    "i can assist with ",
+    "i can help you ",
+    "i can help with ",
+    "i can certainly help ",
+    "i can certainly assist ",
+    "i'd be happy to help ",
+    "i'd be happy to assist ",
+    "i would be happy to help ",
+    "i would be happy to assist ",
+    "i'll be happy to help ",
+    "i'm happy to help ",
+    "i'm here to help ",
+    "i have retrieved your ",
+    "ich helfe ihnen gerne ",
+    "puedo ayudarle ",
+    "je peux vous aider ",
+];
+/// Words of such a sentence that says more: what it does not do.
+const LIMITED: [&str; 10] = [
+    "but", "cannot", "can't", "not", "only", "unless", "nur", "nicht", "solo", "pas",
+];
+
 /// Whether a sentence is a question.
 #[must_use]
 pub fn is_question(sentence: &str) -> bool {
@@ -113,8 +138,17 @@ pub fn waits(sentence: &str) -> bool {
 pub fn only_serves(sentence: &str) -> bool {
     let lower = sentence.to_lowercase();
     let serves = |word: &str| SERVES.contains(word);
-    words(&lower).any(serves)
-        && words(&lower).all(|word| serves(word) || BESIDES.contains(word) || is_polite(word))
+    let all_serve = words(&lower).any(serves)
+        && words(&lower).all(|word| serves(word) || BESIDES.contains(word) || is_polite(word));
+    all_serve || offers(&lower) && !words_of(sentence).any(|word| shape(word) >= TELLING)
+}
+
+/// Whether a sentence, in small letters, says what one helps with, and no more.
+fn offers(lower: &str) -> bool {
+    OFFERS.iter().any(|beginning| lower.starts_with(beginning))
+        && !is_question(lower)
+        && !lower.contains(|c: char| c.is_ascii_digit())
+        && !words(lower).any(|word| LIMITED.contains(&word))
 }
 
 #[cfg(test)]
@@ -166,11 +200,16 @@ mod tests {
             "No problem!",
             "Please hold on for a moment.",
             "If you need any further assistance, feel free to ask!",
+            "I can assist you with downgrading your business class flights to economy.",
+            "I have retrieved your reservation details.",
         ] {
             assert!(only_serves(offer), "{offer}");
         }
         for other in [
             "I can help you with W-3.",
+            "I can help you with the exchange, but not with the refund.",
+            "I can help you with that for $50.",
+            "I'd be happy to waive the fee.",
             "It can be cancelled.",
             "I need two rooms.",
             "No.",

@@ -8,7 +8,7 @@ use super::job;
 use crate::support::{message, words};
 
 /// The legs of the trip of booking `n`: two, three or four.
-fn legs_of(n: usize) -> Vec<Value> {
+pub(super) fn legs_of(n: usize) -> Vec<Value> {
     let place = |at: usize| ["GRZ", "VIE", "ZRH", "OSL", "BGO"][(n + at) % 5];
     (0..2 + n % 3)
         .map(|at| {
@@ -22,7 +22,7 @@ fn legs_of(n: usize) -> Vec<Value> {
 }
 
 /// A chat in which six bookings were looked up, and what the user says then.
-fn bookings_and(answer: &str) -> Vec<String> {
+pub(super) fn bookings_and(answer: &str) -> Vec<String> {
     let found: Vec<(String, String)> = (1..7)
         .map(|n| {
             let id = format!("BK{}7Q", 40 + n);

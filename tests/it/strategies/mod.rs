@@ -17,6 +17,7 @@ mod digest_followed_up;
 mod digest_form;
 mod digest_honest;
 mod digest_in_text;
+mod digest_in_question;
 mod digest_lists;
 mod digest_needs;
 mod digest_parts;

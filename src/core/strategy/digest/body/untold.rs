@@ -3,15 +3,14 @@
 //! show: `… 9 calls and 2 texts (1 by the user) not shown: edit ×3, think, …; changed src/a.rs, …`.
 //! Without that, what is shown would look like all that was done and said.
 
+use super::given::{Shared, given_to};
 use crate::core::conversation::{Entry, Exchange, Kind};
 use crate::core::strategy::digest::calls::changes::is_change;
 use crate::core::strategy::digest::calls::in_text::calls_without_output;
-use crate::core::strategy::digest::calls::made::{COMMANDS, edited, is_among, is_editor};
+use crate::core::strategy::digest::calls::made::{edited, is_editor};
 use crate::core::strategy::digest::line::{DigestLine, GAP, OLDER, Part, Standing};
-use crate::core::strategy::digest::weigh::place::commas;
-use crate::core::strategy::digest::weigh::weights::word as words_by;
 use crate::core::strategy::maps::Map;
-use crate::core::text::{shape, shown_name};
+use crate::core::text::shown_name;
 use crate::core::{Cancel, Cancelled};
 
 /// Ends the numbers of calls and texts.
@@ -41,10 +40,9 @@ const FAILED: &str = "failed";
 /// So many tools are named, and so many files.
 const MOST_NAMED: usize = 8;
 /// Begins, separates and ends what the calls of a tool were given: `read [a.rs; b.rs] ×2`. It takes
-/// one in so many bytes of the digest. The longest one (bytes), and how many of a tool are named.
+/// one in so many bytes of the digest. How many of a tool are named.
 const GIVEN: (&str, &str, &str) = (" [", "; ", "]");
 const GIVEN_SHARE: usize = 150;
-const LONGEST_GIVEN: usize = 40;
 const MOST_GIVEN: usize = 4;
 
 /// The calls of a tool.
@@ -100,7 +98,7 @@ struct Untold<'t> {
 impl<'t> Untold<'t> {
     /// Adds a line that opens an entry which is not shown: a call, what a party said, or what an
     /// earlier digest did not show. Lines come in the order of the messages.
-    fn add(&mut self, line: &'t DigestLine) {
+    fn add(&mut self, line: &'t DigestLine, shared: &Shared<'_>) {
         match line.part {
             // It is said again later, or with a call that is counted.
             Part::User | Part::Assistant
@@ -121,7 +119,10 @@ impl<'t> Untold<'t> {
                         self.add_file(file);
                     }
                     Some(_) => {}
-                    None => self.add_given(tool, &[given_to(without_mark).unwrap_or(GAP)]),
+                    None => {
+                        let given = given_to(without_mark, |value| shared.has(tool, value));
+                        self.add_given(tool, &[given.unwrap_or(GAP)]);
+                    }
                 }
             }
             Part::Untold => {
@@ -283,55 +284,6 @@ fn given_in(calls: &Calls<'_>, room: &mut usize) -> String {
     format!("{begin}{}{end}", shown.join(next))
 }
 
-/// What tells a call from others of its tool: an id, a path or a number that it was given.
-fn given_to(call: &str) -> Option<&str> {
-    let (_, arguments) = call.split_once('(')?;
-    let arguments = arguments.strip_suffix(')').unwrap_or(arguments);
-    let first = arguments.split_once('=');
-    let is_command = |(key, value): (&str, &str)| {
-        let mut values = value.split(", ");
-        is_among(&COMMANDS, key) && values.next().is_some_and(|value| value.contains(' '))
-    };
-    if first.is_some_and(is_command) {
-        return of_command(arguments);
-    }
-    let (mut from, mut given) = (0, Vec::new());
-    for end in commas(arguments).into_iter().chain([arguments.len()]) {
-        let argument = arguments.get(from..end).unwrap_or_default();
-        let (_, value) = argument.split_once('=').unwrap_or(("", argument));
-        given.push(value.trim().trim_matches('"'));
-        from = end + 1;
-    }
-    let is_short = |value: &&&str| {
-        (1..=LONGEST_GIVEN).contains(&value.len())
-            && !value.contains(['[', ']', ';', ',', '×', '(', ')', '…', '{', '}'])
-            && !value.contains(": ")
-    };
-    let mut short = given.iter().filter(is_short);
-    short.find(|value| has_name(value)).copied()
-}
-
-/// What tells a command from others: all of a short one. A part of it, or of code, says nothing.
-fn of_command(arguments: &str) -> Option<&str> {
-    let (_, command) = arguments.split_once('=')?;
-    let command = command.trim().trim_matches('"');
-    let is_one = |part: &&str| {
-        (1..=LONGEST_GIVEN).contains(&part.len())
-            && !part.contains([
-                '[', ']', ';', ',', '×', '(', ')', '…', '{', '}', '=', '&', '|', '\n',
-            ])
-            && !part.contains(": ")
-            && has_name(part)
-    };
-    Some(command).filter(is_one)
-}
-
-/// Whether a word of a value is a name or a number.
-fn has_name(value: &str) -> bool {
-    let mut words = value.split_whitespace();
-    words.any(|word| shape(word) >= words_by::TELLING)
-}
-
 /// A tool without what its calls were given, and that.
 fn without_given(tool: &str) -> (&str, Vec<&str>) {
     let (begin, next, end) = GIVEN;
@@ -349,8 +301,10 @@ pub(in super::super) fn line_of<'t>(
     hidden: impl Iterator<Item = &'t DigestLine>,
     digest_bytes: usize,
 ) -> Option<String> {
+    let hidden: Vec<&DigestLine> = hidden.collect();
+    let shared = Shared::of(hidden.iter().map(|line| line.text.as_str()));
     let mut untold = Untold::default();
-    hidden.for_each(|line| untold.add(line));
+    hidden.iter().for_each(|line| untold.add(line, &shared));
     let text = untold.text(digest_bytes)?;
     Some(format!("{GAP} {text}"))
 }

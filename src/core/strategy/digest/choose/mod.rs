@@ -21,8 +21,9 @@ use self::tables::Tables;
 use self::taken_back::TakenBack;
 use self::text_tokens::TextTokens;
 use self::wanted::{
-    is_at_hand, is_chosen_row, is_crumb, is_described, is_gone_through, is_meant_row, is_named_row,
-    is_of_records, is_picked_row, is_record, is_written, newest_turn, says_more_than_help,
+    is_at_hand, is_chosen_row, is_crumb, is_described, is_gone_through, is_in_question,
+    is_meant_row, is_named_row, is_of_records, is_picked_row, is_record, is_written, newest_turn,
+    says_more_than_help,
 };
 use crate::core::conversation::scale;
 use crate::core::strategy::digest::body::write::is_gap;
@@ -30,6 +31,7 @@ use crate::core::strategy::digest::line::{DigestLine, Part, Standing};
 use crate::core::strategy::digest::lists::{announces, leads_in};
 use crate::core::strategy::digest::said::telling::note_findings;
 use crate::core::strategy::digest::subject::at_hand::note_at_hand;
+use crate::core::strategy::digest::subject::in_question::{MOST_RECORDS, note_in_question};
 use crate::core::strategy::digest::subject::named::find_named;
 use crate::core::strategy::digest::subject::regions::{Region, named_regions};
 use crate::core::strategy::digest::subject::sections::weigh_numbered;
@@ -137,6 +139,7 @@ impl<'t> Choice<'t> {
         let room = Self::room_for_picked(budget).min(left);
         left -= room - self.fill(room, is_picked_row)?;
         left -= self.take_at_hand(budget, left)?;
+        left -= self.take_in_question(budget, left)?;
         left = self.take_of_the_model((left, budget))?;
         self.first((&mut left, budget), share::PROSE, |line, _| {
             matches!(line.standing, Standing::Prose | Standing::Conclusion)
@@ -217,6 +220,17 @@ impl<'t> Choice<'t> {
         Ok(lists + room - self.fill(room, is_at_hand)?)
     }
 
+    /// Takes the rows of the records that are talked about last, one after another. Returns the
+    /// tokens spent.
+    fn take_in_question(&mut self, budget: u64, left: u64) -> Result<u64, Cancelled> {
+        let room = Self::room_in_question(budget).min(left);
+        let mut rest = room;
+        for nth in 0..MOST_RECORDS {
+            rest = self.fill(rest, |line, weight| is_in_question(line, weight, nth))?;
+        }
+        Ok(room - rest)
+    }
+
     /// Takes what the newest records have, in at most so many tokens. Returns those spent.
     fn take_newest(&mut self, room: u64) -> Result<u64, Cancelled> {
         let newest = self.newest;
@@ -269,6 +283,7 @@ impl<'t> Choice<'t> {
         note_findings(lines, &mut of);
         note_at_hand(lines, &mut of, cancel)?;
         find_named(lines, &mut of, context, cancel)?;
+        note_in_question(lines, &mut of, cancel)?;
         weigh_numbered(lines, &mut of.lines, context, cancel)?;
         let fresh: Vec<Live> = of.words.iter().map(Live::from).collect();
         let worth = worths(lines, &of.lines, cancel)?;

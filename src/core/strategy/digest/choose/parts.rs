@@ -1,6 +1,5 @@
-//! The rows of one part of a record, such as the legs of a trip. Those of the record that the
-//! newest messages name are taken together or not at all: it is acted on next, and half of a trip
-//! cannot be booked.
+//! The rows of one part of a record, such as the legs of a trip. They are taken together or not at
+//! all: half of a trip cannot be booked.
 
 use std::ops::Range;
 
@@ -62,12 +61,11 @@ impl Parts {
     }
 }
 
-/// The table and the name of the record that a line is a row of a part of, if the newest messages
-/// name it.
+/// The table and the name of the record that a line is a row of a part of.
 fn record_of(lines: &[DigestLine], of: &Weighed, at: usize) -> Option<(usize, u32)> {
     let row = lines.get(at).filter(|line| line.part == Part::Row)?;
     let weight = of.lines.get(at).filter(|_| row.depth == 1)?;
     let head = lines.get(weight.entry)?;
     let (name, word) = of.name_of(weight).filter(|_| is_table(&head.text))?;
-    (word.topic > 0.0).then_some((weight.entry, name))
+    word.is_id.then_some((weight.entry, name))
 }

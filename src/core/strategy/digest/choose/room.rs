@@ -78,6 +78,11 @@ impl Choice<'_> {
         for_rows(budget, share::AT_HAND, share::AT_HAND_TOKENS)
     }
 
+    /// The tokens for the records in question.
+    pub(super) fn room_in_question(budget: u64) -> u64 {
+        for_rows(budget, share::IN_QUESTION, share::IN_QUESTION_TOKENS)
+    }
+
     /// The tokens for the rows that older messages of his describe.
     pub(super) fn room_for_meant(budget: u64) -> u64 {
         for_rows(budget, share::MEANT, share::MEANT_TOKENS)

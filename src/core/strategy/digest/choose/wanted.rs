@@ -89,6 +89,11 @@ pub(super) fn is_at_hand(line: &DigestLine, weight: &Weight) -> bool {
     weight.at_hand && is_to_tell(line)
 }
 
+/// Whether a line is of the record that is talked about last, or the next of several, by its place.
+pub(super) fn is_in_question(line: &DigestLine, weight: &Weight, nth: usize) -> bool {
+    weight.in_question == Some(nth) && is_to_tell(line)
+}
+
 /// Whether a line is one that the newest messages describe.
 pub(super) fn is_described(line: &DigestLine, weight: &Weight) -> bool {
     weight.described && line.standing != Standing::Repeated

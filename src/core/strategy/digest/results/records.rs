@@ -15,6 +15,8 @@ use crate::core::{Cancel, Cancelled};
 pub(in super::super) const RECORDS: &str = "records, ";
 /// Names the one of what records themselves have.
 pub(in super::super) const NEWEST: &str = "newest state";
+/// Before what a change was asked to set, where its result shows another value.
+const ASKED: &str = "asked: ";
 /// Scalars from which on a record may be a row.
 const LEAST_SCALARS: usize = 3;
 /// The part of their keys that records of one kind share.
@@ -117,7 +119,7 @@ impl RecordParts {
         };
         for (key, value) in members {
             match value {
-                value if is_short(value) => parts.own.push((key.clone(), value.clone())),
+                value if is_short(value) => parts.own.push(with_asked(key, value, made)),
                 // Long texts stay with the call.
                 Json::String(_) => parts.texts.push(key.clone()),
                 Json::List(items) if items.is_empty() => {}
@@ -170,6 +172,24 @@ impl RecordParts {
             .chain(lists)
             .collect()
     }
+}
+
+/// A scalar of a result. Where the call was given another one under its key, that is told with it:
+/// some tools answer with the state before the change, which looks as if nothing was done.
+fn with_asked(key: &str, value: &Json, made: &Made) -> Member {
+    let told = |value: &Json| match value {
+        Json::String(text) => text.clone(),
+        other => other.to_string(),
+    };
+    let is_it = |(other, given): &&Member| other == key && is_short(given);
+    let given = made.arguments.iter().find(is_it).map(|(_, it)| told(it));
+    let shown = told(value);
+    let other = given.filter(|given| is_change(made.tool()) && !given.eq_ignore_ascii_case(&shown));
+    let value = match other {
+        Some(given) => Json::String(format!("{shown} ({ASKED}{given})")),
+        None => value.clone(),
+    };
+    (key.to_owned(), value)
 }
 
 /// Whether a member only says that what was asked for was done.

@@ -68,6 +68,8 @@ const AGREES_BYTES: usize = 256;
 /// So many texts of the model are looked through for what it proposed, and the fewest items of it.
 const OLDER_OFFERS: usize = 8;
 const LEAST_OFFERED: usize = 2;
+/// The longest offer that is still what he agreed to once something was looked up since (bytes).
+const SHORT_OFFER_BYTES: usize = 320;
 
 /// What the model said last, where nothing was done since, is what the user's newest message
 /// answers: "yes" says nothing without it. Where it only asks for more, he still answers what it
@@ -96,7 +98,8 @@ pub(in super::super) fn note_answered(
 }
 
 /// What the user agrees to with his newest message, where nothing that stays besides the digest
-/// asks for it: what the model proposed as a list before it was asked about something else.
+/// asks for it: what the model proposed as a list before it was asked about something else. Where
+/// it has looked something up since, only in short: what it found may matter more.
 /// `said` is what stays of what the parties said, newest first, and whether by the user.
 ///
 /// # Errors
@@ -119,13 +122,16 @@ pub(in super::super) fn note_agreed(
         let end = text.get(from..).unwrap_or_default();
         !is_user && sentences(end).any(asks)
     };
-    // Where something was done since, what it was is told.
+    // Where something was changed since, what that was is told.
     let is_answered = |line: &DigestLine| line.standing == Standing::Answered;
-    let is_past = |line: &DigestLine| line.user_below || (is_answered(line) && asks(&line.text));
+    let is_past = |line: &DigestLine| {
+        (line.user_below && line.changes) || (is_answered(line) && asks(&line.text))
+    };
     if !agrees || said.iter().any(is_open) || lines.iter().any(is_past) {
         return Ok(());
     }
-    let mut end = lines.len();
+    let below = lines.iter().position(|line| line.user_below);
+    let mut end = below.unwrap_or(lines.len());
     for _ in 0..OLDER_OFFERS {
         cancel.check_budget()?;
         let of_model = |line: &DigestLine| line.depth == 0 && line.part == Part::Assistant;
@@ -139,7 +145,12 @@ pub(in super::super) fn note_agreed(
         let text = lines.get(entry.clone()).unwrap_or_default();
         let items = text.iter().filter(|line| is_numbered_or_bullet(&line.text));
         if text.iter().any(|line| asks(&line.text)) {
-            if items.count() >= LEAST_OFFERED {
+            let bytes: usize = text.iter().map(|line| line.text.len()).sum();
+            let is_offer = match (items.count(), below) {
+                (items, None) => items >= LEAST_OFFERED,
+                (items, Some(_)) => items > 0 && bytes <= SHORT_OFFER_BYTES,
+            };
+            if is_offer {
                 mark_answered(lines, entry);
             }
             break;

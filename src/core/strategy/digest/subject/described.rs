@@ -7,6 +7,7 @@ use crate::core::strategy::digest::line::{DigestLine, Part, STRIDE, Standing};
 use crate::core::strategy::digest::weigh::weight::{Weighed, Weight};
 use crate::core::strategy::digest::weigh::word::Word;
 use crate::core::strategy::maps::{Map, Set};
+use crate::core::text::PATH;
 use crate::core::{Cancel, Cancelled};
 
 /// The fewest words of the message that a row has: one alone is in many messages, unless hardly a
@@ -14,6 +15,13 @@ use crate::core::{Cancel, Cancelled};
 const LEAST_WORDS: usize = 2;
 /// The most lines with a word that alone describes a row.
 const RARE_LINES: u32 = 3;
+/// The same of one by which the message names a record, or a row of its table.
+const FEW_LINES: u32 = 8;
+/// The least score of the form of such a word where it does not stand in the first cell: a name has
+/// a capital.
+const LEAST_NAME: f32 = 1.0;
+/// The most rows that are described by names alone.
+const MOST_OF_NAME: usize = 8;
 /// The part of what the best row of a table has of the message that others need to count as
 /// described, too: it may describe what there is and what is wanted instead.
 const NEAR: f32 = 0.8;
@@ -35,8 +43,71 @@ struct Match {
     words: usize,
     /// One of them is in hardly any other line.
     rare: bool,
+    /// One of them names it, and no other row of its table.
+    named: bool,
+    /// The message names the record that has its table.
+    of_named: bool,
     /// The weight of these words: of each by how few rows of the table have it.
     weight: f32,
+}
+
+/// What the tables of results have of the message.
+#[derive(Default)]
+struct Tables {
+    /// By the head of a table: its rows, and those with a word of the message.
+    rows: Map<usize, u32>,
+    with: Map<(usize, u32), u32>,
+    /// The entries with a record that the message names.
+    named: Set<usize>,
+}
+
+impl Tables {
+    fn of(lines: &[DigestLine], of: &Weighed, cancel: &Cancel) -> Result<Self, Cancelled> {
+        let mut tables = Tables::default();
+        for (at, (line, weight)) in lines.iter().zip(&of.lines).enumerate() {
+            if at.is_multiple_of(STRIDE) {
+                cancel.check_budget()?;
+            }
+            if let Some(head) = head_of(line, weight) {
+                *tables.rows.entry(head).or_default() += 1;
+                for word in said_of(of, weight) {
+                    *tables.with.entry((head, word)).or_default() += 1;
+                }
+            } else if line.part == Part::Record
+                && of.words_at(&weight.words).any(|(_, word)| names(word))
+            {
+                tables.named.insert(weight.entry);
+            }
+        }
+        Ok(tables)
+    }
+
+    /// What a row has of the message, if a line is one.
+    fn match_of(&self, line: &DigestLine, of: &Weighed, weight: &Weight) -> Option<Match> {
+        let head = head_of(line, weight)?;
+        let count = |count: Option<&u32>| count.map_or(1.0, |count| *count as f32);
+        let all = count(self.rows.get(&head));
+        let alone = |id: u32| self.with.get(&(head, id)) == Some(&1);
+        let rarity = |word| (all / count(self.with.get(&(head, word)))).ln();
+        let is_rare = |word: &Word| word.said_last && word.lines <= RARE_LINES;
+        let first = of.words_at(&weight.name).filter(|(_, word)| names(word));
+        let title = |word: &Word| names(word) && word.shape >= LEAST_NAME;
+        let titles = of.words_at(&weight.words).filter(|(_, word)| title(word));
+        Some(Match {
+            head,
+            words: said_of(of, weight).count(),
+            rare: of.words_at(&weight.words).any(|(_, word)| is_rare(word)),
+            named: all > 1.0 && first.chain(titles).any(|(id, _)| alone(id)),
+            of_named: self.named.contains(&weight.entry),
+            weight: said_of(of, weight).map(rarity).sum(),
+        })
+    }
+}
+
+/// Whether a word of the message may name a record or a row: few lines have it. A path is not told
+/// by the word that it begins with.
+fn names(word: &Word) -> bool {
+    word.said_last && word.lines <= FEW_LINES && word.shape < PATH
 }
 
 /// Whether each line is a row that the user's newest message describes.
@@ -48,51 +119,38 @@ pub(super) fn find_described(
     of: &Weighed,
     cancel: &Cancel,
 ) -> Result<Vec<bool>, Cancelled> {
-    let mut rows: Map<usize, u32> = Map::default();
-    let mut with: Map<(usize, u32), u32> = Map::default();
-    for (at, (line, weight)) in lines.iter().zip(&of.lines).enumerate() {
-        if at.is_multiple_of(STRIDE) {
-            cancel.check_budget()?;
-        }
-        let Some(head) = head_of(line, weight) else {
-            continue;
-        };
-        *rows.entry(head).or_default() += 1;
-        for word in said_of(of, weight) {
-            *with.entry((head, word)).or_default() += 1;
-        }
-    }
-    let count = |count: Option<&u32>| count.map_or(1.0, |count| *count as f32);
+    let tables = Tables::of(lines, of, cancel)?;
     let mut best: Map<usize, f32> = Map::default();
     let mut matches = Vec::with_capacity(lines.len());
     for (at, (line, weight)) in lines.iter().zip(&of.lines).enumerate() {
         if at.is_multiple_of(STRIDE) {
             cancel.check_budget()?;
         }
-        let head = head_of(line, weight);
-        matches.push(head.map(|head| {
-            let all = count(rows.get(&head));
-            let rarity = |word| (all / count(with.get(&(head, word)))).ln();
-            let this = Match {
-                head,
-                words: said_of(of, weight).count(),
-                rare: of
-                    .words_at(&weight.words)
-                    .any(|(_, word)| word.said_last && word.lines <= RARE_LINES),
-                weight: said_of(of, weight).map(rarity).sum(),
-            };
-            let best = best.entry(head).or_default();
+        let this = tables.match_of(line, of, weight);
+        if let Some(this) = &this {
+            let best = best.entry(this.head).or_default();
             *best = best.max(this.weight);
-            this
-        }));
+        }
+        matches.push(this);
     }
-    let is_described = |row: Option<Match>| {
-        row.is_some_and(|row| {
-            let best = best.get(&row.head).copied().unwrap_or_default();
-            best > 0.0 && (row.words >= LEAST_WORDS || row.rare) && row.weight >= NEAR * best
-        })
+    let is_near = |row: &Match| {
+        let best = best.get(&row.head).copied().unwrap_or_default();
+        best > 0.0 && row.weight >= NEAR * best
     };
-    Ok(matches.into_iter().map(is_described).collect())
+    let by_words = |row: &Match| (row.words >= LEAST_WORDS || row.rare) && is_near(row);
+    // Of the luggage that he names the red ones.
+    let by_name = |row: &Match| row.named || (row.of_named && row.words > 0 && is_near(row));
+    let of_name = matches
+        .iter()
+        .flatten()
+        .filter(|row| by_name(row) && !by_words(row));
+    // A task that names many things asks for none of their rows.
+    let are_few = of_name.count() <= MOST_OF_NAME;
+    let is_described = |row: &Match| by_words(row) || (are_few && by_name(row));
+    let described = matches.iter();
+    Ok(described
+        .map(|row| row.as_ref().is_some_and(is_described))
+        .collect())
 }
 
 /// Whether each line is a row that one of the user's older messages describes, or what the model

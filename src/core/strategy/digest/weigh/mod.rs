@@ -128,6 +128,7 @@ impl<'t> Reader<'t> {
             picked: false,
             described: false,
             at_hand: false,
+            in_question: None,
             topic: 0.0,
         });
     }
@@ -278,6 +279,7 @@ impl<'t> Reader<'t> {
         self.note_said(lines, context, cancel)?;
         let wanted = self.wanted(context, cancel)?;
         self.find_topic(lines, context, cancel)?;
+        let named_last = self.named_last(lines, context);
         for (word, wanted) in self.words.iter_mut().zip(wanted) {
             let age = word.entry as f32 / self.entries.max(1) as f32;
             let recency = words_by::OLDEST + (1.0 - words_by::OLDEST) * age;
@@ -304,6 +306,7 @@ impl<'t> Reader<'t> {
         };
         let within = self.spelled.iter().map(inside).collect();
         Ok(Weighed {
+            named_last,
             lines: self.lines,
             words: self.words,
             mentions: self.mentions,

@@ -7,6 +7,8 @@ use crate::core::{Cancel, Cancelled};
 
 /// The newest texts of the user's that stay of which the words count as said lately.
 const SAID_LATELY: usize = 2;
+/// The most ids of a message that are looked at.
+const MOST_NAMED: usize = 16;
 
 impl Reader<'_> {
     /// Notes the words that the parties said.
@@ -35,6 +37,31 @@ impl Reader<'_> {
         self.note_said_lately(lines, context, cancel)
     }
 
+    /// The ids with letters that the user's newest message has, and those of what the model said
+    /// before it, as they are first named.
+    pub(super) fn named_last(&mut self, lines: &[DigestLine], context: &Context) -> [Vec<u32>; 2] {
+        let of_user = self.ids_in(context.said_last.iter().map(String::as_str));
+        let newest = context.said.iter().position(|(is_user, _)| *is_user);
+        let before = newest.and_then(|newest| context.said.get(newest + 1));
+        let of_model = match before {
+            Some((false, text)) => self.ids_in([text.as_str()].into_iter()),
+            _ => self.ids_in(proposed_in(lines).map(|line| line.text.as_str())),
+        };
+        [of_user, of_model]
+    }
+
+    fn ids_in<'s>(&mut self, texts: impl Iterator<Item = &'s str>) -> Vec<u32> {
+        let mut ids = Vec::new();
+        for text in texts {
+            self.for_known(text, |id, word| {
+                if word.is_id && !ids.contains(&id) && ids.len() < MOST_NAMED {
+                    ids.push(id);
+                }
+            });
+        }
+        ids
+    }
+
     /// Notes the words of the user's newest messages: those that stay, and the last that does not.
     fn note_said_lately(
         &mut self,
@@ -57,4 +84,17 @@ impl Reader<'_> {
         }
         Ok(())
     }
+}
+
+/// The lines of what the model said last before the user's newest message, where that does not
+/// stay.
+fn proposed_in(lines: &[DigestLine]) -> impl Iterator<Item = &DigestLine> {
+    let is_said = |line: &DigestLine| {
+        line.part == Part::Assistant && !line.user_below && line.standing != Standing::Aside
+    };
+    let end = lines.iter().rposition(is_said).map_or(0, |last| last + 1);
+    let upto = lines.get(..end).unwrap_or_default();
+    let begin = upto.iter().rposition(|line| line.depth == 0);
+    let entry = upto.get(begin.unwrap_or_default()..).unwrap_or_default();
+    entry.iter().filter(|line| line.part == Part::Assistant)
 }

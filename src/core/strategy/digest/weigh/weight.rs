@@ -34,6 +34,8 @@ pub(in super::super) struct Weight {
     pub described: bool,
     /// It is a row that was looked up since that message, of something that was known before.
     pub at_hand: bool,
+    /// It is of a record that is talked about last: of the first one, or a later one of them.
+    pub in_question: Option<usize>,
     /// The weight in the newest messages of the words of the line that opens its entry, or of the
     /// item that it is within.
     pub topic: f32,
@@ -64,6 +66,9 @@ pub(in super::super) struct Weighed {
     pub mentions: Vec<u32>,
     /// The words that each word contains whole.
     pub within: Vec<Vec<u32>>,
+    /// The ids with letters that the user's newest message has, and those of what the model said
+    /// before it, as they are first named.
+    pub named_last: [Vec<u32>; 2],
 }
 
 impl Weighed {

@@ -45,6 +45,9 @@ pub(in super::super) mod share {
     pub(in super::super::super) const AT_HAND: f64 = 0.15;
     pub(in super::super::super) const AT_HAND_TOKENS: u64 = 150;
     pub(in super::super::super) const MOST_FOR_ROW: f64 = 0.3;
+    /// For the records that are talked about last, with all that they have.
+    pub(in super::super::super) const IN_QUESTION: f64 = 0.2;
+    pub(in super::super::super) const IN_QUESTION_TOKENS: u64 = 100;
     /// For the scalars that records themselves have: decisions turn on them.
     pub(in super::super::super) const RECORDS: f64 = 0.42;
     /// For the rows of what a party named, and more such scalars.

@@ -1,0 +1,83 @@
+//! The records that are talked about last: those that the user's newest message names, or else what
+//! the model proposed before it, but for those to which it was done since. What is done next is
+//! done to the first of them, with what is in all of its lines.
+
+use crate::core::strategy::digest::line::{DigestLine, Part, STRIDE, Standing};
+use crate::core::strategy::digest::weigh::weight::Weighed;
+use crate::core::strategy::maps::Set;
+use crate::core::{Cancel, Cancelled};
+
+/// The most records that are in question: who lists many talks about none of them.
+pub(in super::super) const MOST_RECORDS: usize = 4;
+
+/// Notes the rows of the records in question.
+///
+/// # Errors
+/// [`Cancelled`].
+pub(in super::super) fn note_in_question(
+    lines: &[DigestLine],
+    of: &mut Weighed,
+    cancel: &Cancel,
+) -> Result<(), Cancelled> {
+    let ids = ids_in_question(lines, of, cancel)?;
+    if ids.is_empty() {
+        return Ok(());
+    }
+    for (at, line) in lines.iter().enumerate() {
+        if at.is_multiple_of(STRIDE) {
+            cancel.check_budget()?;
+        }
+        let Some(weight) = of.lines.get(at).filter(|_| is_row(lines, of, at)) else {
+            continue;
+        };
+        let place = of
+            .words_at(&weight.name)
+            .find_map(|(id, _)| ids.iter().position(|other| *other == id));
+        if matches!(line.standing, Standing::Usual | Standing::Own)
+            && let Some(weight) = of.lines.get_mut(at)
+        {
+            weight.in_question = place;
+        }
+    }
+    Ok(())
+}
+
+/// Whether a line is a row of a table of records, or of their lists.
+fn is_row(lines: &[DigestLine], of: &Weighed, at: usize) -> bool {
+    let is_one = lines
+        .get(at)
+        .is_some_and(|line| line.part == Part::Row && !line.of_argument);
+    let entry = of.lines.get(at).and_then(|weight| lines.get(weight.entry));
+    is_one && entry.is_some_and(|opens| opens.part == Part::Head)
+}
+
+/// The ids of these records, as they were named.
+fn ids_in_question(
+    lines: &[DigestLine],
+    of: &Weighed,
+    cancel: &Cancel,
+) -> Result<Vec<u32>, Cancelled> {
+    let (mut known, mut done) = (Set::default(), Set::default());
+    for (at, (line, weight)) in lines.iter().zip(&of.lines).enumerate() {
+        if at.is_multiple_of(STRIDE) {
+            cancel.check_budget()?;
+        }
+        if is_row(lines, of, at) {
+            known.extend(of.words_at(&weight.name).map(|(id, _)| id));
+        } else if line.changes && line.user_below {
+            done.extend(of.words_at(&weight.words).map(|(id, _)| id));
+        }
+    }
+    let is_open = |id: &u32| {
+        let word = of.words.get(*id as usize);
+        known.contains(id) && !done.contains(id) && word.is_some_and(|word| !word.called_last)
+    };
+    let named = of.named_last.iter().map(|ids| {
+        let open = ids.iter().copied().filter(is_open);
+        open.collect::<Vec<u32>>()
+    });
+    let named = named.into_iter().find(|ids| !ids.is_empty());
+    Ok(named
+        .filter(|ids| ids.len() <= MOST_RECORDS)
+        .unwrap_or_default())
+}
