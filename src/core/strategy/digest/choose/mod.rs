@@ -31,7 +31,7 @@ use crate::core::strategy::digest::line::{DigestLine, Part, Standing};
 use crate::core::strategy::digest::lists::{announces, leads_in};
 use crate::core::strategy::digest::said::telling::note_findings;
 use crate::core::strategy::digest::subject::at_hand::note_at_hand;
-use crate::core::strategy::digest::subject::in_question::{MOST_RECORDS, note_in_question};
+use crate::core::strategy::digest::subject::in_question::note_in_question;
 use crate::core::strategy::digest::subject::named::find_named;
 use crate::core::strategy::digest::subject::regions::{Region, named_regions};
 use crate::core::strategy::digest::subject::sections::weigh_numbered;
@@ -68,6 +68,8 @@ pub(super) struct Choice<'t> {
     taken_back: TakenBack,
     /// Of the files that were read, what the newest messages name: the most wanted first.
     regions: Vec<Region>,
+    /// The records that are talked about last.
+    in_question: usize,
     /// The turn of the newest records, where no result stays besides the digest.
     newest: Option<u32>,
     of_texts: &'t TextTokens,
@@ -225,7 +227,7 @@ impl<'t> Choice<'t> {
     fn take_in_question(&mut self, budget: u64, left: u64) -> Result<u64, Cancelled> {
         let room = Self::room_in_question(budget).min(left);
         let mut rest = room;
-        for nth in 0..MOST_RECORDS {
+        for nth in 0..self.in_question {
             rest = self.fill(rest, |line, weight| is_in_question(line, weight, nth))?;
         }
         Ok(room - rest)
@@ -283,7 +285,7 @@ impl<'t> Choice<'t> {
         note_findings(lines, &mut of);
         note_at_hand(lines, &mut of, cancel)?;
         find_named(lines, &mut of, context, cancel)?;
-        note_in_question(lines, &mut of, cancel)?;
+        let in_question = note_in_question(lines, &mut of, cancel)?;
         weigh_numbered(lines, &mut of.lines, context, cancel)?;
         let fresh: Vec<Live> = of.words.iter().map(Live::from).collect();
         let worth = worths(lines, &of.lines, cancel)?;
@@ -297,6 +299,7 @@ impl<'t> Choice<'t> {
             fresh,
             of,
             worth,
+            in_question,
             newest: newest_turn(lines, context),
             tokens: vec![None; lines.len()],
             of_texts,

@@ -8,9 +8,9 @@ use crate::core::strategy::maps::Set;
 use crate::core::{Cancel, Cancelled};
 
 /// The most records that are in question: who lists many talks about none of them.
-pub(in super::super) const MOST_RECORDS: usize = 4;
+const MOST_RECORDS: usize = 4;
 
-/// Notes the rows of the records in question.
+/// Notes the rows of the records in question. Returns how many these are.
 ///
 /// # Errors
 /// [`Cancelled`].
@@ -18,10 +18,10 @@ pub(in super::super) fn note_in_question(
     lines: &[DigestLine],
     of: &mut Weighed,
     cancel: &Cancel,
-) -> Result<(), Cancelled> {
+) -> Result<usize, Cancelled> {
     let ids = ids_in_question(lines, of, cancel)?;
     if ids.is_empty() {
-        return Ok(());
+        return Ok(0);
     }
     for (at, line) in lines.iter().enumerate() {
         if at.is_multiple_of(STRIDE) {
@@ -39,7 +39,7 @@ pub(in super::super) fn note_in_question(
             weight.in_question = place;
         }
     }
-    Ok(())
+    Ok(ids.len())
 }
 
 /// Whether a line is a row of a table of records, or of their lists.
