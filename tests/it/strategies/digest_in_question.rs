@@ -18,15 +18,12 @@ fn rows(digest: &str, id: &str, of: &str) -> usize {
 #[test]
 fn the_record_in_question_is_told_with_all_its_lists() {
     let plain = bookings_and("Go on with what we talked about.");
-    let mut named = bookings_and("Please move BK437Q to economy.");
+    let named = bookings_and("Please move BK437Q to economy.");
     let mut proposed = bookings_and("Yes, please.");
     let at = proposed.len() - 2;
     proposed[at] = message("assistant", "Shall I move BK437Q to economy?");
     let mut told = [0; 3];
-    for (all, told) in [plain, proposed, std::mem::take(&mut named)]
-        .iter()
-        .zip(&mut told)
-    {
+    for (all, told) in [plain, proposed, named].iter().zip(&mut told) {
         for target in (240..480).step_by(20) {
             let digest = digest_in(target, all);
             let has_legs = rows(&digest, "BK437Q", ",ZQ") == legs_of(3).len();

@@ -19,7 +19,7 @@ pub(super) struct Shared<'t> {
 }
 
 impl<'t> Shared<'t> {
-    /// Those of the calls among some lines.
+    /// Those of calls, by the lines that these begin with.
     pub(super) fn of(lines: impl Iterator<Item = &'t str>) -> Self {
         let mut shared = Shared::default();
         for (tool, rest) in lines.filter_map(|line| line.split_once('(')) {

@@ -302,7 +302,8 @@ pub(in super::super) fn line_of<'t>(
     digest_bytes: usize,
 ) -> Option<String> {
     let hidden: Vec<&DigestLine> = hidden.collect();
-    let shared = Shared::of(hidden.iter().map(|line| line.text.as_str()));
+    let calls = hidden.iter().filter(|line| line.part == Part::Call);
+    let shared = Shared::of(calls.map(|line| line.text.as_str()));
     let mut untold = Untold::default();
     hidden.iter().for_each(|line| untold.add(line, &shared));
     let text = untold.text(digest_bytes)?;
