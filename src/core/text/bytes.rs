@@ -47,12 +47,71 @@ impl ByteSet {
     }
 }
 
+/// A set of bytes of several kinds, each with a bit of its own.
+pub(in crate::core) struct ByteKinds([u8; 256]);
+
+impl ByteKinds {
+    /// The kind of those of which no other is known.
+    const OTHER: u8 = 1;
+
+    /// The set of these bytes.
+    #[expect(clippy::indexing_slicing, reason = "there is a place for each byte")]
+    pub(in crate::core) const fn of(set: ByteSet) -> Self {
+        let mut kinds = ByteKinds([0; 256]);
+        let mut byte = 0;
+        while byte < set.0.len() {
+            kinds.0[byte] = set.0[byte] as u8 * Self::OTHER;
+            byte += 1;
+        }
+        kinds
+    }
+
+    /// The set with these bytes as a kind.
+    #[must_use]
+    #[expect(clippy::indexing_slicing, reason = "there is a place for each byte")]
+    pub(in crate::core) const fn with(mut self, set: ByteSet, kind: u8) -> Self {
+        let mut byte = 0;
+        while byte < set.0.len() {
+            if set.0[byte] {
+                self.0[byte] = kind;
+            }
+            byte += 1;
+        }
+        self
+    }
+
+    fn kind_of(&self, byte: u8) -> u8 {
+        self.0.get(usize::from(byte)).copied().unwrap_or_default()
+    }
+
+    /// How many bytes at the beginning of `bytes` it has, and the kinds of them.
+    pub(in crate::core) fn run(&self, bytes: &[u8]) -> (usize, u8) {
+        let mut kinds = 0;
+        let end = bytes.iter().position(|byte| {
+            let kind = self.kind_of(*byte);
+            kinds |= kind;
+            kind == 0
+        });
+        (end.unwrap_or(bytes.len()), kinds)
+    }
+
+    /// How many it has not.
+    pub(in crate::core) fn gap(&self, bytes: &[u8]) -> usize {
+        let inside = |byte: &u8| self.kind_of(*byte) != 0;
+        bytes.iter().position(inside).unwrap_or(bytes.len())
+    }
+}
+
 /// Bytes that are looked at together.
 const LANES: usize = 32;
 
-/// Whether any byte is `wanted`. Where that only compares, compilers make it look at many at once.
+/// Whether any byte is `wanted`. Where that only compares, and never decides what to compare next,
+/// compilers make it look at many at once.
 pub(in crate::core) fn any_byte(bytes: &[u8], wanted: impl Fn(u8) -> bool) -> bool {
-    let in_lane = |lane: &[u8; LANES]| lane.iter().fold(false, |any, byte| any | wanted(*byte));
+    let in_lane = |lane: &[u8; LANES]| {
+        let found = |any: u8, byte: &u8| any | u8::from(wanted(*byte));
+        lane.iter().fold(0, found) != 0
+    };
     let (lanes, _) = bytes.as_chunks::<LANES>();
     if lanes.iter().any(in_lane) {
         return true;
@@ -100,5 +159,19 @@ mod tests {
         }
         assert_eq!((set.run(b"a_b c", true), set.run(b"  a", false)), (3, 2));
         assert_eq!((set.run(b"", true), set.run(b"abc", true)), (0, 3));
+    }
+
+    #[test]
+    fn kinds_are_those_of_the_bytes_of_a_run() {
+        let digits = ByteSet::of(b"").and(b'0', b'9');
+        let set = ByteKinds::of(ByteSet::of(b"_").and_alphanumeric()).with(digits, 2);
+        assert_eq!(
+            (set.run(b"ab c1"), set.run(b"a1"), set.run(b"12.")),
+            ((2, 1), (2, 3), (2, 2))
+        );
+        assert_eq!(
+            (set.run(b" "), set.gap(b"  a"), set.gap(b"  ")),
+            ((0, 0), 2, 2)
+        );
     }
 }

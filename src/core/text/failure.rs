@@ -135,6 +135,16 @@ pub fn tells_of_failure(line: &str) -> bool {
     }
 }
 
+/// Whether a line with this word may report a failure: one without such a word does not.
+#[must_use]
+pub(in crate::core) fn may_report(word: &str) -> bool {
+    let mut parts = word.as_bytes().split(|byte| !OF_WORDS.has(*byte));
+    parts.any(|part| {
+        let begins = |(first, _): &(&str, &str)| part.eq_ignore_ascii_case(first.as_bytes());
+        reports(part) || part == b"FAIL" || REPORT_PAIRS.iter().any(begins)
+    })
+}
+
 /// Whether a word reports a failure by itself. The first look is at its length and its first and
 /// last letters.
 fn reports(word: &[u8]) -> bool {
@@ -205,20 +215,45 @@ fn exited(text: &str) -> bool {
     if begins.any(|at| begins_as_failed(text.get(at..).unwrap_or_default())) {
         return true;
     }
-    EXITED.regex().find_iter(text).any(|code| {
-        if !code.as_str().ends_with(|c: char| c.is_ascii_digit()) || code.as_str().starts_with('<')
-        {
-            return true;
-        }
-        let before = text.get(..code.start()).unwrap_or_default();
-        let before = before.rsplit('\n').next().unwrap_or_default();
-        let behind = text.get(code.end()..).unwrap_or_default();
-        let behind = behind.split('\n').next().unwrap_or_default();
-        let ends = |c: char| c.is_whitespace() || matches!(c, '.' | ')' | ']');
-        behind.chars().all(ends)
-            && !before.contains('\t')
-            && !before.starts_with(|c: char| c.is_ascii_digit())
-    })
+    may_have_exited(text)
+        && EXITED
+            .regex()
+            .find_iter(text)
+            .any(|code| is_exit(text, code))
+}
+
+/// Whether a text has one of the words that all of those have: `exit`, `return code`, `FAIL`. It is
+/// several times as fast as the search for them.
+fn may_have_exited(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    let before = |at: usize| bytes.get(..at).unwrap_or_default();
+    let ends = |before: &[u8], end: &[u8]| {
+        let last = before.get(before.len().saturating_sub(end.len())..);
+        last.is_some_and(|last| last.eq_ignore_ascii_case(end))
+    };
+    let is_exit = |at: usize| ends(before(at), b"e");
+    let is_code = |at: usize| {
+        let before = before(at);
+        ends(before.strip_suffix(b" ").unwrap_or(before), b"return")
+    };
+    memchr::memchr2_iter(b'x', b'X', bytes).any(is_exit)
+        || memchr::memchr2_iter(b'c', b'C', bytes).any(is_code)
+        || text.contains("FAIL")
+}
+
+/// Whether that is what a command ended with.
+fn is_exit(text: &str, code: regex::Match<'_>) -> bool {
+    if !code.as_str().ends_with(|c: char| c.is_ascii_digit()) || code.as_str().starts_with('<') {
+        return true;
+    }
+    let before = text.get(..code.start()).unwrap_or_default();
+    let before = before.rsplit('\n').next().unwrap_or_default();
+    let behind = text.get(code.end()..).unwrap_or_default();
+    let behind = behind.split('\n').next().unwrap_or_default();
+    let ends = |c: char| c.is_whitespace() || matches!(c, '.' | ')' | ']');
+    behind.chars().all(ends)
+        && !before.contains('\t')
+        && !before.starts_with(|c: char| c.is_ascii_digit())
 }
 
 /// Whether a line is one of a command that failed.
@@ -368,6 +403,7 @@ fn nested_message(json: &Json) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::core::text::words_of;
 
     #[test]
     fn the_first_look_lets_all_reports_pass() {
@@ -391,6 +427,7 @@ mod tests {
             "    --- FAIL: TestReap (0.00s)",
         ] {
             assert!(tells_of_failure(report), "{report}");
+            assert!(words_of(report).any(may_report), "{report}");
         }
         for fine in [
             "last_error = 1",
@@ -426,6 +463,27 @@ mod tests {
             assert!(is_failure(failed), "{failed}");
         }
         assert!(!is_failure("построено за 3 с → exit code: 0"));
+    }
+
+    #[test]
+    fn the_first_look_lets_all_exits_pass() {
+        for text in [
+            "exit code: 1",
+            "it ended: EXIT STATUS 2",
+            "Exited with code 3",
+            "return code 4",
+            "ReturnCode=5",
+            "<returncode>6",
+            "<exit_code> 7",
+            "exit_code=8",
+            "--- FAIL: TestReap",
+            "FAIL\tgithub.com/a/lease",
+        ] {
+            assert!(EXITED.is_match(text) && may_have_exited(text), "{text}");
+        }
+        assert!(!may_have_exited(
+            "fn code(a: &str) { turn codes into an axe }"
+        ));
     }
 
     #[test]

@@ -38,8 +38,9 @@ const MARKS: [&str; 26] = [
 /// Whether a text may have what harms: control characters, or the first bytes of marks, of control
 /// characters beyond ASCII, and of U+2028 and U+2029.
 fn may_harm(text: &str) -> bool {
-    let begins = |byte: u8| matches!(byte, b'<' | b'[' | b']' | 0xc2 | 0xe2);
-    let may = |byte: u8| (byte < b' ' && byte != b'\t') || byte == 0x7f || begins(byte);
+    let controls = |byte: u8| ((byte < b' ') & (byte != b'\t')) | (byte == 0x7f);
+    let begins_mark = |byte: u8| (byte == b'<') | (byte == b'[') | (byte == b']');
+    let may = |byte| controls(byte) | begins_mark(byte) | (byte == 0xc2) | (byte == 0xe2);
     any_byte(text.as_bytes(), may)
 }
 

@@ -51,7 +51,7 @@ fn is_settled(text: &str) -> bool {
 /// The visible part of a line: the text after the last carriage return, without trailing blanks.
 pub(super) fn settled(line: &str) -> &str {
     let line = line.trim_end();
-    if !line.as_bytes().contains(&b'\r') {
+    if memchr::memchr(b'\r', line.as_bytes()).is_none() {
         return line;
     }
     line.rsplit('\r')
@@ -63,8 +63,8 @@ pub(super) fn settled(line: &str) -> &str {
 /// Whether a text may have noise: control characters but line breaks, carriage returns and tabs, or
 /// the first byte of those beyond ASCII, which is that of some letters, too.
 pub(super) fn may_have_noise(text: &str) -> bool {
-    let is_break = |byte: u8| byte == b'\n' || byte == b'\r' || byte == b'\t';
-    let may_be = |byte: u8| (byte < b' ' && !is_break(byte)) || byte == 0x7f || byte == 0xc2;
+    let is_break = |byte: u8| (byte == b'\n') | (byte == b'\r') | (byte == b'\t');
+    let may_be = |byte| ((byte < b' ') & !is_break(byte)) | (byte == 0x7f) | (byte == 0xc2);
     any_byte(text.as_bytes(), may_be)
 }
 

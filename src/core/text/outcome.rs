@@ -102,7 +102,8 @@ pub fn sums_up(line: &str) -> bool {
     if line.len() > MOST_BYTES {
         return false;
     }
-    let found = numbers(line).filter(|rest| is_of_counted(rest)).count();
+    let counted = numbers(line).filter(|rest| is_of_counted(rest));
+    let found = counted.take(LEAST_COUNTS).count();
     let start = line.trim_start();
     let begins = || {
         BEGINNINGS.iter().any(|known| {
@@ -117,6 +118,17 @@ pub fn sums_up(line: &str) -> bool {
         VERDICTS.iter().any(|verdict| behind.starts_with(verdict))
     };
     found >= LEAST_COUNTS || (found > 0 && begins()) || is_verdict()
+}
+
+/// Whether a line with this word may sum up: one without such a word does not.
+#[must_use]
+pub(in crate::core) fn may_sum_up(word: &str) -> bool {
+    let mut rest = word;
+    let mut parts = std::iter::from_fn(|| IN_WORDS.next(&mut rest));
+    parts.any(|part| {
+        let is = |known: &&str| part.eq_ignore_ascii_case(known);
+        is_counted(part) || TO.iter().any(is) || part == "BUILD"
+    })
 }
 
 /// What stands behind each number that is a word of its own.
@@ -163,6 +175,7 @@ fn may_be_counted(word: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::core::text::words_of;
 
     #[test]
     fn the_first_look_lets_all_of_them_pass() {
@@ -216,6 +229,7 @@ mod tests {
             "BUILD FAILED in 3s",
         ] {
             assert!(sums_up(line), "{line}");
+            assert!(words_of(line).any(may_sum_up), "{line}");
         }
         for line in [
             "retry after 3 errors",

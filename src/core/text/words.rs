@@ -104,6 +104,9 @@ impl RunChars {
         let mut begin = 0;
         loop {
             begin += self.begin.run(behind(begin), false);
+            if text.as_bytes().get(begin)?.is_ascii() {
+                break;
+            }
             match of_script(text, begin)? {
                 (true, _) => break,
                 (false, width) => begin += width,
@@ -112,8 +115,11 @@ impl RunChars {
         let mut end = begin;
         loop {
             end += self.inside.run(behind(end), true);
+            if text.as_bytes().get(end).is_none_or(u8::is_ascii) {
+                break;
+            }
             match of_script(text, end) {
-                Some((true, width)) if width > 1 => end += width,
+                Some((true, width)) => end += width,
                 _ => break,
             }
         }
@@ -122,13 +128,9 @@ impl RunChars {
     }
 }
 
-/// Whether the character at `at` is a letter or a digit of a script, where ASCII counts as one, and
-/// its bytes; `None` at the end of the text.
-#[inline]
+/// Whether the character at `at` is a letter or a digit, and its bytes; `None` at the end of the
+/// text.
 fn of_script(text: &str, at: usize) -> Option<(bool, usize)> {
-    if text.as_bytes().get(at)?.is_ascii() {
-        return Some((true, 1));
-    }
     let c = text.get(at..)?.chars().next()?;
     Some((c.is_alphanumeric(), c.len_utf8()))
 }
@@ -136,6 +138,10 @@ fn of_script(text: &str, at: usize) -> Option<(bool, usize)> {
 /// A run without the joins that it ends with, and those but slashes and `@` that it begins with.
 fn trimmed(run: &str) -> &str {
     let bytes = run.as_bytes();
+    let begins = bytes.first().is_some_and(|byte| !FIRST_JOINS.has(*byte));
+    if begins && bytes.last().is_some_and(|byte| !JOINS.has(*byte)) {
+        return run;
+    }
     let last = bytes.iter().rposition(|byte| !JOINS.has(*byte));
     let first = bytes.iter().position(|byte| !FIRST_JOINS.has(*byte));
     let (Some(first), Some(last)) = (first, last) else {
@@ -152,12 +158,12 @@ fn is_caseless(c: char) -> bool {
 /// The parts of a path or dotted name that begin or end at a separator: all of its tails, then all
 /// of its heads.
 pub(in crate::core) fn parts_of(word: &str) -> impl Iterator<Item = &str> {
-    let behind = word
-        .match_indices(['/', '.'])
-        .filter_map(|(at, cut)| word.get(at + cut.len()..));
-    let before = word
-        .match_indices(['/', '.'])
-        .filter_map(|(at, _)| word.get(..at));
+    let cuts = || {
+        let bytes = word.bytes().enumerate();
+        bytes.filter_map(|(at, byte)| matches!(byte, b'/' | b'.').then_some(at))
+    };
+    let behind = cuts().filter_map(|at| word.get(at + 1..));
+    let before = cuts().filter_map(|at| word.get(..at));
     behind.chain(before).filter(|part| part.len() >= 2)
 }
 

@@ -21,7 +21,7 @@ use super::calls::outcomes::Outcomes;
 use super::calls::pairs::{Repeats, key_of, made};
 use super::calls::removed::Removed;
 use super::choose::taken_back::takes_back_alone;
-use super::line::{DigestLine, Heading, Outcome, Part, Standing};
+use super::line::{DigestLine, Heading, Outcome, Part, Standing, in_order};
 use super::lists::to_do_of;
 use super::results::encoded::ResultText;
 use super::results::pages::note_pages;
@@ -154,7 +154,7 @@ impl<'m, 'a> Reader<'m, 'a> {
         let turn_of = |at: usize| self.turns.get(at).copied().unwrap_or_default();
         let turn = turn_of(exchange.first);
         lines.iter_mut().for_each(|line| line.turn = turn);
-        let mut of_calls: Vec<DigestLine> = calls.into_iter().rev().flatten().collect();
+        let mut of_calls: Vec<DigestLine> = in_order(calls);
         if exchange.kind == Kind::User {
             // What the user said to what a command gave comes behind that.
             let before = turn_of(exchange.first.saturating_sub(1));

@@ -285,6 +285,16 @@ pub(super) fn entry_from(lines: &[DigestLine], begin: usize) -> Range<usize> {
     begin..(begin + 1 + more).min(lines.len())
 }
 
+/// The lines of entries that were read newest first, in their order.
+pub(super) fn in_order(newest_first: Vec<Vec<DigestLine>>) -> Vec<DigestLine> {
+    let mut lines = Vec::with_capacity(newest_first.iter().map(Vec::len).sum());
+    newest_first
+        .into_iter()
+        .rev()
+        .for_each(|entry| lines.extend(entry));
+    lines
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

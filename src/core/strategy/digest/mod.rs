@@ -38,7 +38,7 @@ use self::choose::fill::filled;
 pub(super) use self::choose::shorten::TextLines;
 pub(super) use self::choose::text_tokens::TextTokens;
 use self::entries::Reader;
-use self::line::{DigestLine, Part};
+use self::line::{DigestLine, Part, in_order};
 use self::said::answers::note_agreed;
 use self::said::users::turns_of;
 pub(super) use self::weigh::context::{Context, context_besides};
@@ -295,7 +295,7 @@ fn lines_of(
             _ => reader.read(exchange)?,
         });
     }
-    reader.finish(by_exchange.into_iter().rev().flatten().collect())
+    reader.finish(in_order(by_exchange))
 }
 
 /// Marks the lines that follow a message of the user which stays in the conversation, after the

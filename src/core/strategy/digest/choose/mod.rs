@@ -288,7 +288,7 @@ impl<'t> Choice<'t> {
         let in_question = note_in_question(lines, &mut of, cancel)?;
         weigh_numbered(lines, &mut of.lines, context, cancel)?;
         let fresh: Vec<Live> = of.words.iter().map(Live::from).collect();
-        let worth = worths(lines, &of.lines, cancel)?;
+        let worth = worths(lines, &of, cancel)?;
         Ok(Choice {
             tables: Tables::new(lines, &of.lines),
             rows: Map::default(),

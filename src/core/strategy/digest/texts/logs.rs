@@ -1,9 +1,13 @@
 //! Logs: lines that differ from many others in their numbers only, and the reports of failures
 //! between them.
 
+use std::hash::{BuildHasher, Hasher};
+
+use foldhash::fast::FixedState;
+
 use crate::core::strategy::digest::line::{DigestLine, Standing};
 use crate::core::strategy::maps::Map;
-use crate::core::text::{ByteSet, is_routine, tells_of_failure};
+use crate::core::text::{ByteKinds, ByteSet, is_routine, tells_of_failure};
 
 /// So many lines that differ in their numbers only are repetitive; and so many rows of a printed
 /// table, where numbers are what there is to tell.
@@ -15,11 +19,12 @@ const LEAST_ROUTINE: usize = 4;
 const LOG: f32 = 0.4;
 /// The least length of a name in hexadecimal digits without a number (bytes).
 const HEX_BYTES: usize = 5;
-/// The bytes of names and numbers.
-static OF_NAMES: ByteSet = ByteSet::of(b"_").and_alphanumeric().and(0x80, 0xff);
-/// Of the hash FNV-1a, which takes a byte after the other.
-const FORM_START: u64 = 0xcbf2_9ce4_8422_2325;
-const FORM_FACTOR: u64 = 0x0100_0000_01b3;
+/// The bytes of names and numbers, by their kinds.
+static OF_NAMES: ByteKinds = ByteKinds::of(ByteSet::of(b"_").and_alphanumeric().and(0x80, 0xff))
+    .with(ByteSet::of(b"").and(b'0', b'9'), DIGIT)
+    .with(ByteSet::of(b"").and(b'a', b'f'), HEX_LETTER);
+const DIGIT: u8 = 2;
+const HEX_LETTER: u8 = 4;
 /// Capital letters.
 static CAPITALS: ByteSet = ByteSet::of(b"").and(b'A', b'Z');
 /// Levels of lines in logs: of failures, and of others. They stand near the beginning (bytes).
@@ -44,7 +49,8 @@ pub(super) fn mark_repetitive(lines: &mut [DigestLine]) {
         return;
     }
     let forms: Vec<u64> = lines.iter().map(|line| form_of(&line.text)).collect();
-    let mut groups: Map<u64, (usize, usize, usize)> = Map::default();
+    let mut groups: Map<u64, (usize, usize, usize)> =
+        Map::with_capacity_and_hasher(forms.len(), FixedState::default());
     for (at, form) in forms.iter().enumerate() {
         let (count, _, last) = groups.entry(*form).or_insert((0, at, at));
         (*count, *last) = (*count + 1, at);
@@ -165,29 +171,24 @@ fn mark_failures(lines: &mut [DigestLine], repetitive: &[bool]) {
 /// only in these have the same. Lines without any are told by their text. It is of no use beyond
 /// the text: two forms may happen to have the same.
 fn form_of(line: &str) -> u64 {
-    let add = |form: u64, byte: u8| (form ^ u64::from(byte)).wrapping_mul(FORM_FACTOR);
-    let mut form = FORM_START;
-    let mut rest = line.as_bytes();
-    while !rest.is_empty() {
-        let before = form;
-        let (mut len, mut has_digit, mut is_hex) = (0, false, true);
-        for byte in rest.iter().take_while(|byte| OF_NAMES.has(**byte)) {
-            has_digit |= byte.is_ascii_digit();
-            is_hex &= matches!(byte, b'a'..=b'f');
-            form = add(form, *byte);
-            len += 1;
-        }
+    let mut form = FixedState::default().build_hasher();
+    let bytes = line.as_bytes();
+    // Where what was not hashed yet begins, and where what was not looked at does.
+    let (mut begin, mut at) = (0, 0);
+    while let Some(behind) = bytes.get(at..).filter(|behind| !behind.is_empty()) {
+        let gap = OF_NAMES.gap(behind);
+        let (len, kinds) = OF_NAMES.run(behind.get(gap..).unwrap_or_default());
+        let end = at + gap + len;
         // Random names in hexadecimal digits may happen to have letters only.
-        if has_digit || (is_hex && len >= HEX_BYTES) {
-            form = add(before, b'#');
+        if kinds & DIGIT != 0 || (kinds == HEX_LETTER && len >= HEX_BYTES) {
+            form.write(bytes.get(begin..at + gap).unwrap_or_default());
+            form.write_u8(b'#');
+            begin = end;
         }
-        let behind = rest.get(len..).unwrap_or_default();
-        let gap = OF_NAMES.run(behind, false);
-        let (between, behind) = behind.split_at_checked(gap).unwrap_or((behind, &[]));
-        form = between.iter().fold(form, |form, byte| add(form, *byte));
-        rest = behind;
+        at = end;
     }
-    form
+    form.write(bytes.get(begin..).unwrap_or_default());
+    form.finish()
 }
 
 #[cfg(test)]

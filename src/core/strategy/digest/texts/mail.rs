@@ -44,7 +44,7 @@ const SENDERS: [&str; 12] = [
 
 /// Whether a line has the address that a mail is from: who answers needs it.
 pub(in super::super) fn is_sender(line: &str) -> bool {
-    line.contains('@')
+    memchr::memchr(b'@', line.as_bytes()).is_some()
         && SENDERS
             .iter()
             .any(|begin| line.trim_start().starts_with(begin))

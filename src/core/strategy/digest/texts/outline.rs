@@ -48,8 +48,8 @@ enum Form {
 impl Form {
     fn of(lines: &[DigestLine]) -> Self {
         let opens = |line: &DigestLine| {
-            let line = without_number(&line.text).trim();
-            line.starts_with(char::is_alphabetic) && line.ends_with("\" {")
+            let begins = |line: &str| line.trim_start().starts_with(char::is_alphabetic);
+            line.text.trim_end().ends_with("\" {") && begins(without_number(&line.text))
         };
         if lines.iter().any(opens) {
             Form::Blocks

@@ -108,12 +108,16 @@ impl<'t> OpenTable<'t> {
         let form = above
             .filter(|(_, _, begins)| *begins)
             .and_then(|(names, head, _)| Some((head, form_of(names, line)?)));
-        let numbers =
-            |(names, head): (&str, usize)| ends_below(names, line).then_some((head, Form::Numbers));
         let above = above.map(|(names, head, _)| (names, head));
-        self.head = form
-            .or_else(|| two_above.and_then(numbers))
-            .or_else(|| above.and_then(numbers));
+        self.head = form.or_else(|| {
+            let ends = ends_with_number(line);
+            let numbers = |(names, head): (&str, usize)| {
+                (ends && ends_below(names, line)).then_some((head, Form::Numbers))
+            };
+            two_above
+                .and_then(numbers)
+                .or_else(|| above.and_then(numbers))
+        });
         if self.head.is_none() {
             // Of a grouped table, the names of the groups' columns stand below the others.
             let is_short = line.split_ascii_whitespace().nth(MOST_GROUPS).is_none();
@@ -205,9 +209,9 @@ pub(in super::super) fn is_rule(line: &str) -> bool {
 /// Whether a line is the number of rows that stands below a table: `(12 rows)`.
 pub(in super::super) fn is_row_count(line: &str) -> bool {
     let inner = line
-        .trim()
+        .trim_start()
         .strip_prefix('(')
-        .and_then(|line| line.strip_suffix(')'));
+        .and_then(|line| line.trim_end().strip_suffix(')'));
     let counted = inner.and_then(|inner| inner.split_once(' '));
     counted.is_some_and(|(number, of)| {
         number.bytes().all(|b| b.is_ascii_digit()) && matches!(of, "row" | "rows")
@@ -250,15 +254,18 @@ fn form_of(names: &str, row: &str) -> Option<Form> {
     })
 }
 
-/// Whether the numbers of a row end where the names of columns above it do: most of them, and two
-/// at least.
+/// Whether a line ends with a number, or one that is missing.
+fn ends_with_number(line: &str) -> bool {
+    let end = line.trim_end();
+    end.ends_with(|c: char| c.is_ascii_digit() || c == 'N')
+}
+
+/// Whether the numbers of a row, which ends with one, end where the names of columns above it do:
+/// most of them, and two at least.
 fn ends_below(names: &str, row: &str) -> bool {
     // The last column ends both lines: few lines come further.
     let ends = |line: &str| line.trim_end().chars().count();
-    let ends_with_number = row
-        .trim_end()
-        .ends_with(|c: char| c.is_ascii_digit() || c == 'N');
-    if !ends_with_number || ends(names) != ends(row) {
+    if ends(names) != ends(row) {
         return false;
     }
     let words = ends_of(names);

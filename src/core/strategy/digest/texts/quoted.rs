@@ -184,6 +184,7 @@ pub(in super::super) fn quoted_lines(
     let mut number = quote.first.unwrap_or_default();
     let mut blank = 0_u8;
     let quiet: Vec<(Cow<'_, str>, usize)> = quiet_lines(&plain).collect();
+    out.reserve(quiet.len());
     let mut table = OpenTable::default();
     for (at, (long, stands_for)) in quiet.iter().enumerate() {
         if at.is_multiple_of(STRIDE) {
@@ -191,7 +192,7 @@ pub(in super::super) fn quoted_lines(
         }
         let first = number;
         number = number.saturating_add(u32::try_from(*stands_for).unwrap_or(u32::MAX));
-        if long.trim().is_empty() || (has_several && is_only_numbered(long)) {
+        if long.is_empty() || (has_several && is_only_numbered(long)) {
             blank = blank.saturating_add(u8::try_from(*stands_for).unwrap_or(u8::MAX));
             table.end();
             continue;
@@ -303,11 +304,8 @@ fn shows_number(line: &str) -> bool {
 
 /// Whether a line is blank but for the number that a listing gave it.
 fn is_only_numbered(line: &str) -> bool {
-    let number = line.trim();
-    line.starts_with([' ', '\t'])
-        && number
-            .bytes()
-            .all(|b| b.is_ascii_digit() || b == b':' || b == b'-' || b == b'|')
+    let of_number = |b: u8| b.is_ascii_digit() || b == b':' || b == b'-' || b == b'|';
+    line.starts_with([' ', '\t']) && line.trim().bytes().all(of_number)
 }
 
 #[cfg(test)]

@@ -30,12 +30,16 @@ use self::weights::{line as lines_by, word as words_by};
 use self::word::{Word, is_lettered_id};
 use crate::core::strategy::digest::line::{DigestLine, Heading, Part, STRIDE, Standing};
 use crate::core::strategy::maps::{Map, Set, hash_of};
-use crate::core::text::{INFORMATIVE, PATH, Stem, parts_of, shape, stem_of, words_of};
+use crate::core::text::{
+    INFORMATIVE, PATH, Stem, may_report, may_sum_up, parts_of, shape, stem_of, words_of,
+};
 use crate::core::{Cancel, Cancelled};
 
 /// Words of one line that are weighed: more is data. It bounds the time that a line takes each time
 /// another one that needs it is looked at.
 const MOST_WORDS: usize = 240;
+/// Words that a line has, about.
+const WORDS_OF_LINE: usize = 8;
 /// The most lines with a word that counts as one of the user's newest message by its stem.
 const MOST_LINES: u32 = 8;
 /// Weighs all lines.
@@ -46,6 +50,8 @@ pub(super) fn weigh(
 ) -> Result<Weighed, Cancelled> {
     let mut reader = Reader {
         index: Map::with_capacity_and_hasher(lines.len() * 2, FixedState::default()),
+        lines: Vec::with_capacity(lines.len()),
+        mentions: Vec::with_capacity(lines.len() * WORDS_OF_LINE),
         ..Reader::default()
     };
     for (at, line) in lines.iter().enumerate() {
@@ -223,6 +229,7 @@ impl<'t> Reader<'t> {
             self.words.push(Word {
                 shape: shape(word),
                 is_id: is_lettered_id(word),
+                reports: may_report(word) || may_sum_up(word),
                 ..Word::default()
             });
             self.spelled.push(word);

@@ -87,9 +87,8 @@ impl<'t> Current<'t> {
         let before = offset.checked_sub(1).and_then(|at| bytes.get(at));
         let assigned = before == Some(&b'=');
         let plain = self.part.is_plain();
-        let numbering = plain
-            && word.bytes().all(|b| b.is_ascii_digit())
-            && self.text.trim_start().as_ptr() == word.as_ptr();
+        let begins = || self.text.trim_start().as_ptr() == word.as_ptr();
+        let numbering = plain && word.bytes().all(|b| b.is_ascii_digit()) && begins();
         let names_value = match after {
             Some(b':') => !plain,
             Some(b'=') => !plain || self.part == Part::Call,

@@ -38,6 +38,8 @@ pub(in super::super) struct Word {
     pub topic: f32,
     /// It is an id with letters: a row that has it tells what belongs to that.
     pub is_id: bool,
+    /// A line that has it may report a failure, or sum up what was done.
+    pub reports: bool,
 }
 
 impl Word {

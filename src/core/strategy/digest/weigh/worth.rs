@@ -1,7 +1,7 @@
 //! What the lines of a full digest are worth besides their words: by what they are, how new they
 //! are, and who said them.
 
-use super::weight::Weight;
+use super::weight::Weighed;
 use super::weights::{cost, line as lines_by};
 use crate::core::strategy::digest::line::{DigestLine, Part, STRIDE, Standing};
 use crate::core::strategy::digest::lists::{is_label, is_numbered_or_bullet};
@@ -75,6 +75,8 @@ struct Around {
     finds: bool,
     /// It is an item of a list.
     listed: bool,
+    /// One of its words may report a failure, or sum up what was done.
+    may_report: bool,
 }
 
 /// What the form of a text makes of a line.
@@ -89,7 +91,8 @@ struct Form {
 fn form_of(line: &DigestLine, around: Around) -> Form {
     let part = line.weighed_as();
     let may_sum_up = part == Part::Text && line.standing != Standing::Alike;
-    let sums_up = may_sum_up && sums_up(&line.text);
+    let sums_up = may_sum_up && around.may_report && sums_up(&line.text);
+    let fails = || around.may_report && tells_of_failure(&line.text);
     let own = match part {
         Part::Call if is_command(&line.text) => lines_by::COMMAND,
         Part::Call => lines_by::CALL,
@@ -105,7 +108,7 @@ fn form_of(line: &DigestLine, around: Around) -> Form {
         _ => lines_by::OTHER,
     };
     let by_part = match part {
-        _ if line.is_code && !tells_of_failure(&line.text) => lines_by::CODE,
+        _ if line.is_code && !fails() => lines_by::CODE,
         Part::User if line.standing == Standing::Pasted => lines_by::PASTED,
         Part::User => lines_by::USER,
         Part::Assistant => lines_by::MODEL,
@@ -113,7 +116,7 @@ fn form_of(line: &DigestLine, around: Around) -> Form {
         Part::Text if is_rule(&line.text) || is_row_count(&line.text) => 0.0,
         Part::Text if line.is_printed_row && describes_column(&line.text) => lines_by::DESCRIBES,
         Part::Text if sums_up => lines_by::OUTCOME,
-        Part::Text if tells_of_failure(&line.text) => lines_by::FAILURE,
+        Part::Text if fails() => lines_by::FAILURE,
         Part::Text if is_sender(&line.text) => lines_by::SENDER,
         Part::Text if line.standing == Standing::Prose => of_prose(line),
         Part::Text if line.standing == Standing::Conclusion => {
@@ -197,7 +200,7 @@ fn of_sentence(line: &DigestLine, around: Around) -> f32 {
 /// [`Cancelled`].
 pub(in super::super) fn worths(
     lines: &[DigestLine],
-    weights: &[Weight],
+    of: &Weighed,
     cancel: &Cancel,
 ) -> Result<Vec<Worth>, Cancelled> {
     let mut age = lines.iter().filter(|line| line.depth == 0).count();
@@ -216,12 +219,17 @@ pub(in super::super) fn worths(
             0 => 0,
             _ => corrected.saturating_sub(1),
         };
+        let weight = of.lines.get(at);
+        let mut words = weight
+            .into_iter()
+            .flat_map(|weight| of.words_at(&weight.words));
         let around = Around {
             demanded,
             asked,
             corrects: corrected > 0,
             listed: line.within.is_some() && is_numbered_or_bullet(&line.text),
-            finds: weights.get(at).is_some_and(|weight| weight.finds),
+            finds: weight.is_some_and(|weight| weight.finds),
+            may_report: words.any(|(_, word)| word.reports),
         };
         worths.push(Worth::of(line, age, all, around));
     }
