@@ -56,7 +56,7 @@ impl ByteKinds {
 
     /// The set of these bytes.
     #[expect(clippy::indexing_slicing, reason = "there is a place for each byte")]
-    pub(in crate::core) const fn of(set: ByteSet) -> Self {
+    pub(in crate::core) const fn of(set: &ByteSet) -> Self {
         let mut kinds = ByteKinds([0; 256]);
         let mut byte = 0;
         while byte < set.0.len() {
@@ -69,7 +69,7 @@ impl ByteKinds {
     /// The set with these bytes as a kind.
     #[must_use]
     #[expect(clippy::indexing_slicing, reason = "there is a place for each byte")]
-    pub(in crate::core) const fn with(mut self, set: ByteSet, kind: u8) -> Self {
+    pub(in crate::core) const fn with(mut self, set: &ByteSet, kind: u8) -> Self {
         let mut byte = 0;
         while byte < set.0.len() {
             if set.0[byte] {
@@ -164,7 +164,7 @@ mod tests {
     #[test]
     fn kinds_are_those_of_the_bytes_of_a_run() {
         let digits = ByteSet::of(b"").and(b'0', b'9');
-        let set = ByteKinds::of(ByteSet::of(b"_").and_alphanumeric()).with(digits, 2);
+        let set = ByteKinds::of(&ByteSet::of(b"_").and_alphanumeric()).with(&digits, 2);
         assert_eq!(
             (set.run(b"ab c1"), set.run(b"a1"), set.run(b"12.")),
             ((2, 1), (2, 3), (2, 2))

@@ -34,7 +34,8 @@ const LONGEST_REPORT: usize = 64;
 /// Ends of words that do.
 const REPORT_ENDS: [&str; 2] = ["error", "exception"];
 /// Pairs of words that do, one blank between them.
-const REPORT_PAIRS: [(&str, &str); 4] = [
+const REPORT_PAIRS: [(&str, &str); 5] = [
+    ("data", "race"),
     ("not", "found"),
     ("no", "such"),
     ("unable", "to"),
@@ -103,6 +104,22 @@ const FAILED_COMMANDS: [&str; 5] = [
 /// Begins the line of a test that failed, in Go.
 const GO_TEST: &str = "--- FAIL: ";
 
+/// Keys of what failed, in other languages than English.
+const FAILURE_KEYS: [&str; 12] = [
+    "błąd",
+    "erreur",
+    "erro",
+    "errore",
+    "fehler",
+    "fel",
+    "fout",
+    "hata",
+    "ошибка",
+    "エラー",
+    "오류",
+    "错误",
+];
+
 /// How a result goes on behind `The user ` where he did not want the call.
 const REFUSED: [&str; 4] = ["declined", "denied", "doesn't want to proceed", "rejected"];
 
@@ -117,7 +134,7 @@ pub(in crate::core) const TRACE: &str = "Traceback (most recent call last)";
 /// Whether a line reports a failure.
 #[must_use]
 pub fn tells_of_failure(line: &str) -> bool {
-    if line.trim_start().starts_with(GO_TEST) {
+    if without_stamp(line).trim_start().starts_with(GO_TEST) {
         return true;
     }
     let mut rest = line.as_bytes();
@@ -133,6 +150,15 @@ pub fn tells_of_failure(line: &str) -> bool {
         }
         (before, rest) = (word, behind);
     }
+}
+
+/// What a line says behind the job, the step and the time that a service puts before each.
+pub(super) fn without_stamp(line: &str) -> &str {
+    let last = line.rsplit_once('\t').map_or(line, |(_, last)| last);
+    let stamped = last.split_once(' ').filter(|(time, _)| {
+        time.ends_with('Z') && time.contains('T') && time.starts_with(|c: char| c.is_ascii_digit())
+    });
+    stamped.map_or(line, |(_, said)| said)
 }
 
 /// Whether a line with this word may report a failure: one without such a word does not.
@@ -168,7 +194,7 @@ fn reports(word: &[u8]) -> bool {
 fn is_pair(first: &[u8], second: &[u8]) -> bool {
     matches!(
         (first.len(), second.len()),
-        (3, 5) | (2, 4) | (6, 2) | (5, 3)
+        (4, 4) | (3, 5) | (2, 4) | (6, 2) | (5, 3)
     ) && REPORT_PAIRS.iter().any(|(one, other)| {
         first.eq_ignore_ascii_case(one.as_bytes()) && second.eq_ignore_ascii_case(other.as_bytes())
     })
@@ -293,6 +319,11 @@ fn is_sign(key: &str, value: &Json, explains: bool) -> bool {
         Json::Number(number) => number.parse::<f64>().ok(),
         _ => None,
     };
+    let key = if FAILURE_KEYS.contains(&key) {
+        "error"
+    } else {
+        key
+    };
     match key {
         // A number of errors is a count.
         "errors" => matches!(value, Json::List(items) if !items.is_empty()),
@@ -375,12 +406,13 @@ const MESSAGE_KEYS: [&str; 9] = [
 /// Whether the message of a JSON error may stand in a member of this name.
 #[must_use]
 pub fn is_message_key(key: &str) -> bool {
-    MESSAGE_KEYS.contains(&key)
+    MESSAGE_KEYS.contains(&key) || FAILURE_KEYS.contains(&key)
 }
 
 /// The message of a JSON error.
 fn message_of(json: &Json) -> Option<&str> {
-    MESSAGE_KEYS.iter().find_map(|key| match json.get(key)? {
+    let keys = MESSAGE_KEYS.iter().chain(&FAILURE_KEYS);
+    keys.into_iter().find_map(|key| match json.get(key)? {
         Json::String(text) if !text.trim().is_empty() => Some(text.as_str()),
         Json::List(items) => match items.first()? {
             Json::String(text) => Some(text.as_str()),
@@ -425,6 +457,8 @@ mod tests {
             "thread panicked",
             "denied",
             "    --- FAIL: TestReap (0.00s)",
+            "test (1.22)\tRun tests\t2026-03-02T09:14:05.1Z --- FAIL: TestReap (0.00s)",
+            "WARNING: DATA RACE",
         ] {
             assert!(tells_of_failure(report), "{report}");
             assert!(words_of(report).any(may_report), "{report}");
@@ -539,6 +573,7 @@ mod tests {
             r#"{"statusCode":404}"#,
             r#"{"status":"error","message":"no such order"}"#,
             r#"{"error_message":"quota"}"#,
+            r#"{"fehler":"Zustimmung fehlt"}"#,
         ] {
             assert!(is_failure(failed), "{failed}");
         }

@@ -46,7 +46,8 @@ pub use sentences::pieces;
 pub(in crate::core) use sentences::sentences;
 pub(in crate::core) use shown::{is_party, shown_key, shown_name};
 pub use speech::{
-    Speech, corrects, decides, greets_by_name, limits, limits_what_is_before, proposes,
+    Speech, admits, corrects, decides, denies, greets_by_name, limits, limits_what_is_before,
+    proposes,
 };
 pub(in crate::core) use table::MOST_COLUMNS;
 pub use table::{Table, shortest, write_cell};

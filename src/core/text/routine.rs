@@ -1,6 +1,8 @@
 //! Lines by which tools tell of each thing that went as it should: downloads, and tests that
 //! passed.
 
+use super::failure::without_stamp;
+
 /// Words of lines about what is fetched and unpacked.
 const FETCHES: [&str; 17] = [
     "Collecting",
@@ -45,7 +47,7 @@ const FIRST_WORDS: usize = 3;
 /// Whether a line tells of one thing of many that went as it should.
 #[must_use]
 pub fn is_routine(line: &str) -> bool {
-    let line = line.trim();
+    let line = without_stamp(line).trim();
     let (Some(first), Some(last)) = (line.bytes().next(), line.bytes().last()) else {
         return false;
     };

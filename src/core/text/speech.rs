@@ -181,6 +181,74 @@ pub fn corrects(sentence: &str) -> bool {
     begins_as_correction(sentence) || replaces(&sentence.to_lowercase())
 }
 
+/// How answers begin that deny what was said before, up to a mark or the end, in small letters; how
+/// those do where more follows; and both where words are not told apart by blanks.
+const NOES: [&str; 14] = [
+    "bukan", "hayır", "nee", "nein", "nej", "nie", "no", "non", "nope", "não", "tidak", "yok",
+    "không", "нет",
+];
+const HESITATIONS: [&str; 7] = [
+    "actually",
+    "correction",
+    "halt",
+    "moment",
+    "oops",
+    "sorry",
+    "wait",
+];
+const DENIALS_BEGIN: [&str; 7] = ["不对", "不是", "不，", "いや", "違", "いいえ", "아니"];
+
+/// Whether an answer begins with a no to what was said before: `No. Keep the lake view.` One that
+/// only thanks besides does not.
+#[must_use]
+pub fn denies(sentence: &str) -> bool {
+    let is_mark = |c: char| matches!(c, ',' | '.' | '!' | ';' | ':' | '–' | '—');
+    let end = sentence.find(is_mark).unwrap_or(sentence.len());
+    let (first, behind) = sentence.split_at_checked(end).unwrap_or((sentence, ""));
+    let first = first.trim().to_lowercase();
+    let more = behind.trim_matches(|c: char| is_mark(c) || c.is_whitespace());
+    let says_more = !more.is_empty();
+    let hesitates = says_more && HESITATIONS.contains(&first.as_str());
+    let only_thanks = says_more && Speech::of(more) == Speech::Polite;
+    (NOES.contains(&first.as_str()) || hesitates) && !only_thanks
+        || DENIALS_BEGIN.iter().any(|sign| sentence.starts_with(sign))
+}
+
+/// How sentences begin by which a model says that it was wrong, in small letters.
+const ADMISSIONS: [&str; 24] = [
+    "apologies",
+    "correction",
+    "i apologi",
+    "i was wrong",
+    "my mistake",
+    "my apologies",
+    "oops",
+    "sorry",
+    "that was wrong",
+    "you are right",
+    "you're right",
+    "entschuldigung",
+    "sie haben recht",
+    "du hast recht",
+    "pardon",
+    "vous avez raison",
+    "tu as raison",
+    "perdón",
+    "tienes razón",
+    "tiene razón",
+    "抱歉",
+    "对不起",
+    "申し訳",
+    "失礼",
+];
+
+/// Whether a model says by a sentence that it was wrong.
+#[must_use]
+pub fn admits(sentence: &str) -> bool {
+    let lower = sentence.to_lowercase();
+    ADMISSIONS.iter().any(|known| lower.starts_with(known))
+}
+
 fn begins_as_correction(sentence: &str) -> bool {
     let first = words(sentence)
         .next()
@@ -243,6 +311,34 @@ pub(super) fn is_polite(word: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_no_denies_and_one_that_thanks_does_not() {
+        for answer in [
+            "No.",
+            "no",
+            "Nein, die andere.",
+            "Wait, the blue one",
+            "不对，是120号",
+        ] {
+            assert!(denies(answer), "{answer}");
+        }
+        for other in [
+            "No, thanks.",
+            "wait",
+            "No insurance please",
+            "Note 12, please",
+            "Change it",
+        ] {
+            assert!(!denies(other), "{other}");
+        }
+    }
+
+    #[test]
+    fn a_model_admits_that_it_was_wrong() {
+        assert!(admits("You are right: 24 months.") && admits("Sorry, that was B4."));
+        assert!(!admits("Right away: 24 months.") && !admits("I'm sorry to hear that."));
+    }
 
     #[test]
     fn sentences_that_limit_what_was_said_are_known_by_their_first_word() {

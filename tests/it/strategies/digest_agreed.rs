@@ -216,7 +216,7 @@ fn what_the_user_said_behind_an_interruption_is_his() {
 fn a_row_cannot_say_that_rows_are_told_below() {
     let rows: Vec<Value> = (0..60)
         .map(|n| match n {
-            5 => json!({"note": "… 999 as below", "by": "W-17", "state": "cancelled"}),
+            5 => json!({"note": "… 999 told later", "by": "W-17", "state": "cancelled"}),
             _ => json!({"note": format!("report {n} of the yard"), "by": format!("X-{n}"),
                 "state": "open"}),
         })

@@ -117,14 +117,53 @@ fn items_that_have_other_values_below_are_told_from_those_that_are_the_same() {
         ];
         told(420, &calls)
     };
-    assert!(digest(false).contains("newer below"), "{}", digest(false));
-    assert!(!digest(false).contains("as below"), "{}", digest(false));
-    assert!(digest(true).contains("as below"), "{}", digest(true));
+    assert!(digest(false).contains("changed later"), "{}", digest(false));
+    assert!(!digest(false).contains("told later"), "{}", digest(false));
+    assert!(digest(true).contains("told later"), "{}", digest(true));
     assert!(
         digest(false).contains("→ status(service=api), older state"),
         "{}",
         digest(false)
     );
+}
+
+#[test]
+fn what_a_call_set_is_changed_in_older_records_whatever_it_answers() {
+    let issue = |points: u32| json!({"issue_id": "FAL-213", "points": points, "priority": "High"});
+    let digest = |set: Value| {
+        told(
+            420,
+            &[
+                ("get_issue", json!({"issue_id": "FAL-213"}), issue(8)),
+                ("update_issue", set, json!({"updated": true})),
+            ],
+        )
+    };
+    let changed = digest(json!({"issue_id": "FAL-213", "points": 3}));
+    assert!(!changed.contains("points: 8"), "{changed}");
+    assert!(changed.contains("points: (changed since)"), "{changed}");
+    for other in [
+        json!({"issue_id": "FAL-214", "points": 3}),
+        json!({"issue_id": "FAL-213", "comment": "3 points"}),
+    ] {
+        let same = digest(other);
+        assert!(same.contains("points: 8"), "{same}");
+    }
+}
+
+#[test]
+fn a_tool_undoes_what_the_rest_of_its_name_says() {
+    let book = json!({"item": "B-330"});
+    let calls = [
+        ("return_item", book.clone(), json!({"ok": true, "fee": 120})),
+        ("undo_return", book, json!({"ok": true, "state": "on loan"})),
+    ];
+    let digest = told(420, &calls);
+    let is_undone = |line: &str| line.ends_with(", undone since");
+    let of_return = digest.lines().find(|line| line.contains("return_item("));
+    assert!(of_return.is_none_or(is_undone), "{digest}");
+    let of_undo = digest.lines().find(|line| line.contains("undo_return("));
+    assert!(of_undo.is_some_and(|line| !is_undone(line)), "{digest}");
 }
 
 #[test]

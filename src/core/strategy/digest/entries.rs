@@ -9,7 +9,7 @@ use super::body::read_back::read_back;
 use super::calls::arguments::called;
 use super::calls::changes::{is_change, mark_changes};
 use super::calls::diffs::{
-    key_of_listed, note_diffs, note_kept, note_patch, note_replaced, taken_out,
+    key_of_listed, note_diffs, note_gone, note_kept, note_patch, note_replaced, taken_out,
 };
 use super::calls::failures::{note_failures, note_made_good, note_refusal};
 use super::calls::in_text::{
@@ -370,6 +370,7 @@ impl<'m, 'a> Reader<'m, 'a> {
         self.note_taken_out(out);
         if !failed {
             self.seen.note_taken_out(taken_out(&made.arguments, out));
+            note_gone(out);
         }
         let is_gone = self.note_removed(out, &made);
         self.seen
@@ -463,7 +464,8 @@ impl<'m, 'a> Reader<'m, 'a> {
     /// Marks the lines of a result, or of what was written, that newer calls took out of their
     /// files: they would look like what is there.
     fn note_taken_out(&self, out: &mut [DigestLine]) {
-        if !self.seen.has_taken_out() {
+        let gone = self.seen.taken_out();
+        if gone.is_empty() {
             return;
         }
         let is_of_file = |line: &&mut DigestLine| {
@@ -472,7 +474,7 @@ impl<'m, 'a> Reader<'m, 'a> {
             line.part == Part::Text || is_new
         };
         for line in out.iter_mut().filter(is_of_file) {
-            if key_of_listed(&line.text).is_some_and(|key| self.seen.is_taken_out(key)) {
+            if key_of_listed(&line.text).is_some_and(|key| gone.contains(&key)) {
                 line.standing = Standing::Gone;
             }
         }
@@ -480,18 +482,14 @@ impl<'m, 'a> Reader<'m, 'a> {
 
     /// Marks the lines of a call that are told elsewhere: those of an old plan by a newer one.
     fn note_repeated(&mut self, out: &mut [DigestLine], stale: bool, is_old_plan: bool) {
+        let usual = [Standing::Usual, Standing::Prose, Standing::Conclusion];
         for line in out.iter_mut().skip(1) {
             let said = line.part.is_quoted()
                 && line.text.len() >= SAID_BYTES
                 && !matches!(line.standing, Standing::Beside | Standing::Gone);
             if is_old_plan || (said && !self.seen.say(None, &line.text)) {
                 line.standing = Standing::Repeated;
-            } else if stale
-                && matches!(
-                    line.standing,
-                    Standing::Usual | Standing::Prose | Standing::Conclusion
-                )
-            {
+            } else if stale && usual.contains(&line.standing) {
                 line.standing = Standing::Stale;
             }
         }

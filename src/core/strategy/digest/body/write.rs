@@ -38,7 +38,7 @@ use crate::core::strategy::digest::json_form::is_party;
 use crate::core::strategy::digest::line::{
     ALSO, DigestLine, GAP, Heading, OLDER, Outcome, Part, SINCE, Standing,
 };
-use crate::core::strategy::digest::results::record::{AS_BELOW, NEWER_BELOW};
+use crate::core::strategy::digest::results::record::{CHANGED_LATER, TOLD_LATER};
 use crate::core::strategy::digest::results::records::{NEWEST, RECORDS};
 use crate::core::strategy::digest::results::rows::COLUMNS;
 use crate::core::strategy::digest::texts::printed::is_row_count;
@@ -417,8 +417,8 @@ fn is_quote(written: &str) -> bool {
 fn rows_in(row: &DigestLine) -> usize {
     let known = row.text.strip_prefix("… ").and_then(|rest| {
         let (count, rest) = rest.split_once(' ')?;
-        let is_below = rest.starts_with(AS_BELOW) || rest.starts_with(NEWER_BELOW);
-        is_below.then(|| count.parse().ok())?
+        let is_later = rest.starts_with(TOLD_LATER) || rest.starts_with(CHANGED_LATER);
+        is_later.then(|| count.parse().ok())?
     });
     known.unwrap_or(1)
 }

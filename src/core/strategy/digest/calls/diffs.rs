@@ -2,7 +2,7 @@
 
 use super::made::HEADS;
 use crate::core::json::Json;
-use crate::core::strategy::digest::line::{DigestLine, Part, Standing};
+use crate::core::strategy::digest::line::{DigestLine, Outcome, Part, Standing};
 use crate::core::strategy::maps::{Set, hash_of};
 use crate::core::text::{file_paths, is_same_file};
 
@@ -159,6 +159,20 @@ pub(in super::super) fn key_of_listed(line: &str) -> Option<u64> {
 fn key_of(line: &str) -> Option<u64> {
     let line = line.trim();
     (line.len() >= LEAST_LINE).then(|| hash_of(line))
+}
+
+/// Marks what a call that succeeded replaced: it is in its file no longer, unless that was undone.
+pub(in super::super) fn note_gone(lines: &mut [DigestLine]) {
+    if lines
+        .first()
+        .is_some_and(|head| head.outcome == Outcome::Undone)
+    {
+        return;
+    }
+    let is_old =
+        |line: &&mut DigestLine| line.part == Part::Argument && line.standing == Standing::Stale;
+    let gone = lines.iter_mut().filter(is_old);
+    gone.for_each(|line| line.standing = Standing::Gone);
 }
 
 /// Marks the lines of what an edit replaces that the new text has, too: beside them, what was

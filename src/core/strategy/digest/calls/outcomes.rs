@@ -3,7 +3,7 @@
 //! about the same thing, or by the next one that was given mostly the same. What came out in the
 //! end is told by that.
 
-use super::made::{Made, words_in};
+use super::made::{Made, is_among, words_in};
 use crate::core::strategy::digest::line::Outcome;
 use crate::core::strategy::maps::{Map, Set, hash_of};
 
@@ -26,6 +26,8 @@ const OPPOSITES: [(&str, &str); 11] = [
     ("grant", "revoke"),
 ];
 const LEAST_DONE: usize = 3;
+/// Words in the names of tools that undo what the rest of the name says: `undo_return`.
+const UNDOES: [&str; 3] = ["undo", "revert", "rollback"];
 
 /// What newer calls did without a failure.
 #[derive(Debug, Default)]
@@ -47,16 +49,24 @@ impl Outcomes {
         self.succeeded.extend(made.about());
         let given = made.hashes().1;
         let opposites = opposites_of(made.tool()).into_iter();
+        let undone = opposites.chain(undone_by(made.tool()));
         self.undone
-            .extend(opposites.map(|tool| hash_of(&(tool, given))));
+            .extend(undone.map(|tool| hash_of(&(tool, given))));
         self.next.insert(made.tool().to_owned(), made.values());
     }
 
     /// Whether a call that did not fail was undone, by the tool that does the opposite, given the
     /// same.
     pub(in super::super) fn is_undone(&self, done: &Made) -> bool {
-        let call = (done.tool().to_lowercase(), done.hashes().1);
-        !self.undone.is_empty() && self.undone.contains(&hash_of(&call))
+        if self.undone.is_empty() {
+            return false;
+        }
+        let (tool, given) = (done.tool().to_lowercase(), done.hashes().1);
+        let names = words_in(&tool)
+            .map(str::to_owned)
+            .filter(|_| !undoes(&tool));
+        let mut names = names.chain([tool.clone()]);
+        names.any(|name| self.undone.contains(&hash_of(&(name, given))))
     }
 
     /// What came of a call that failed.
@@ -81,6 +91,18 @@ impl Outcomes {
             Outcome::Failed
         }
     }
+}
+
+/// Whether the name of a tool says that it undoes something.
+fn undoes(tool: &str) -> bool {
+    words_in(tool).any(|word| is_among(&UNDOES, word))
+}
+
+/// What a tool undoes by its name, in small letters: of `undo_return`, tools with a `return`.
+fn undone_by(tool: &str) -> Vec<String> {
+    let words = words_in(tool).filter(|word| word.len() >= LEAST_DONE && !is_among(&UNDOES, word));
+    let all: Vec<String> = words.map(str::to_lowercase).collect();
+    all.into_iter().filter(|_| undoes(tool)).collect()
 }
 
 /// The names of tools that do the opposite, in small letters: of `unfreeze_card` `freeze_card`.

@@ -2,6 +2,7 @@
 
 use super::Choice;
 use crate::core::strategy::digest::line::{DigestLine, Part, Standing};
+use crate::core::strategy::digest::weigh::weight::Weight;
 use crate::core::strategy::digest::weigh::weights::{cost, line as lines_by, word as words_by};
 
 /// Lines in a row of which each needs the one before. It bounds what is done for a line, and what
@@ -14,28 +15,16 @@ impl Choice<'_> {
         let (Some(worth), Some(weight)) = (self.worth.get(at), self.of.lines.get(at)) else {
             return 0.0;
         };
-        let (mut value, mut topic) = (worth.own, 0.0_f32);
-        let mentions = self.of.mentions.get(weight.words.clone());
-        let told = self.parts.told_above(at);
         let line = self.lines.get(at);
         let is_row = line.is_some_and(|line| line.part == Part::Row || line.is_printed_row);
-        for (nth, id) in mentions.into_iter().flatten().enumerate() {
-            let Some(word) = self.words.get(*id as usize) else {
-                continue;
-            };
-            value += word.value
-                * if told.is_some_and(|told| told.contains(id)) {
-                    words_by::COVERED
-                } else if !word.covered {
-                    1.0
-                } else if is_row && word.is_id && !weight.name.contains(&(weight.words.start + nth))
-                {
-                    words_by::RELATED
-                } else {
-                    words_by::COVERED
-                };
-            topic += word.topic;
-        }
+        let value = if is_row {
+            self.with_words_of_row(worth.own, at, weight)
+        } else {
+            let words = self.of.mentions.get(weight.words.clone());
+            let known = |id: &u32| self.words.get(*id as usize);
+            let words = words.into_iter().flatten().filter_map(known);
+            words.fold(worth.own, |value, word| value + word.now)
+        };
         let is_json = line.is_some_and(|line| !line.part.is_plain());
         let own = match line.map(|line| line.standing) {
             _ if is_json => lines_by::RECORD_ON_TOPIC,
@@ -51,9 +40,30 @@ impl Choice<'_> {
         } else {
             0.0
         };
-        let on_topic = 1.0 + topic.min(lines_by::MOST_TOPIC) * own + above;
+        let on_topic = 1.0 + worth.topic.min(lines_by::MOST_TOPIC) * own + above;
         let one = value.max(worth.least) * worth.factor * weight.length_prior;
         one * on_topic * weight.named * self.one_of_many(at)
+    }
+
+    /// A value with those of the words of a row: of an id that was told, some is left, as the row
+    /// tells what belongs to it.
+    fn with_words_of_row(&self, mut value: f32, at: usize, weight: &Weight) -> f32 {
+        let told = self.parts.told_above(at);
+        let mentions = self.of.mentions.get(weight.words.clone());
+        for (nth, id) in mentions.into_iter().flatten().enumerate() {
+            let Some(word) = self.words.get(*id as usize) else {
+                continue;
+            };
+            let names = || weight.name.contains(&(weight.words.start + nth));
+            value += if told.is_some_and(|told| told.contains(id)) {
+                word.value * words_by::COVERED
+            } else if word.covered && word.is_id && !names() {
+                word.value * words_by::RELATED
+            } else {
+                word.now
+            };
+        }
+        value
     }
 
     /// The head of the table of a row that no party named: it is one of many.

@@ -387,7 +387,7 @@ impl<'t> Choice<'t> {
                 let inside = self.of.within.get(*id as usize).into_iter().flatten();
                 for id in std::iter::once(id).chain(inside) {
                     if let Some(word) = self.words.get_mut(*id as usize) {
-                        word.covered = true;
+                        word.cover();
                     }
                 }
             }

@@ -3,9 +3,8 @@
 
 use std::ops::Range;
 
-use crate::core::strategy::digest::line::{DigestLine, Part};
-use crate::core::strategy::digest::results::records::is_table;
-use crate::core::strategy::digest::weigh::weight::Weighed;
+use crate::core::strategy::digest::line::DigestLine;
+use crate::core::strategy::digest::weigh::weight::{Weighed, is_row_of_records};
 use crate::core::strategy::maps::{Map, Set};
 
 /// The most rows that are taken together: more are a list to look things up in.
@@ -63,9 +62,9 @@ impl Parts {
 
 /// The table and the name of the record that a line is a row of a part of.
 fn record_of(lines: &[DigestLine], of: &Weighed, at: usize) -> Option<(usize, u32)> {
-    let row = lines.get(at).filter(|line| line.part == Part::Row)?;
-    let weight = of.lines.get(at).filter(|_| row.depth == 1)?;
-    let head = lines.get(weight.entry)?;
-    let (name, word) = of.name_of(weight).filter(|_| is_table(&head.text))?;
+    let row = lines.get(at).filter(|line| line.depth == 1)?;
+    let weight = of.lines.get(at);
+    let weight = weight.filter(|weight| is_row_of_records(lines, row, weight))?;
+    let (name, word) = of.name_of(weight)?;
     word.is_id.then_some((weight.entry, name))
 }

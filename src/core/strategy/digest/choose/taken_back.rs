@@ -1,13 +1,16 @@
-//! What the user took back: it is not told without what he said instead.
+//! What a party took back: it is not told without what was said instead. The user takes back what
+//! he said before by its numbers and names, or answers with a no; the model admits an error.
 
 use crate::core::strategy::digest::line::{DigestLine, Part, STRIDE};
 use crate::core::strategy::digest::weigh::weight::Weight;
 use crate::core::strategy::maps::Map;
-use crate::core::text::{corrects, words_of};
+use crate::core::text::{REFUSALS, admits, corrects, denies, words_of};
 use crate::core::{Cancel, Cancelled};
 
-/// Words that both have, one of them with digits: `29 August`.
+/// Words that both have, one of them with digits: `29 August`. Of a model that says that it was
+/// wrong, a number is enough.
 const LEAST_SHARED: usize = 2;
+const LEAST_ADMITTED: usize = 1;
 /// Words of a sentence that are looked at, and the newest sentences with each of them.
 const MOST_WORDS: usize = 60;
 const MOST_SENTENCES: usize = 4;
@@ -20,7 +23,8 @@ pub(in super::super) fn takes_back_alone(sentence: &str) -> bool {
     corrects(sentence) && sentence.split_whitespace().nth(MOST_TAKING_BACK).is_none()
 }
 
-/// Sentences of the user's that a later one of him takes back, each with the last that does.
+/// Sentences that a later one of the same party takes back, each with the last that does; and those
+/// by which the model admits that it was wrong, each with the next, which tells what is right.
 #[derive(Debug, Default)]
 pub(in super::super) struct TakenBack(Map<usize, usize>);
 
@@ -34,32 +38,45 @@ impl TakenBack {
         weights: &[Weight],
         cancel: &Cancel,
     ) -> Result<Self, Cancelled> {
-        // Of the sentences behind the present one, those that take something back, by their words.
-        let mut corrections: Map<&str, Vec<usize>> = Map::default();
         let mut found = TakenBack::default();
-        let entry = |at: usize| weights.get(at).map(|weight| weight.entry);
-        let is_of_user = |line: &DigestLine| line.part == Part::User && !line.is_code;
-        let users = lines.iter().enumerate().rev();
-        for (nth, (at, line)) in users.filter(|(_, line)| is_of_user(line)).enumerate() {
+        for party in [Part::User, Part::Assistant] {
+            let least = match party {
+                Part::User => LEAST_SHARED,
+                _ => LEAST_ADMITTED,
+            };
+            found.find(&said_by(party, lines, weights), least, cancel)?;
+        }
+        Ok(found)
+    }
+
+    /// Finds those of one party. A sentence shares at least so many words with the one that takes
+    /// it back.
+    fn find(
+        &mut self,
+        said: &[Sentence<'_>],
+        least: usize,
+        cancel: &Cancel,
+    ) -> Result<(), Cancelled> {
+        let mut later = Later::default();
+        for (nth, this) in said.iter().enumerate().rev() {
             if nth.is_multiple_of(STRIDE) {
                 cancel.check_budget()?;
             }
-            let words = telling_words(&line.text);
+            let words = telling_words(this.text);
+            let next = said.get(nth + 1);
+            let beside = next.filter(|next| next.entry == this.entry);
+            let by_words = later.that_takes_back(&words, least);
+            let by_answer = later.answer.filter(|_| beside.is_none());
             // Within a message, the next sentence stands beside it anyway.
-            let later = taken_back_by(&words, &corrections);
-            if let Some(later) = later.filter(|later| entry(*later) != entry(at)) {
-                found.0.insert(at, later);
+            let by = [by_words, by_answer].into_iter().flatten();
+            let by = by.filter(|(entry, _)| *entry != this.entry).max();
+            let admitted = beside.filter(|_| this.admits);
+            if let Some(by) = by.map(|(_, at)| at).or(admitted.map(|next| next.at)) {
+                self.0.insert(this.at, by);
             }
-            if corrects(&line.text) {
-                for word in words {
-                    let sentences = corrections.entry(word).or_default();
-                    if sentences.len() < MOST_SENTENCES {
-                        sentences.push(at);
-                    }
-                }
-            }
+            later.note(this, beside, words);
         }
-        Ok(found)
+        Ok(())
     }
 
     /// The sentence that takes back another one.
@@ -68,19 +85,111 @@ impl TakenBack {
     }
 }
 
-/// The last sentence that takes back one with these words.
-fn taken_back_by(words: &[&str], corrections: &Map<&str, Vec<usize>>) -> Option<usize> {
-    let mut shared: Map<usize, (usize, bool)> = Map::default();
-    for word in words {
-        for later in corrections.get(word).into_iter().flatten() {
-            let (count, has_number) = shared.entry(*later).or_default();
-            (*count, *has_number) = (*count + 1, *has_number || is_number(word));
+/// A sentence of a party.
+struct Sentence<'t> {
+    at: usize,
+    /// The line that opens its message.
+    entry: usize,
+    text: &'t str,
+    /// It takes back what was said before.
+    corrects: bool,
+    /// It begins its message with a no.
+    denies: bool,
+    /// The model says by it that it was wrong.
+    admits: bool,
+}
+
+/// What a party said, in its order.
+fn said_by<'t>(party: Part, lines: &'t [DigestLine], weights: &[Weight]) -> Vec<Sentence<'t>> {
+    let mut said: Vec<Sentence<'t>> = Vec::new();
+    for (at, (line, weight)) in lines.iter().zip(weights).enumerate() {
+        if line.part != party || line.is_code {
+            continue;
+        }
+        let before = said.last().filter(|before| before.entry == weight.entry);
+        let is_model = party == Part::Assistant;
+        let admits = is_model && admits(&line.text);
+        let goes_on = before.is_some_and(|before| is_model && before.corrects);
+        said.push(Sentence {
+            at,
+            entry: weight.entry,
+            text: &line.text,
+            corrects: admits || goes_on || (!is_model && corrects(&line.text)),
+            denies: !is_model && before.is_none() && denies(&line.text),
+            admits,
+        });
+    }
+    said
+}
+
+/// The sentences behind the present one that take something back, each with its message.
+#[derive(Default)]
+struct Later<'t> {
+    /// By their words.
+    corrections: Map<&'t str, Vec<(usize, usize)>>,
+    /// By the numbers that are not so: `40, not 30`.
+    denied: Map<&'t str, (usize, usize)>,
+    /// The one that answers what stands before its message.
+    answer: Option<(usize, usize)>,
+}
+
+impl<'t> Later<'t> {
+    /// Takes note of a sentence with these words, and with the next one of its message.
+    fn note(&mut self, this: &Sentence<'t>, beside: Option<&Sentence<'t>>, words: Vec<&'t str>) {
+        let place = (this.entry, this.at);
+        // A no alone says less than what follows it.
+        let is_bare = this.text.split_whitespace().nth(1).is_none();
+        let told = beside.filter(|_| is_bare).map_or(this.at, |next| next.at);
+        self.answer = this.denies.then_some((this.entry, told));
+        for number in denied_in(this.text) {
+            self.denied.entry(number).or_insert(place);
+        }
+        if this.corrects {
+            for word in words {
+                let sentences = self.corrections.entry(word).or_default();
+                if sentences.len() < MOST_SENTENCES {
+                    sentences.push(place);
+                }
+            }
         }
     }
-    let is_same =
-        |(_, (count, has_number)): &(usize, (usize, bool))| *count >= LEAST_SHARED && *has_number;
-    let same = shared.into_iter().filter(is_same);
-    same.map(|(later, _)| later).max()
+
+    /// The last sentence that takes back one with these words, of which it has at least so many.
+    fn that_takes_back(&self, words: &[&str], least: usize) -> Option<(usize, usize)> {
+        let mut shared: Map<(usize, usize), (usize, bool)> = Map::default();
+        for word in words {
+            for later in self.corrections.get(word).into_iter().flatten() {
+                let (count, has_number) = shared.entry(*later).or_default();
+                (*count, *has_number) = (*count + 1, *has_number || is_number(word));
+            }
+        }
+        let is_same = |(_, (count, has_number)): &((usize, usize), (usize, bool))| {
+            *count >= least && *has_number
+        };
+        let same = shared.into_iter().filter(is_same).map(|(later, _)| later);
+        let denied = words
+            .iter()
+            .filter_map(|word| self.denied.get(word))
+            .copied();
+        same.chain(denied).max()
+    }
+}
+
+/// The numbers that a sentence says are not so: `not 30`, `instead of 7`.
+fn denied_in(sentence: &str) -> Vec<&str> {
+    let words: Vec<&str> = words_of(sentence).take(MOST_WORDS).collect();
+    let is_denied = |pair: &[&'_ str]| match pair {
+        [before, number] => {
+            is_number(number)
+                && (REFUSALS.contains(before.to_lowercase().as_str())
+                    || (*before == "of" && sentence.contains("instead of "))
+                    || (*before == "than" && sentence.contains("rather than "))
+                    || before.eq_ignore_ascii_case("statt"))
+        }
+        _ => false,
+    };
+    let pairs = words.windows(2).filter(|pair| is_denied(pair));
+    pairs.filter_map(|pair| pair.last().copied()).collect()
 }
 
 /// The numbers and names of a sentence, each once.
@@ -102,6 +211,14 @@ mod tests {
     use crate::core::strategy::digest::weigh::context::Context;
     use crate::core::strategy::digest::weigh::weigh;
 
+    /// What stands instead of each line.
+    fn taken_back(lines: &[DigestLine]) -> Vec<Option<usize>> {
+        let cancel = Cancel::default();
+        let weights = weigh(lines, &Context::default(), &cancel).unwrap().lines;
+        let found = TakenBack::of(lines, &weights, &cancel).unwrap();
+        (0..lines.len()).map(|at| found.instead_of(at)).collect()
+    }
+
     #[test]
     fn what_was_taken_back_needs_what_was_said_instead() {
         let said = [
@@ -112,12 +229,43 @@ mod tests {
         ];
         let line = |text: &&str| DigestLine::new(Part::User, 0, text);
         let lines: Vec<DigestLine> = said.iter().map(line).collect();
-        let cancel = Cancel::default();
-        let weights = weigh(&lines, &Context::default(), &cancel).unwrap().lines;
-        let taken_back = TakenBack::of(&lines, &weights, &cancel).unwrap();
-        let instead: Vec<Option<usize>> = (0..said.len())
-            .map(|at| taken_back.instead_of(at))
+        assert_eq!(taken_back(&lines), [Some(2), None, None, None]);
+    }
+
+    #[test]
+    fn a_no_and_a_number_that_is_not_so_take_back_what_was_said_before() {
+        let said = [
+            "Dim the hall to 30 %.",
+            "Only on weekdays, and 40 not 30.",
+            "Change to the family room.",
+            "No.",
+            "Keep the lake view.",
+            "Anything on 4 July?",
+            "No, thanks.",
+        ];
+        let mut lines: Vec<DigestLine> = said
+            .iter()
+            .map(|text| DigestLine::new(Part::User, 0, text))
             .collect();
-        assert_eq!(instead, [Some(2), None, None, None]);
+        lines[4].depth = 1;
+        let instead = taken_back(&lines);
+        assert_eq!(instead, [Some(1), None, Some(4), None, None, None, None]);
+    }
+
+    #[test]
+    fn what_the_model_had_wrong_needs_what_is_right() {
+        let said = [
+            (0, "The table has 144 rows, 36 months in 4 stores."),
+            (0, "Oops: I muted p-5510."),
+            (1, "I take that back."),
+            (0, "You are right."),
+            (1, "It is 24 months in 6 stores, 144 rows."),
+        ];
+        let lines: Vec<DigestLine> = said
+            .iter()
+            .map(|(depth, text)| DigestLine::new(Part::Assistant, *depth, text))
+            .collect();
+        let instead = taken_back(&lines);
+        assert_eq!(instead, [Some(4), Some(2), None, Some(4), None]);
     }
 }

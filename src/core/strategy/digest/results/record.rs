@@ -35,9 +35,9 @@ const MOST_OWN: usize = 6;
 /// The deepest place of a line that has others below it.
 const MOST_DEPTH: u8 = 3;
 /// Says that a newer result shows it.
-pub(in super::super) const AS_BELOW: &str = "as below";
+pub(in super::super) const TOLD_LATER: &str = "told later";
 /// The same, where it has other values there.
-pub(in super::super) const NEWER_BELOW: &str = "newer below";
+pub(in super::super) const CHANGED_LATER: &str = "changed later";
 /// Names of rows that are shown below are listed up to this length (bytes).
 const NAMES_BYTES: usize = 50;
 /// A result that is not JSON, line by line.
@@ -227,10 +227,10 @@ impl Lines<'_> {
             return None;
         }
         match naming(value).filter(|name| name.len() <= NAMES_BYTES) {
-            Some(name) => Some(format!("{name} ({AS_BELOW})")),
+            Some(name) => Some(format!("{name} ({TOLD_LATER})")),
             // Another one under this key may stand below.
             None if self.seen.has_several(key) => None,
-            None => Some(format!("({AS_BELOW})")),
+            None => Some(format!("({TOLD_LATER})")),
         }
     }
 

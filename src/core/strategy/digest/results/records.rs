@@ -202,11 +202,6 @@ pub(in super::super) fn is_flat(value: &Json) -> bool {
     matches!(value, Json::Object(members) if members.iter().all(|(_, value)| is_short(value)))
 }
 
-/// Whether a line is the head of a table of records, or of their lists.
-pub(in super::super) fn is_table(head: &str) -> bool {
-    head.starts_with(RECORDS)
-}
-
 /// Takes like records out of the entries of their calls. `records` are in the order in which they
 /// were read, newest first.
 ///

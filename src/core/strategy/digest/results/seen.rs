@@ -271,6 +271,11 @@ impl Seen {
                 set.entry(key.clone()).or_insert_with(given);
             }
         }
+        if made.overrides() && !made.is_long() {
+            // The thing has these values now, whatever the answer says of it.
+            let set = made.arguments.iter().filter(|(key, _)| !stays_true(key));
+            self.note_inner(&set.cloned().collect::<Vec<_>>(), made);
+        }
     }
 
     /// Takes note of lines that a call took out of a file.
@@ -278,14 +283,9 @@ impl Seen {
         self.taken_out.extend(lines);
     }
 
-    /// Whether newer calls took lines out of files.
-    pub(in super::super) fn has_taken_out(&self) -> bool {
-        !self.taken_out.is_empty()
-    }
-
-    /// Whether a newer call took a line, given by its hash, out of a file.
-    pub(in super::super) fn is_taken_out(&self, line: u64) -> bool {
-        self.taken_out.contains(&line)
+    /// The hashes of the lines that newer calls took out of files.
+    pub(in super::super) fn taken_out(&self) -> &Set<u64> {
+        &self.taken_out
     }
 
     /// Whether the page of a browser is an older one; takes note of it.
@@ -306,10 +306,8 @@ impl Seen {
             self.items.entry(item.first.clone()).or_default().push(item);
         }
         for record in self.inner_of_result.drain(..) {
-            self.inner
-                .entry(record.first.clone())
-                .or_default()
-                .push(record);
+            let known = self.inner.entry(record.first.clone()).or_default();
+            known.push(record);
         }
         for (key, object) in self.of_result.drain(..) {
             self.objects.insert(object);

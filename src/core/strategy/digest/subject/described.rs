@@ -53,7 +53,7 @@ struct Match {
 
 /// What the tables of results have of the message.
 #[derive(Default)]
-struct Tables {
+struct Mentioned {
     /// By the head of a table: its rows, and those with a word of the message.
     rows: Map<usize, u32>,
     with: Map<(usize, u32), u32>,
@@ -61,9 +61,9 @@ struct Tables {
     named: Set<usize>,
 }
 
-impl Tables {
+impl Mentioned {
     fn of(lines: &[DigestLine], of: &Weighed, cancel: &Cancel) -> Result<Self, Cancelled> {
-        let mut tables = Tables::default();
+        let mut tables = Mentioned::default();
         for (at, (line, weight)) in lines.iter().zip(&of.lines).enumerate() {
             if at.is_multiple_of(STRIDE) {
                 cancel.check_budget()?;
@@ -119,7 +119,7 @@ pub(super) fn find_described(
     of: &Weighed,
     cancel: &Cancel,
 ) -> Result<Vec<bool>, Cancelled> {
-    let tables = Tables::of(lines, of, cancel)?;
+    let tables = Mentioned::of(lines, of, cancel)?;
     let mut best: Map<usize, f32> = Map::default();
     let mut matches = Vec::with_capacity(lines.len());
     for (at, (line, weight)) in lines.iter().zip(&of.lines).enumerate() {

@@ -2,8 +2,8 @@
 //! the model proposed before it, but for those to which it was done since. What is done next is
 //! done to the first of them, with what is in all of its lines.
 
-use crate::core::strategy::digest::line::{DigestLine, Part, STRIDE, Standing};
-use crate::core::strategy::digest::weigh::weight::Weighed;
+use crate::core::strategy::digest::line::{DigestLine, STRIDE, Standing};
+use crate::core::strategy::digest::weigh::weight::{Weighed, is_row_of_records};
 use crate::core::strategy::maps::Set;
 use crate::core::{Cancel, Cancelled};
 
@@ -27,7 +27,8 @@ pub(in super::super) fn note_in_question(
         if at.is_multiple_of(STRIDE) {
             cancel.check_budget()?;
         }
-        let Some(weight) = of.lines.get(at).filter(|_| is_row(lines, of, at)) else {
+        let weight = of.lines.get(at);
+        let Some(weight) = weight.filter(|weight| is_row_of_records(lines, line, weight)) else {
             continue;
         };
         let place = of
@@ -42,15 +43,6 @@ pub(in super::super) fn note_in_question(
     Ok(ids.len())
 }
 
-/// Whether a line is a row of a table of records, or of their lists.
-fn is_row(lines: &[DigestLine], of: &Weighed, at: usize) -> bool {
-    let is_one = lines
-        .get(at)
-        .is_some_and(|line| line.part == Part::Row && !line.of_argument);
-    let entry = of.lines.get(at).and_then(|weight| lines.get(weight.entry));
-    is_one && entry.is_some_and(|opens| opens.part == Part::Head)
-}
-
 /// The ids of these records, as they were named.
 fn ids_in_question(
     lines: &[DigestLine],
@@ -62,7 +54,7 @@ fn ids_in_question(
         if at.is_multiple_of(STRIDE) {
             cancel.check_budget()?;
         }
-        if is_row(lines, of, at) {
+        if is_row_of_records(lines, line, weight) {
             known.extend(of.words_at(&weight.name).map(|(id, _)| id));
         } else if line.changes && line.user_below {
             done.extend(of.words_at(&weight.words).map(|(id, _)| id));

@@ -20,9 +20,9 @@ const LOG: f32 = 0.4;
 /// The least length of a name in hexadecimal digits without a number (bytes).
 const HEX_BYTES: usize = 5;
 /// The bytes of names and numbers, by their kinds.
-static OF_NAMES: ByteKinds = ByteKinds::of(ByteSet::of(b"_").and_alphanumeric().and(0x80, 0xff))
-    .with(ByteSet::of(b"").and(b'0', b'9'), DIGIT)
-    .with(ByteSet::of(b"").and(b'a', b'f'), HEX_LETTER);
+static OF_NAMES: ByteKinds = ByteKinds::of(&ByteSet::of(b"_").and_alphanumeric().and(0x80, 0xff))
+    .with(&ByteSet::of(b"").and(b'0', b'9'), DIGIT)
+    .with(&ByteSet::of(b"").and(b'a', b'f'), HEX_LETTER);
 const DIGIT: u8 = 2;
 const HEX_LETTER: u8 = 4;
 /// Capital letters.

@@ -108,3 +108,14 @@ pub(in super::super) fn is_plain_row(
     let is_row = line.part == Part::Row || line.is_printed_row;
     is_row && opens.is_some_and(|opens| opens.part != Part::Head)
 }
+
+/// Whether a line is the row of a table of records, or of their lists.
+pub(in super::super) fn is_row_of_records(
+    lines: &[DigestLine],
+    line: &DigestLine,
+    weight: &Weight,
+) -> bool {
+    let opens = lines.get(weight.entry);
+    let is_row = line.part == Part::Row && !line.of_argument;
+    is_row && opens.is_some_and(|opens| opens.part == Part::Head)
+}

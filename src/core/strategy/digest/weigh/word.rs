@@ -1,5 +1,7 @@
 //! What is known of a word of the full digest.
 
+use super::weights::word as words_by;
+
 /// The shortest id with letters that is told by its form (bytes).
 const ID_BYTES: usize = 5;
 
@@ -64,20 +66,32 @@ impl Word {
 /// looked at each time that a line is weighed anew.
 #[derive(Debug, Clone, Copy)]
 pub(in super::super) struct Live {
+    /// The score of one mention where nothing that is told has the word, and as it is now.
     pub value: f32,
-    pub topic: f32,
+    pub now: f32,
     pub covered: bool,
     pub is_id: bool,
 }
 
+impl Live {
+    /// Takes note that something that is told has the word.
+    pub(in super::super) fn cover(&mut self) {
+        (self.covered, self.now) = (true, self.value * words_by::COVERED);
+    }
+}
+
 impl From<&Word> for Live {
     fn from(word: &Word) -> Self {
-        Live {
+        let mut live = Live {
             value: word.value,
-            topic: word.topic,
-            covered: word.covered,
+            now: word.value,
+            covered: false,
             is_id: word.is_id,
+        };
+        if word.covered {
+            live.cover();
         }
+        live
     }
 }
 

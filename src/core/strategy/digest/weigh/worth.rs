@@ -28,6 +28,8 @@ pub(in super::super) struct Worth {
     /// The least value of a sentence or a line of text.
     pub least: f32,
     pub factor: f32,
+    /// The weight of its words in the newest messages.
+    pub topic: f32,
 }
 
 impl Worth {
@@ -57,6 +59,7 @@ impl Worth {
             least,
             own: own + answered + tokens * fresh,
             factor: factor * newer,
+            topic: around.topic,
         }
     }
 }
@@ -77,6 +80,8 @@ struct Around {
     listed: bool,
     /// One of its words may report a failure, or sum up what was done.
     may_report: bool,
+    /// The weight of its words in the newest messages.
+    topic: f32,
 }
 
 /// What the form of a text makes of a line.
@@ -220,16 +225,22 @@ pub(in super::super) fn worths(
             _ => corrected.saturating_sub(1),
         };
         let weight = of.lines.get(at);
-        let mut words = weight
+        let (mut may_report, mut topic) = (false, 0.0);
+        for (_, word) in weight
             .into_iter()
-            .flat_map(|weight| of.words_at(&weight.words));
+            .flat_map(|weight| of.words_at(&weight.words))
+        {
+            may_report |= word.reports;
+            topic += word.topic;
+        }
         let around = Around {
             demanded,
             asked,
             corrects: corrected > 0,
             listed: line.within.is_some() && is_numbered_or_bullet(&line.text),
             finds: weight.is_some_and(|weight| weight.finds),
-            may_report: words.any(|(_, word)| word.reports),
+            may_report,
+            topic,
         };
         worths.push(Worth::of(line, age, all, around));
     }

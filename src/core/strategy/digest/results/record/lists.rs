@@ -1,6 +1,8 @@
 //! Lists in results: of scalars on shared lines, of like objects as tables, others item by item.
 
-use super::{AS_BELOW, Known, Lines, MOST_COMPARED, MOST_OWN, Member, NAMES_BYTES, NEWER_BELOW};
+use super::{
+    CHANGED_LATER, Known, Lines, MOST_COMPARED, MOST_OWN, Member, NAMES_BYTES, TOLD_LATER,
+};
 use crate::core::Cancelled;
 use crate::core::json::Json;
 use crate::core::strategy::digest::json_form::{
@@ -69,8 +71,8 @@ impl Lines<'_> {
         } else {
             self.items(path, items, own && all == 1)?;
         }
-        self.as_below(path, &known, AS_BELOW);
-        self.as_below(path, &newer, NEWER_BELOW);
+        self.note_later(path, &known, TOLD_LATER);
+        self.note_later(path, &newer, CHANGED_LATER);
         if let Some(rows) = rows {
             if let Some((head, short)) = rows.short {
                 self.rows_in_short(path, &head, &short, from);
@@ -145,7 +147,7 @@ impl Lines<'_> {
     }
 
     /// Names the items of a list that newer results show.
-    fn as_below(&mut self, path: &str, known: &[(usize, Json)], how: &str) {
+    fn note_later(&mut self, path: &str, known: &[(usize, Json)], how: &str) {
         if known.is_empty() {
             return;
         }
