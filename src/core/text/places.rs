@@ -69,6 +69,8 @@ fn paths(text: &str) -> impl Iterator<Item = (&str, &str)> {
             }
             let (path, behind) = begun.split_at(OF_PATHS.run(begun.as_bytes(), true));
             rest = behind;
+            // The stop of a sentence is none of it.
+            let path = path.trim_end_matches('.');
             if is_path(path) {
                 return Some((path, behind));
             }
@@ -125,6 +127,7 @@ mod tests {
             ("\tat org.Foo.bar(Foo.java:42)", ("Foo.java", 42)),
             ("in /var/www/a.php on line 9", ("/var/www/a.php", 9)),
             ("see docs/größe.md#L7", ("docs/größe.md", 7)),
+            ("Last file: a.ts. Not b.ts:7.", ("b.ts", 7)),
         ] {
             assert_eq!(found(text), [place], "{text}");
         }

@@ -37,6 +37,15 @@ const PASSED: [&str; 7] = [
     "=== PAUSE ",
 ];
 const PASSES: [&str; 4] = [" ... ok", " PASSED", " passed", " PASS"];
+/// What a line has that tells how far something is: `data.aws_region.here: Reading...`.
+const GOES_ON: [&str; 6] = [
+    ": Reading...",
+    ": Refreshing state...",
+    ": Read complete after ",
+    ": Still reading... [",
+    ": Still creating... [",
+    ": Still destroying... [",
+];
 /// What a line of a passing test class has.
 const OF_CLASS: [&str; 3] = ["Failures: 0,", "Errors: 0,", "Time elapsed:"];
 /// How the line begins that announces one, behind the level.
@@ -56,7 +65,11 @@ pub fn is_routine(line: &str) -> bool {
         && PASSED.iter().any(|begin| line.starts_with(begin));
     let passes =
         matches!(last, b'k' | b'D' | b'd' | b'S') && PASSES.iter().any(|end| line.ends_with(end));
-    passed || passes || ((first == b'[' || first.is_ascii_uppercase()) && is_of_build(line))
+    let goes_on = matches!(last, b'.' | b']') && GOES_ON.iter().any(|part| line.contains(part));
+    passed
+        || passes
+        || goes_on
+        || ((first == b'[' || first.is_ascii_uppercase()) && is_of_build(line))
 }
 
 /// The same of a line that begins with a capital letter or a level in brackets.
@@ -90,6 +103,8 @@ mod tests {
             "test core::reads ... ok",
             "    --- PASS: TestReads/empty (0.00s)",
             "Collecting requests>=2.31",
+            "data.aws_region.here: Reading...",
+            "module.a.aws_iam_role.b: Refreshing state... [id=b-efc1dc]",
         ] {
             assert!(is_routine(routine), "{routine}");
         }

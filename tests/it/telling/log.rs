@@ -202,7 +202,7 @@ async fn a_compaction_tells_the_account_of_its_summary_and_a_failed_one_status_a
     let mut baler = Logging::start(&toml, &url).await;
     // The first conversation's summary fails; the second one's is made, from its beginning.
     let [mut failed, mut account] = [None, None];
-    for end in (20..=60).step_by(2).cycle().take(63) {
+    for end in (20..=60).step_by(2).cycle().take(252) {
         let mut all = agent(30, 200);
         if failed.is_some() {
             all[1] = message("user", "Find another answer.");

@@ -203,9 +203,17 @@ fn is_lettered(line: &str) -> bool {
     let is_letter = |byte: u8| !ends_with_stop || byte.is_ascii_uppercase();
     let is_mark = match mark.as_bytes() {
         [letter] if letter.is_ascii_alphabetic() => is_letter(*letter) || is_roman(mark),
-        _ => is_roman(mark),
+        _ => is_roman(mark) || is_letter_abroad(mark),
     };
     is_mark && behind.starts_with(' ')
+}
+
+/// Whether a mark is one of the first letters of another alphabet.
+pub(super) fn is_letter_abroad(mark: &str) -> bool {
+    const LETTERS: &str = "أابجدهабвгдАБВГДαβγδΑΒΓΔ가나다라마アイウエオאבגד";
+    let mut letters = mark.chars();
+    let letter = letters.next().filter(|letter| !letter.is_ascii());
+    letters.next().is_none() && letter.is_some_and(|letter| LETTERS.contains(letter))
 }
 
 /// Whether a mark is one of the first numbers, in small Roman letters.
@@ -267,10 +275,12 @@ mod tests {
 
     #[test]
     fn items_have_letters_and_roman_numbers_too() {
-        for item in ["a) x", "(b) x", "C. x", "ii. x", "iv) x", "i. x"] {
+        for item in [
+            "a) x", "(b) x", "C. x", "ii. x", "iv) x", "i. x", "ب) x", "б) x",
+        ] {
             assert!(is_numbered_or_bullet(item), "{item}");
         }
-        for other in ["a. x", "Mr. X", "mix. x", "C.x", "I said x", ") x"] {
+        for other in ["a. x", "Mr. X", "mix. x", "C.x", "I said x", ") x", "é) x"] {
             assert!(!is_numbered_or_bullet(other), "{other}");
         }
     }

@@ -73,43 +73,36 @@ pub(in super::super) fn note_patch(lines: &mut [DigestLine]) {
     }
 }
 
-/// The arguments with the text that an edit replaces, as they are named below a call.
-const REPLACED: [&str; 6] = [
-    "with old_string:",
-    "with old_str:",
-    "with oldString:",
-    "with old_text:",
-    "with oldText:",
-    "with search:",
+/// The arguments with the text that an edit replaces, each with that of the new text.
+const SIDES: [(&str, &str); 11] = [
+    ("old_string", "new_string"),
+    ("old_str", "new_str"),
+    ("oldString", "newString"),
+    ("old_text", "new_text"),
+    ("oldText", "newText"),
+    ("old_code", "new_code"),
+    ("old_content", "new_content"),
+    ("oldContent", "newContent"),
+    ("old", "new"),
+    ("search", "replace"),
+    ("find", "replace"),
 ];
-
-/// The same as the call has them, and the arguments with the new text.
-const OLD_TEXTS: [&str; 6] = [
-    "old_string",
-    "old_str",
-    "oldString",
-    "old_text",
-    "oldText",
-    "search",
-];
-const NEW_TEXTS: [&str; 6] = [
-    "new_string",
-    "new_str",
-    "newString",
-    "new_text",
-    "newText",
-    "replace",
-];
+/// What stands before the name of an argument that has its lines below a call.
+const WITH: &str = "with ";
 /// The shortest line that is known wherever it stands (bytes).
 const LEAST_LINE: usize = 24;
 
 /// The lines that a call took out of a file, by their hashes: those of what it replaces that the
 /// new text has not.
 pub(in super::super) fn taken_out(arguments: &[(String, Json)], lines: &[DigestLine]) -> Vec<u64> {
-    let lines_of = |keys: &[&str]| -> Vec<u64> {
+    let sides = SIDES.iter().find(|(old, new)| {
+        let has = |side: &str| arguments.iter().any(|(key, _)| key == side);
+        has(old) && has(new)
+    });
+    let lines_of = |side: Option<&str>| -> Vec<u64> {
         let texts = arguments
             .iter()
-            .filter(|(key, _)| keys.contains(&key.as_str()));
+            .filter(|(key, _)| Some(key.as_str()) == side);
         let texts = texts.filter_map(|(_, value)| match value {
             Json::String(text) => Some(text),
             _ => None,
@@ -118,7 +111,7 @@ pub(in super::super) fn taken_out(arguments: &[(String, Json)], lines: &[DigestL
             .flat_map(|text| text.lines().filter_map(key_of))
             .collect()
     };
-    let mut old = lines_of(&OLD_TEXTS);
+    let mut old = lines_of(sides.map(|(old, _)| *old));
     let is_old = |line: &&&DigestLine| line.standing == Standing::Stale;
     let written = lines.iter().filter(|line| line.part == Part::Argument);
     let written: Vec<&DigestLine> = written.collect();
@@ -132,7 +125,7 @@ pub(in super::super) fn taken_out(arguments: &[(String, Json)], lines: &[DigestL
     };
     old.extend(written.iter().filter(is_old).flat_map(both));
     if !old.is_empty() {
-        let mut new: Set<u64> = lines_of(&NEW_TEXTS).into_iter().collect();
+        let mut new: Set<u64> = lines_of(sides.map(|(_, new)| *new)).into_iter().collect();
         let added = written
             .iter()
             .filter_map(|line| line.text.strip_prefix('+'));
@@ -178,10 +171,19 @@ pub(in super::super) fn note_gone(lines: &mut [DigestLine]) {
 /// Marks the lines of what an edit replaces that the new text has, too: beside them, what was
 /// changed would not be seen.
 pub(in super::super) fn note_kept(lines: &mut [DigestLine]) {
-    let is_old = |line: &DigestLine| line.of_argument && REPLACED.contains(&line.text.as_str());
-    let Some(old) = lines.iter().position(is_old) else {
-        return;
+    let side = |line: &DigestLine, side: &str| {
+        let name = line.text.strip_prefix(WITH);
+        line.of_argument && name.and_then(|name| name.strip_suffix(':')) == Some(side)
     };
+    let place = |name: &str| lines.iter().position(|line| side(line, name));
+    let old = SIDES.iter().find_map(|(old, new)| {
+        let replaces = place(new).is_some()
+            || lines
+                .first()
+                .is_some_and(|call| call.text.contains(&format!("{new}=")));
+        place(old).filter(|_| replaces)
+    });
+    let Some(old) = old else { return };
     let is_argument = |line: &DigestLine| line.part == Part::Argument;
     let end = |from: usize| {
         let rest = lines.get(from..).unwrap_or_default();
@@ -283,6 +285,35 @@ mod tests {
         let standings: Vec<Standing> = lines.iter().map(|line| line.standing).collect();
         let (old, new) = ([Repeated, Stale, Repeated], [Usual; 4]);
         assert_eq!(standings, [&[Usual; 2][..], &old, &new].concat());
+    }
+
+    #[test]
+    fn what_an_edit_replaced_is_told_no_more_once_it_succeeded() {
+        let named = |text: &str| DigestLine {
+            of_argument: true,
+            ..DigestLine::new(Part::Member, 1, text)
+        };
+        let text = |text: &str| DigestLine::new(Part::Argument, 2, text);
+        let standings = |outcome: Outcome| -> Vec<Standing> {
+            let mut lines = vec![
+                DigestLine::new(Part::Call, 0, "edit(path=a.ts, old=a();…, new=b();…)"),
+                named("with old:"),
+                text("a();"),
+                text("}"),
+                named("with new:"),
+                text("b();"),
+                text("}"),
+            ];
+            lines[0].outcome = outcome;
+            note_kept(&mut lines);
+            note_gone(&mut lines);
+            lines.iter().map(|line| line.standing).collect()
+        };
+        use Standing::{Gone, Repeated, Stale, Usual};
+        let told = |old| [Usual, Usual, old, Repeated, Usual, Usual, Usual];
+        assert_eq!(standings(Outcome::Done), told(Gone));
+        // What was undone is there again.
+        assert_eq!(standings(Outcome::Undone), told(Stale));
     }
 
     #[test]

@@ -62,11 +62,9 @@ impl Outcomes {
             return false;
         }
         let (tool, given) = (done.tool().to_lowercase(), done.hashes().1);
-        let names = words_in(&tool)
-            .map(str::to_owned)
-            .filter(|_| !undoes(&tool));
-        let mut names = names.chain([tool.clone()]);
-        names.any(|name| self.undone.contains(&hash_of(&(name, given))))
+        let is_it = |name: &str| self.undone.contains(&hash_of(&(name, given)));
+        // What `undo_return` undid is a return, and not the undoing of one.
+        is_it(&tool) || (!undoes(&tool) && words_in(&tool).any(is_it))
     }
 
     /// What came of a call that failed.
@@ -100,9 +98,11 @@ fn undoes(tool: &str) -> bool {
 
 /// What a tool undoes by its name, in small letters: of `undo_return`, tools with a `return`.
 fn undone_by(tool: &str) -> Vec<String> {
+    if !undoes(tool) {
+        return Vec::new();
+    }
     let words = words_in(tool).filter(|word| word.len() >= LEAST_DONE && !is_among(&UNDOES, word));
-    let all: Vec<String> = words.map(str::to_lowercase).collect();
-    all.into_iter().filter(|_| undoes(tool)).collect()
+    words.map(str::to_lowercase).collect()
 }
 
 /// The names of tools that do the opposite, in small letters: of `unfreeze_card` `freeze_card`.

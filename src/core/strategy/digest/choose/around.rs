@@ -12,11 +12,27 @@ const REACH: usize = 12;
 const REACH_OF_SECTION: usize = 48;
 
 impl Choice<'_> {
+    /// Takes what the newest messages name of files, and the files that they name as wholes.
+    /// Returns the tokens spent.
+    pub(super) fn take_named(&mut self, budget: u64, left: u64) -> Result<u64, Cancelled> {
+        let named = [
+            (std::mem::take(&mut self.regions), share::REGIONS),
+            (std::mem::take(&mut self.files), share::FILES),
+        ];
+        let mut spent = 0;
+        for (regions, most) in &named {
+            let room = scale(budget, *most).min(left - spent);
+            spent += room - self.take_regions(regions, room)?;
+        }
+        let [(regions, _), (files, _)] = named;
+        (self.regions, self.files) = (regions, files);
+        Ok(spent)
+    }
+
     /// Takes the regions around the lines that are named. Returns the tokens that are left.
-    pub(super) fn take_regions(&mut self, budget: u64) -> Result<u64, Cancelled> {
+    fn take_regions(&mut self, regions: &[Region], budget: u64) -> Result<u64, Cancelled> {
         let mut left = budget;
         let alone = self.part_without_records();
-        let regions = std::mem::take(&mut self.regions);
         for (nth, region) in regions.iter().enumerate() {
             self.cancel.check_budget()?;
             if left < LEAST_LEFT {
@@ -33,7 +49,6 @@ impl Choice<'_> {
             let room = if is_section { scale(room, alone) } else { room };
             left -= self.take_region(region, room);
         }
-        self.regions = regions;
         Ok(left)
     }
 

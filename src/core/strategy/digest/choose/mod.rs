@@ -31,6 +31,7 @@ use crate::core::strategy::digest::line::{DigestLine, Part, Standing};
 use crate::core::strategy::digest::lists::{announces, leads_in};
 use crate::core::strategy::digest::said::telling::note_findings;
 use crate::core::strategy::digest::subject::at_hand::note_at_hand;
+use crate::core::strategy::digest::subject::files::named_files;
 use crate::core::strategy::digest::subject::in_question::note_in_question;
 use crate::core::strategy::digest::subject::named::find_named;
 use crate::core::strategy::digest::subject::regions::{Region, named_regions};
@@ -66,8 +67,10 @@ pub(super) struct Choice<'t> {
     rows: Map<usize, u32>,
     parts: Parts,
     taken_back: TakenBack,
-    /// Of the files that were read, what the newest messages name: the most wanted first.
+    /// Of the files that were read, what the newest messages name, and those that they name as
+    /// wholes: the most wanted first.
     regions: Vec<Region>,
+    files: Vec<Region>,
     /// The records that are talked about last.
     in_question: usize,
     /// The turn of the newest records, where no result stays besides the digest.
@@ -133,8 +136,7 @@ impl<'t> Choice<'t> {
         self.first((&mut left, budget), share::FAILURES, |line, _| {
             line.standing == Standing::Failure
         })?;
-        let room = scale(budget, share::REGIONS).min(left);
-        left -= room - self.take_regions(room)?;
+        left -= self.take_named(budget, left)?;
         self.first((&mut left, budget), share::DONE, |line, _| {
             line.changes && line.standing == Standing::Usual
         })?;
@@ -295,6 +297,7 @@ impl<'t> Choice<'t> {
             parts: Parts::of(lines, &of),
             taken_back: TakenBack::of(lines, &of.lines, cancel)?,
             regions: named_regions(lines, &of.lines, context, cancel)?,
+            files: named_files(lines, context, cancel)?,
             words: fresh.clone(),
             fresh,
             of,

@@ -412,8 +412,8 @@ fn chosen_by(
     looked_at.find_map(|at| Some((at, item_of(shown, &lines.get(at)?.text)?)))
 }
 
-/// Where what the model said ends with a list, the item that the user chose, by its place or by his
-/// words, stands for that list, and not the last one.
+/// Of a list that the model ended with, or asked about behind it, the item that the user chose, by
+/// its place or by his words, stands for that list, and not the last one.
 fn tell_chosen(
     lines: &mut [DigestLine],
     (offered, answer): (Range<usize>, Range<usize>),
@@ -423,11 +423,12 @@ fn tell_chosen(
     let said = lines.get(offered.clone()).unwrap_or_default();
     let ends_with_item =
         |last: &DigestLine| last.standing == Standing::Edge && is_numbered_or_bullet(&last.text);
-    if !said.last().is_some_and(ends_with_item) {
+    let ends = said.last().is_some_and(ends_with_item);
+    if !ends && by_place.is_some() {
         return Ok(());
     }
     let chosen = match by_place {
-        None => item_by_words(said, lines.get(answer).unwrap_or_default(), cancel)?,
+        None => item_by_words(said, lines.get(answer).unwrap_or_default(), ends, cancel)?,
         place => place,
     };
     let chosen = chosen.map(|item| offered.start + item);
@@ -437,7 +438,7 @@ fn tell_chosen(
     };
     let chosen = chosen.filter(is_item);
     // Alone, one that he may not have chosen would look like what was agreed.
-    let last = Some((offered.end - 1, Standing::Usual));
+    let last = ends.then_some((offered.end.wrapping_sub(1), Standing::Usual));
     let chosen = chosen.map(|at| (at, Standing::Edge));
     for (at, standing) in last.into_iter().chain(chosen) {
         if let Some(line) = lines.get_mut(at) {
@@ -533,7 +534,11 @@ mod tests {
         ];
         let bullets = ["- am 20., 10:40", "- am 20., 12:20", "- am 27., 11:20"];
         for (items, answer, chosen) in [
-            (numbered, &["El lunes 17 en el Norte, por favor."][..], None),
+            (
+                numbered,
+                &["El lunes 17 en el Norte, por favor."][..],
+                Some(1),
+            ),
             (numbered, &["El jueves 13 me va bien."], Some(0)),
             (numbered, &["La 2.", "No, espere, la primera."], Some(0)),
             (lettered, &["Con la doctora Ochoa, la b."], Some(1)),
@@ -547,6 +552,22 @@ mod tests {
                 .collect();
             assert_eq!(edges, chosen.into_iter().collect::<Vec<_>>(), "{answer:?}");
         }
+    }
+
+    #[test]
+    fn the_item_that_was_chosen_is_told_where_a_question_stands_behind_the_list() {
+        let items = ["1. Hotel Alster, 0.6 km", "2. Pension Elbe, 1.6 km"];
+        let mut lines = offered(&items, &["Die Pension Elbe bitte, für zwei."]);
+        lines[2].standing = Standing::Usual;
+        let mut question = DigestLine::new(Part::Assistant, 1, "Welches nehmen Sie?");
+        question.standing = Standing::Edge;
+        lines.insert(3, question);
+        note_choices(&mut lines, &Cancel::default()).unwrap();
+        let told: Vec<bool> = lines
+            .iter()
+            .map(|line| line.standing == Standing::Edge)
+            .collect();
+        assert_eq!(told, [true, false, true, true, false]);
     }
 
     #[test]

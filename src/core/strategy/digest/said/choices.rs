@@ -1,139 +1,29 @@
 //! Which item of a list an answer chooses: by its number, its letter, its place or its words.
 
+use super::ordinals::{LOOKED_AT_CHARS, OPTIONS, ORDINAL_CHARS, Place, first_chars, ordinal_of};
 use crate::core::strategy::digest::line::{DigestLine, Part, STRIDE, leading_number};
 use crate::core::strategy::digest::lists::{
-    is_bullet, is_item, is_listed, is_numbered_or_bullet, is_roman,
+    is_bullet, is_item, is_letter_abroad, is_listed, is_numbered_or_bullet, is_roman,
 };
 use crate::core::strategy::maps::{Map, Set};
-use crate::core::text::{REFUSALS, words_of};
+use crate::core::text::{REFUSALS, is_question, words_of};
 use crate::core::{Cancel, Cancelled};
 
 /// The longest word before the number of a choice (bytes).
 const CHOICE_BYTES: usize = 12;
-/// The fewest words by which an answer names an item.
-const LEAST_WORDS: usize = 2;
+/// The least score of the words by which an answer names an item, each by how few items have it:
+/// of a short sentence one of two is enough; and how much more that is than the next best.
+const LEAST_OF_SHORT: f32 = 0.6;
+const LEAST_OF_WORDS: f32 = 1.38;
+const NEXT_BEST: f32 = 1.5;
+/// The shortest of them (bytes).
+const LEAST_WORD: usize = 3;
 /// What may stand before a choice in brackets (bytes), and the words in which one by its letter
 /// stands.
 const BEFORE_BYTES: usize = 24;
 const MOST_WORDS: usize = 8;
-/// Words before the number or the letter of a choice, or behind the word for its place.
-const OPTIONS: [&str; 10] = [
-    "option",
-    "variant",
-    "variante",
-    "choice",
-    "plan",
-    "opción",
-    "opzione",
-    "opção",
-    "вариант",
-    "вариантом",
-];
-
-/// Letters of items that are no words of their own, and words for the places of items.
+/// Letters of items that are no words of their own.
 const LETTERS: [&str; 11] = ["b", "c", "d", "f", "g", "h", "B", "C", "D", "F", "G"];
-const ORDINALS: [&[&str]; 4] = [
-    &[
-        "first",
-        "prima",
-        "primo",
-        "eerste",
-        "pertama",
-        "första",
-        "первый",
-        "первая",
-        "первую",
-        "birinci",
-        "ilk",
-        "primeira",
-        "primeiro",
-        "pierwsza",
-        "pierwszy",
-        "pierwszą",
-        "erste",
-        "ersten",
-        "erstes",
-        "premier",
-        "première",
-        "primero",
-        "primera",
-    ],
-    &[
-        "second",
-        "secondo",
-        "tweede",
-        "kedua",
-        "andra",
-        "второй",
-        "вторая",
-        "вторую",
-        "ikinci",
-        "druga",
-        "drugi",
-        "drugą",
-        "zweite",
-        "zweiten",
-        "zweites",
-        "deuxième",
-        "segundo",
-        "segunda",
-        "seconda",
-    ],
-    &[
-        "third",
-        "terzo",
-        "derde",
-        "ketiga",
-        "tredje",
-        "третий",
-        "третья",
-        "третью",
-        "üçüncü",
-        "terceira",
-        "terceiro",
-        "trzeci",
-        "trzecia",
-        "trzecią",
-        "dritte",
-        "dritten",
-        "drittes",
-        "troisième",
-        "tercero",
-        "tercera",
-        "terza",
-    ],
-    &[
-        "fourth",
-        "vierde",
-        "keempat",
-        "fjärde",
-        "четвёртый",
-        "четвертый",
-        "dördüncü",
-        "quarto",
-        "czwarta",
-        "czwarty",
-        "vierte",
-        "vierten",
-        "viertes",
-        "quatrième",
-        "cuarto",
-        "cuarta",
-        "quarta",
-    ],
-];
-/// The same where no blank stands between words, and what is behind a number.
-const COUNTED: [&str; 4] = ["一", "二", "三", "四"];
-const COUNTERS: [&str; 6] = ["个", "個", "种", "種", "项", "番"];
-/// What stands before such a word.
-const ARTICLES: [&str; 18] = [
-    "a", "das", "de", "dem", "den", "der", "die", "el", "het", "il", "la", "le", "o", "ta", "ten",
-    "the", "yang", "your",
-];
-/// The longest answer that may name an item by its place alone, and how much of a longer one is
-/// looked at (characters).
-const ORDINAL_CHARS: usize = 48;
-const LOOKED_AT_CHARS: usize = 256;
 
 /// Ends a clause that takes nothing, too: `D is out`.
 const OUT: &str = " out";
@@ -165,7 +55,11 @@ pub(super) fn item_by_letter(offered: &[DigestLine], answer: &str) -> Option<usi
         words.any(|word| word == letter)
     };
     let letter = letter_of(answer).filter(|mark| is_short || is_large(mark));
-    let mark = option_in(answer).or(letter)?;
+    let place = match ordinal_of(answer) {
+        Some(Place::Nth(nth)) => Some(nth.to_string()),
+        _ => None,
+    };
+    let mark = option_in(answer).or(letter).or(place)?;
     let is_it = |line: &DigestLine| {
         let is_of_model = line.part == Part::Assistant;
         is_of_model && is_numbered_or_bullet(&line.text) && is_item(&line.text, &mark)
@@ -192,8 +86,17 @@ fn chosen_item(offered: &[DigestLine], answer: &str) -> Option<usize> {
     };
     let place = choice_of(answer).and_then(item);
     let place = place.or_else(|| letter_of(answer).and_then(item));
-    let by_place = |place: u32| item(place.to_string()).or_else(|| bullet_at(offered, place));
+    let by_place = |place: Place| match place {
+        Place::Last => last_item(offered),
+        Place::Nth(nth) => item(nth.to_string()).or_else(|| bullet_at(offered, nth)),
+    };
     place.or_else(|| ordinal_of(answer).and_then(by_place))
+}
+
+/// The last item of a list.
+fn last_item(offered: &[DigestLine]) -> Option<usize> {
+    let mut items = offered.iter();
+    items.rposition(|line| is_numbered_or_bullet(&line.text))
 }
 
 /// The bullet at a place, counted from 1, of the only list that there is.
@@ -211,46 +114,75 @@ fn bullet_at(offered: &[DigestLine], place: u32) -> Option<usize> {
     bullets.nth(at).filter(|_| is_list).map(|(at, _)| at)
 }
 
-/// The item that has most of the words of an answer that no other item has.
+/// The item that an answer names by its words: by a short sentence of it, or else `by_all` of them.
 ///
 /// # Errors
 /// [`Cancelled`].
 pub(super) fn item_by_words(
     offered: &[DigestLine],
     answer: &[DigestLine],
+    by_all: bool,
     cancel: &Cancel,
 ) -> Result<Option<usize>, Cancelled> {
-    let words = |line: &DigestLine| {
-        words_of(&line.text)
-            .map(str::to_lowercase)
-            .collect::<Vec<_>>()
-    };
-    let mut said: Set<String> = Set::default();
-    for line in answer {
-        cancel.check_budget()?;
-        said.extend(words(line));
-    }
-    // The only item with a word.
-    let mut with_word: Map<String, Option<usize>> = Map::default();
+    let mut items: Vec<(usize, Set<String>)> = Vec::new();
     for (at, line) in offered.iter().enumerate() {
         if at.is_multiple_of(STRIDE) {
             cancel.check_budget()?;
         }
         if is_numbered_or_bullet(&line.text) {
-            for word in words(line).into_iter().filter(|word| said.contains(word)) {
-                let only = with_word.entry(word).or_insert(Some(at));
-                *only = only.filter(|only| *only == at);
-            }
+            items.push((at, words_in(&line.text).collect()));
         }
     }
-    let mut found: Map<usize, usize> = Map::default();
-    for item in with_word.into_values().flatten() {
-        *found.entry(item).or_default() += 1;
+    let mut with: Map<&str, u32> = Map::default();
+    for word in items.iter().flat_map(|(_, words)| words) {
+        *with.entry(word).or_default() += 1;
     }
-    let most = found.values().copied().max().unwrap_or_default();
-    let mut best = found.into_iter().filter(|(_, words)| *words == most);
-    let item = best.next().map(|(item, _)| item);
-    Ok(item.filter(|_| most >= LEAST_WORDS && best.next().is_none()))
+    let of_text = |said: &Set<String>, least: f32| {
+        let rarity = |word: &&String| {
+            let count = with.get(word.as_str()).copied().unwrap_or(1);
+            (items.len() as f32 / count as f32).ln()
+        };
+        let score = |words: &Set<String>| -> f32 {
+            words
+                .iter()
+                .filter(|word| said.contains(*word))
+                .map(|word| rarity(&word))
+                .sum()
+        };
+        let mut scores: Vec<(f32, usize)> = items
+            .iter()
+            .map(|(at, words)| (score(words), *at))
+            .collect();
+        scores.sort_by(|(one, _), (other, _)| other.total_cmp(one));
+        let (best, at) = *scores.first()?;
+        let next = scores.get(1).map_or(0.0, |(next, _)| *next);
+        (best >= least && best >= NEXT_BEST * next).then_some(at)
+    };
+    let mut all: Set<String> = Set::default();
+    let mut found = None;
+    for line in answer {
+        cancel.check_budget()?;
+        let said: Set<String> = words_in(&line.text).collect();
+        let is_short = line.text.chars().count() <= ORDINAL_CHARS;
+        if is_short && found.is_none() && !refuses(&line.text) && !is_question(&line.text) {
+            found = of_text(&said, LEAST_OF_SHORT);
+        }
+        all.extend(said);
+    }
+    let by_all = || of_text(&all, LEAST_OF_WORDS).filter(|_| by_all);
+    Ok(found.or_else(by_all))
+}
+
+/// The words by which an item is named, in small letters. Where no blanks stand between words, runs
+/// of signs that names are written in.
+fn words_in(text: &str) -> impl Iterator<Item = String> {
+    let is_sign = |c: char| matches!(c, '\u{30a1}'..='\u{30fc}' | '\u{4e00}'..='\u{9fff}');
+    let runs = text.split(move |c: char| !is_sign(c));
+    let runs = runs
+        .filter(|run| run.chars().nth(1).is_some())
+        .map(str::to_owned);
+    let words = words_of(text).filter(|word| word.len() >= LEAST_WORD);
+    words.map(str::to_lowercase).chain(runs)
 }
 
 /// The number or the letter behind a word for a choice, in small letters: `Flight Option 2`.
@@ -342,55 +274,20 @@ fn letter_of(answer: &str) -> Option<String> {
         .split_whitespace()
         .map(|word| word.trim_end_matches(marks));
     let is_letter = |word: &&str| LETTERS.contains(word);
+    // `А` begins a Russian sentence, too.
+    let abroad = first.filter(|word| {
+        let letter = word.trim_end_matches(marks);
+        is_letter_abroad(letter) && (letter.len() < word.len() || answer.trim() == letter)
+    });
+    if let Some(letter) = abroad {
+        return Some(letter.trim_end_matches(marks).to_lowercase());
+    }
     let roman = first.map(|word| word.trim_end_matches(marks));
     let roman = roman.filter(|word| word.len() > 1 && is_roman(word));
     let letter = alone.map(|word| word.trim_end_matches(marks)).or(roman);
     letter
         .or_else(|| words.find(is_letter))
         .map(str::to_lowercase)
-}
-
-/// The number of the item that an answer names by its place: `Take the second.`, where it is short,
-/// or `the second option`, `第二个`.
-fn ordinal_of(answer: &str) -> Option<u32> {
-    let answer = first_chars(answer, LOOKED_AT_CHARS);
-    let is_short = answer.chars().count() <= ORDINAL_CHARS;
-    let behind = answer.split_once("第").map_or("", |(_, behind)| behind);
-    let is_counted = |number: &str| {
-        let behind = behind.strip_prefix(number);
-        behind.is_some_and(|behind| COUNTERS.iter().any(|counter| behind.starts_with(counter)))
-    };
-    let number = |at: usize| u32::try_from(at + 1).ok();
-    if let Some(at) = COUNTED.iter().position(|number| is_counted(number)) {
-        return number(at);
-    }
-    let lower = answer.to_lowercase();
-    let words: Vec<&str> = lower
-        .split(|c: char| !c.is_alphanumeric())
-        .filter(|word| !word.is_empty())
-        .collect();
-    // `Wait a second` names none.
-    let names = |at: usize| {
-        let before = at.checked_sub(1).and_then(|before| words.get(before));
-        let is_of_article = |article: &&&str| {
-            article.len() > 1 || words.get(at).is_some_and(|word| word.ends_with(**article))
-        };
-        let before = before.filter(is_of_article);
-        let is_option = words.get(at + 1).is_some_and(|word| OPTIONS.contains(word));
-        before.is_some_and(|before| ARTICLES.contains(before)) && (is_short || is_option)
-    };
-    let place = |word: &str| ORDINALS.iter().position(|places| places.contains(&word));
-    let mut named = words.iter().enumerate().filter(|(at, _)| names(*at));
-    named.find_map(|(_, word)| place(word)).and_then(number)
-}
-
-/// At most so many characters of a text, from its beginning.
-fn first_chars(text: &str, most: usize) -> &str {
-    let end = text
-        .char_indices()
-        .nth(most)
-        .map_or(text.len(), |(at, _)| at);
-    text.get(..end).unwrap_or(text)
 }
 
 #[cfg(test)]
@@ -410,24 +307,6 @@ mod tests {
             ("D'accord, c'est bon", None),
         ] {
             assert_eq!(letter_of(answer).as_deref(), letter, "{answer}");
-        }
-        for (answer, number) in [
-            ("Take the second one.", Some(2)),
-            ("Die erste bitte", Some(1)),
-            ("Wait a second.", None),
-            (
-                "Let it be the second option, HAT136 and HAT039, as it is the cheaper one.",
-                Some(2),
-            ),
-            (
-                "On the second day my daughter comes along, so that we need a larger room.",
-                None,
-            ),
-            ("我选第二个。", Some(2)),
-            ("第二天我要带女儿去玩。", None),
-            ("Yes.", None),
-        ] {
-            assert_eq!(ordinal_of(answer), number, "{answer}");
         }
     }
 

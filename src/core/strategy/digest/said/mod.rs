@@ -2,6 +2,7 @@
 
 pub(super) mod answers;
 mod choices;
+mod ordinals;
 pub(super) mod replies;
 pub(super) mod restated;
 pub(super) mod telling;

@@ -3,11 +3,11 @@
 
 use crate::core::conversation::Block;
 use crate::core::strategy::digest::line::{DigestLine, Part, Standing};
-use crate::core::strategy::digest::lists::is_table_row;
+use crate::core::strategy::digest::lists::{is_listed, is_table_row};
 use crate::core::strategy::digest::weigh::weight::Weighed;
 use crate::core::strategy::digest::weigh::weights::word as words_by;
 use crate::core::strategy::digest::weigh::word::Word;
-use crate::core::text::{shape, words_of};
+use crate::core::text::{is_question, shape, words_of};
 
 /// In a message of so many sentences one more tells more than others, up to so many.
 const SENTENCES: usize = 5;
@@ -65,8 +65,19 @@ pub(in super::super) fn told_of(said: &[DigestLine], part: Part, ends: Standing)
     let mut told = edges_of(said);
     if part == Part::Assistant && ends == Standing::Edge {
         told.extend(most_telling(said));
+        told.extend(asked_about(said));
     }
     told
+}
+
+/// The sentence before the question that a message ends with: what the user answers by a part of.
+/// `I'd write the values to G6:H9. Should I comment them?`
+fn asked_about(said: &[DigestLine]) -> Option<usize> {
+    said.last().filter(|last| is_question(&last.text))?;
+    let at = said.iter().rposition(|line| !is_question(&line.text))?;
+    let line = said.get(at)?;
+    let is_sentence = line.within.is_none() && !line.is_code && !is_listed(&line.text);
+    is_sentence.then_some(at)
 }
 
 /// What begins sentences which say that what stands beside them is not so: small letters.

@@ -203,7 +203,7 @@ impl<'t> Names<'t> {
 }
 
 /// The end of a text, in which names are looked for.
-fn searched(text: &str) -> &str {
+pub(super) fn searched(text: &str) -> &str {
     let from = text.ceil_char_boundary(text.len().saturating_sub(SEARCHED_BYTES));
     text.get(from..).unwrap_or_default()
 }
@@ -230,9 +230,9 @@ fn letters_of(name: &str) -> String {
     letters.map(|c| c.to_ascii_lowercase()).collect()
 }
 
-/// The words of a text that are names in code by their form: `AckBatch`, `total_label`,
-/// `parse()`.
-fn names_in(text: &str) -> impl Iterator<Item = &str> {
+/// The words of a text that are names in code by their form, `AckBatch`, `total_label`, `parse()`,
+/// or by the marks around them.
+pub(super) fn names_in(text: &str) -> impl Iterator<Item = &str> {
     let mut rest = text;
     std::iter::from_fn(move || {
         loop {
@@ -240,9 +240,10 @@ fn names_in(text: &str) -> impl Iterator<Item = &str> {
             let begun = rest.get(begin..)?;
             let end = begun.find(|c| !is_of_name(c)).unwrap_or(begun.len());
             let (name, behind) = begun.split_at_checked(end)?;
+            let is_quoted = behind.starts_with('`') && rest.get(..begin)?.ends_with('`');
             rest = behind;
-            let is_called = behind.starts_with('(');
-            if (LEAST_NAME..=MOST_NAME).contains(&name.len()) && (is_called || is_compound(name)) {
+            let is_name = is_quoted || behind.starts_with('(') || is_compound(name);
+            if (LEAST_NAME..=MOST_NAME).contains(&name.len()) && is_name {
                 return Some(name);
             }
         }
@@ -264,7 +265,7 @@ fn is_compound(word: &str) -> bool {
 }
 
 /// The parts of a name that are words, in small letters.
-fn parts_of_name(name: &str) -> impl Iterator<Item = String> {
+pub(super) fn parts_of_name(name: &str) -> impl Iterator<Item = String> {
     let mut rest = name;
     std::iter::from_fn(move || {
         let first = rest.chars().next()?.len_utf8();
@@ -323,7 +324,7 @@ fn defines(word: &str) -> bool {
 }
 
 /// The name that a line of code defines, if it does.
-fn defined_in(line: &str) -> Option<&str> {
+pub(super) fn defined_in(line: &str) -> Option<&str> {
     // A listing has numbers before it.
     let (_, code) = line.split_at_checked(BEFORE_CODE.run(line.as_bytes(), true))?;
     let (first, _) = code.split_at_checked(IN_NAMES.run(code.as_bytes(), true))?;

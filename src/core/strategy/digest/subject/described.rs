@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use crate::core::strategy::digest::line::{DigestLine, Part, STRIDE, Standing};
 use crate::core::strategy::digest::weigh::weight::{Weighed, Weight};
+use crate::core::strategy::digest::weigh::weights::word as words_by;
 use crate::core::strategy::digest::weigh::word::Word;
 use crate::core::strategy::maps::{Map, Set};
 use crate::core::text::PATH;
@@ -33,6 +34,10 @@ const MOST_MEANT: usize = 2;
 const TURNS_SHOWN: u32 = 2;
 /// The most sentences and items of the model's in a turn that are compared with rows.
 const MOST_SAID: usize = 32;
+/// The fewest names, numbers and dates of a sentence that a row of a text has.
+const LEAST_NAMES: usize = 2;
+/// The part of the lines of a text with an id or a number that makes it a list of things.
+const LISTS_THINGS: f32 = 0.5;
 /// The longest sentence by which the model confirms a choice (bytes).
 const CONFIRMS_BYTES: usize = 100;
 
@@ -170,13 +175,14 @@ pub(super) fn find_meant(
     let mut said: BTreeMap<(u32, Option<usize>), Set<u32>> = BTreeMap::new();
     // Each is compared with all rows of some turns.
     let mut of_turn: Map<u32, usize> = Map::default();
+    let lists = lists_in_texts(lines, of, cancel)?;
     for (at, (line, weight)) in lines.iter().zip(&of.lines).enumerate() {
         if at.is_multiple_of(STRIDE) {
             cancel.check_budget()?;
         }
-        if let Some(head) = head_of(line, weight) {
+        if let Some(list) = head_of(line, weight).or_else(|| list_of(line, weight, &lists)) {
             let shown = tables.entry(line.turn).or_default();
-            shown.entry(head).or_default().push(at);
+            shown.entry(list).or_default().push(at);
         } else if line.part == Part::User || confirms(line) || chosen(at) {
             let of_model = (line.part == Part::Assistant).then_some(at);
             if of_model.is_some() {
@@ -187,22 +193,76 @@ pub(super) fn find_meant(
                 }
             }
             let words = said.entry((line.turn, of_model)).or_default();
-            words.extend(of.words_at(&weight.words).map(|(id, _)| id));
+            words.extend(of.said_at(at));
+        }
+    }
+    if let Some(last) = lines.last() {
+        for (nth, words) in of.said_besides.iter().enumerate() {
+            said.insert(
+                (last.turn, Some(lines.len() + nth)),
+                words.iter().copied().collect(),
+            );
         }
     }
     let mut meant = vec![false; lines.len()];
-    for ((turn, _), words) in said {
+    for ((turn, at), words) in said {
         let shown = tables.range(turn.saturating_sub(TURNS_SHOWN)..=turn);
-        for rows in shown.flat_map(|(_, tables)| tables.values()) {
+        for (list, rows) in shown.flat_map(|(_, tables)| tables) {
             cancel.check_budget()?;
-            for at in meant_of(rows, &words, of) {
-                if let Some(meant) = meant.get_mut(at) {
+            // Of what stands beside the digest, and in texts, chance words are no reason.
+            let least = match at {
+                _ if lists.contains(list) => LEAST_NAMES,
+                Some(at) if at >= lines.len() => LEAST_NAMES,
+                _ => 0,
+            };
+            for row in meant_of(rows, &words, of, least) {
+                if let Some(meant) = meant.get_mut(row) {
                     *meant = true;
                 }
             }
         }
     }
     Ok(meant)
+}
+
+/// The texts of results that list things line by line, by the lines that open their entries.
+fn lists_in_texts(
+    lines: &[DigestLine],
+    of: &Weighed,
+    cancel: &Cancel,
+) -> Result<Set<usize>, Cancelled> {
+    // Lines of a text, and those with an id or a number.
+    let mut texts: Map<usize, (usize, usize)> = Map::default();
+    for (at, (line, weight)) in lines.iter().zip(&of.lines).enumerate() {
+        if at.is_multiple_of(STRIDE) {
+            cancel.check_budget()?;
+        }
+        if line.part == Part::Text {
+            let (all, told) = texts.entry(weight.entry).or_default();
+            *all += 1;
+            *told += usize::from(has_id(of, weight));
+        }
+    }
+    let is_list = |(_, (all, told)): &(usize, (usize, usize))| {
+        *told >= LEAST_ROWS && *told as f32 >= LISTS_THINGS * *all as f32
+    };
+    Ok(texts
+        .into_iter()
+        .filter(is_list)
+        .map(|(entry, _)| entry)
+        .collect())
+}
+
+/// Whether a line has an id, or a number that tells as much.
+fn has_id(of: &Weighed, weight: &Weight) -> bool {
+    let mut words = of.words_at(&weight.words);
+    words.any(|(_, word)| word.is_id || word.shape >= words_by::TELLING)
+}
+
+/// The text that a line lists a thing of.
+fn list_of(line: &DigestLine, weight: &Weight, lists: &Set<usize>) -> Option<usize> {
+    let is_row = line.part == Part::Text && line.is_whole() && lists.contains(&weight.entry);
+    is_row.then_some(weight.entry)
 }
 
 /// Whether a line is a short sentence that the model begins its answer with.
@@ -213,9 +273,9 @@ fn confirms(line: &DigestLine) -> bool {
         && line.text.len() <= CONFIRMS_BYTES
 }
 
-/// The one or two rows of a table that have most of what a message says; none where it says as much
-/// of others.
-fn meant_of(rows: &[usize], words: &Set<u32>, of: &Weighed) -> Vec<usize> {
+/// The one or two rows of a table that have most of what a message says, with the `least` of names,
+/// numbers and dates; none where it says as much of others.
+fn meant_of(rows: &[usize], words: &Set<u32>, of: &Weighed, least: usize) -> Vec<usize> {
     if rows.len() < LEAST_ROWS {
         return Vec::new();
     }
@@ -235,7 +295,9 @@ fn meant_of(rows: &[usize], words: &Set<u32>, of: &Weighed) -> Vec<usize> {
             .map(|(id, _)| (all / count(id) as f32).ln())
             .sum();
         let alone = |(id, word): (u32, &Word)| count(id) == 1 && word.lines <= RARE_LINES;
+        let names = shared(*at).filter(|(_, word)| word.shape >= LEAST_NAME);
         let tells = shared(*at).count() >= LEAST_WORDS || shared(*at).any(alone);
+        let tells = tells && names.count() >= least;
         (*at, weight, tells)
     };
     let matches: Vec<(usize, f32, bool)> = rows.iter().map(of_row).collect();

@@ -2,13 +2,16 @@
 //! the model proposed before it, but for those to which it was done since. What is done next is
 //! done to the first of them, with what is in all of its lines.
 
-use crate::core::strategy::digest::line::{DigestLine, STRIDE, Standing};
-use crate::core::strategy::digest::weigh::weight::{Weighed, is_row_of_records};
+use crate::core::strategy::digest::line::{DigestLine, Part, STRIDE, Standing};
+use crate::core::strategy::digest::weigh::weight::{Weighed, Weight, is_row_of_records};
 use crate::core::strategy::maps::Set;
 use crate::core::{Cancel, Cancelled};
 
 /// The most records that are in question: who lists many talks about none of them.
 const MOST_RECORDS: usize = 4;
+
+/// Rows of numbers and dates alone that are a series, which tells little of what is done next.
+const SERIES: usize = 7;
 
 /// Notes the rows of the records in question. Returns how many these are.
 ///
@@ -38,6 +41,20 @@ pub(in super::super) fn note_in_question(
             && let Some(weight) = of.lines.get_mut(at)
         {
             weight.in_question = place;
+        }
+    }
+    let is_bare = |(line, weight): &(&DigestLine, &Weight)| {
+        weight.in_question.is_some()
+            && line.part == Part::Row
+            && !line.text.contains(|c: char| c.is_alphabetic())
+    };
+    let rows = lines.iter().zip(&of.lines);
+    let bare: Vec<bool> = rows.map(|row| is_bare(&row)).collect();
+    let mut weights = of.lines.iter_mut();
+    for run in bare.chunk_by(|one, next| one == next) {
+        let is_series = run.first() == Some(&true) && run.len() >= SERIES;
+        for weight in weights.by_ref().take(run.len()).filter(|_| is_series) {
+            weight.in_question = None;
         }
     }
     Ok(ids.len())

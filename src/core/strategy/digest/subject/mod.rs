@@ -4,6 +4,7 @@ pub(super) mod at_hand;
 mod chosen;
 mod definitions;
 mod described;
+pub(super) mod files;
 pub(super) mod in_question;
 pub(super) mod named;
 mod programs;

@@ -111,16 +111,17 @@ fn section_regions(
     context: &Context,
     cancel: &Cancel,
 ) -> Result<impl Iterator<Item = Region>, Cancelled> {
-    let region = |section: Section| {
-        vec![Place {
-            line: section.heading,
-            above: false,
-            end: Some(section.end),
-        }]
-    };
-    Ok(named_sections(lines, context, cancel)?
-        .into_iter()
-        .map(region))
+    let sections = named_sections(lines, context, cancel)?;
+    Ok(sections.into_iter().map(region_of))
+}
+
+/// The region that a section is.
+fn region_of(section: Section) -> Region {
+    vec![Place {
+        line: section.heading,
+        above: false,
+        end: Some(section.end),
+    }]
 }
 
 /// The lines of files that are looked for.

@@ -29,6 +29,8 @@ pub(in crate::core::strategy) struct Context {
     pub recent: Vec<String>,
     /// The user's newest message.
     pub said_last: Vec<String>,
+    /// The newest text is the result of a call: the model is at what it said before.
+    pub is_at_work: bool,
 }
 
 impl Context {
@@ -65,6 +67,9 @@ pub(in crate::core::strategy) fn context_besides(
             let calls = entry.calls().filter(|call| call.legacy.is_none());
             let arguments = calls.filter_map(|call| call.arguments?.decode());
             let texts: Vec<String> = texts.collect();
+            if age == 0 {
+                context.is_at_work = entry.speaker == Speaker::Tool;
+            }
             if entry.speaker == Speaker::Instruction {
                 context
                     .keys

@@ -88,6 +88,10 @@ struct Reader<'t> {
     asked: Vec<u32>,
     /// The lines of calls that took a value of an earlier result, in their order.
     followed: Vec<usize>,
+    /// The words that sentences of the parties mean in another form, by line; and all words of
+    /// those that stay, newest first.
+    meant_in: Map<usize, Vec<u32>>,
+    said_besides: Vec<Vec<u32>>,
 }
 
 impl<'t> Reader<'t> {
@@ -253,24 +257,21 @@ impl<'t> Reader<'t> {
     /// The same, also for words within a run without blanks, or in another form.
     fn for_said(&mut self, text: &str, mut f: impl FnMut(&mut Word)) {
         self.for_known(text, |_, word| f(word));
-        self.for_meant(text, f);
+        self.for_meant(text, |_, word| f(word));
     }
 
-    fn for_meant(&mut self, text: &str, mut f: impl FnMut(&mut Word)) {
+    fn for_meant(&mut self, text: &str, mut f: impl FnMut(u32, &mut Word)) {
         let (index, words) = (&self.index, &mut self.words);
         let known = |form: &str| index.get(&hash_of(form)).copied();
+        let mut tell = |id: u32| words.get_mut(id as usize).map(|word| f(id, word)).is_some();
         for id in self.dated.find(text, known) {
-            words.get_mut(id as usize).map(&mut f);
+            tell(id);
         }
         find_joined(text, |value| {
-            let word = known(value).and_then(|id| words.get_mut(id as usize));
-            word.map(&mut f);
+            known(value).map(&mut tell);
         });
-        self.unspaced.find(text, |part| {
-            let id = index.get(&hash_of(part));
-            let word = id.and_then(|id| words.get_mut(*id as usize));
-            word.map(&mut f).is_some()
-        });
+        self.unspaced
+            .find(text, |part| known(part).is_some_and(&mut tell));
     }
 
     fn weighed(
@@ -318,6 +319,8 @@ impl<'t> Reader<'t> {
             words: self.words,
             mentions: self.mentions,
             within,
+            meant_in: self.meant_in,
+            said_besides: self.said_besides,
         })
     }
 

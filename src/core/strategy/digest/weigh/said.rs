@@ -3,10 +3,13 @@
 use super::Reader;
 use super::context::Context;
 use crate::core::strategy::digest::line::{DigestLine, Part, STRIDE, Standing};
+use crate::core::text::sentences;
 use crate::core::{Cancel, Cancelled};
 
 /// The newest texts of the user's that stay of which the words count as said lately.
 const SAID_LATELY: usize = 2;
+/// The newest sentences that stay which are compared with rows.
+const MOST_BESIDES: usize = 32;
 /// The most ids of a message that are looked at.
 const MOST_NAMED: usize = 16;
 
@@ -24,15 +27,34 @@ impl Reader<'_> {
                 word.covered = true;
                 word.note_said(*is_user);
             });
-            self.for_meant(text, |word| word.note_said(*is_user));
+            self.for_meant(text, |_, word| word.note_said(*is_user));
+            // What the model is at stands in its newest calls.
+            for sentence in sentences(text) {
+                if context.is_at_work || self.said_besides.len() >= MOST_BESIDES {
+                    break;
+                }
+                let mut ids = Vec::new();
+                self.for_known(sentence, |id, _| ids.push(id));
+                self.for_meant(sentence, |id, _| ids.push(id));
+                self.said_besides.push(ids);
+            }
         }
         // Words between blanks were noted as the lines were read.
-        for (at, line) in lines.iter().filter(|line| line.part.is_said()).enumerate() {
-            if at.is_multiple_of(STRIDE) {
+        let said = lines.iter().enumerate();
+        let said = said.filter(|(_, line)| line.part.is_said());
+        for (nth, (at, line)) in said.enumerate() {
+            if nth.is_multiple_of(STRIDE) {
                 cancel.check_budget()?;
             }
             let is_user = line.part == Part::User;
-            self.for_meant(&line.text, |word| word.note_said(is_user));
+            let mut meant = Vec::new();
+            self.for_meant(&line.text, |id, word| {
+                word.note_said(is_user);
+                meant.push(id);
+            });
+            if !meant.is_empty() {
+                self.meant_in.insert(at, meant);
+            }
         }
         self.note_said_lately(lines, context, cancel)
     }

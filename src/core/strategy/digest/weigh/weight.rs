@@ -5,6 +5,7 @@ use std::ops::Range;
 use super::weights::line as lines_by;
 use super::word::Word;
 use crate::core::strategy::digest::line::{DigestLine, Part};
+use crate::core::strategy::maps::Map;
 
 /// What is known of a line of the full digest.
 pub(in super::super) struct Weight {
@@ -66,12 +67,27 @@ pub(in super::super) struct Weighed {
     pub mentions: Vec<u32>,
     /// The words that each word contains whole.
     pub within: Vec<Vec<u32>>,
+    /// The words that sentences of the parties mean in another form, by line.
+    pub meant_in: Map<usize, Vec<u32>>,
+    /// All words of sentences that stay besides the digest, newest message first.
+    pub said_besides: Vec<Vec<u32>>,
     /// The ids with letters that the user's newest message has, and those of what the model said
     /// before it, as they are first named.
     pub named_last: [Vec<u32>; 2],
 }
 
 impl Weighed {
+    /// The words of a sentence that a party said, and those that it means in another form.
+    pub(in super::super) fn said_at(&self, at: usize) -> impl Iterator<Item = u32> {
+        let words = self
+            .lines
+            .get(at)
+            .map(|weight| self.words_at(&weight.words));
+        let own = words.into_iter().flatten().map(|(id, _)| id);
+        let meant = self.meant_in.get(&at).into_iter().flatten();
+        own.chain(meant.copied())
+    }
+
     /// The words at some mentions, each with its index.
     pub(in super::super) fn words_at(
         &self,

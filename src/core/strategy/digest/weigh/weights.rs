@@ -21,7 +21,9 @@ pub(in super::super) mod share {
     pub(in super::super::super) const TO_MEND: f64 = 0.27;
     /// For what stands around the lines of files that the newest messages name.
     pub(in super::super::super) const REGIONS: f64 = 0.12;
-    /// Of what is left of that, the most for one file, but for the last.
+    /// For the files that they name as wholes.
+    pub(in super::super::super) const FILES: f64 = 0.3;
+    /// Of what is left of either, the most for one file, but for the last.
     pub(in super::super::super) const REGION: f64 = 0.6;
     /// For calls that changed something: what was done must not be done again.
     pub(in super::super::super) const DONE: f64 = 0.15;
