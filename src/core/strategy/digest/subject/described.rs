@@ -279,28 +279,29 @@ fn meant_of(rows: &[usize], words: &Set<u32>, of: &Weighed, least: usize) -> Vec
     if rows.len() < LEAST_ROWS {
         return Vec::new();
     }
-    let shared = |at: usize| {
+    let shared = |at: usize| -> Vec<(u32, &Word)> {
         let own = of.lines.get(at).map(|weight| of.words_at(&weight.words));
         let own = own.into_iter().flatten();
-        own.filter(|(id, _)| words.contains(id))
+        own.filter(|(id, _)| words.contains(id)).collect()
     };
+    let shared = rows.iter().map(|at| (*at, shared(*at)));
+    let shared: Vec<_> = shared.filter(|(_, words)| !words.is_empty()).collect();
     let mut with: Map<u32, u32> = Map::default();
-    for (id, _) in rows.iter().flat_map(|at| shared(*at)) {
-        *with.entry(id).or_default() += 1;
+    for (id, _) in shared.iter().flat_map(|(_, words)| words) {
+        *with.entry(*id).or_default() += 1;
     }
     let all = rows.len() as f32;
     let count = |id: u32| with.get(&id).copied().unwrap_or(1);
-    let of_row = |at: &usize| {
-        let weight: f32 = shared(*at)
-            .map(|(id, _)| (all / count(id) as f32).ln())
-            .sum();
-        let alone = |(id, word): (u32, &Word)| count(id) == 1 && word.lines <= RARE_LINES;
-        let names = shared(*at).filter(|(_, word)| word.shape >= LEAST_NAME);
-        let tells = shared(*at).count() >= LEAST_WORDS || shared(*at).any(alone);
+    let of_row = |(at, words): &(usize, Vec<(u32, &Word)>)| {
+        let rarity = words.iter().map(|(id, _)| (all / count(*id) as f32).ln());
+        let weight: f32 = rarity.sum();
+        let alone = |(id, word): &(u32, &Word)| count(*id) == 1 && word.lines <= RARE_LINES;
+        let names = words.iter().filter(|(_, word)| word.shape >= LEAST_NAME);
+        let tells = words.len() >= LEAST_WORDS || words.iter().any(alone);
         let tells = tells && names.count() >= least;
         (*at, weight, tells)
     };
-    let matches: Vec<(usize, f32, bool)> = rows.iter().map(of_row).collect();
+    let matches: Vec<(usize, f32, bool)> = shared.iter().map(of_row).collect();
     let best = matches
         .iter()
         .map(|(_, weight, _)| *weight)
