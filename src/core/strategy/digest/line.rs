@@ -68,8 +68,9 @@ impl Part {
 pub(super) enum Standing {
     #[default]
     Usual,
-    /// The first or last sentence of what the model said, or the one that tells most, or an item of
-    /// what it means to do: what it found, decided or promised.
+    /// The first or last sentence of what the model said, or the one that tells most or stands before
+    /// its closing question, or an item that was chosen or that it means to do: what it found,
+    /// decided or promised.
     Edge,
     /// The same of what it said beside calls: what it meant to do.
     Aside,

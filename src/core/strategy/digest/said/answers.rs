@@ -438,7 +438,8 @@ fn tell_chosen(
     };
     let chosen = chosen.filter(is_item);
     // Alone, one that he may not have chosen would look like what was agreed.
-    let last = ends.then_some((offered.end.wrapping_sub(1), Standing::Usual));
+    let last = offered.last().filter(|_| ends);
+    let last = last.map(|at| (at, Standing::Usual));
     let chosen = chosen.map(|at| (at, Standing::Edge));
     for (at, standing) in last.into_iter().chain(chosen) {
         if let Some(line) = lines.get_mut(at) {

@@ -45,7 +45,7 @@ pub(super) fn item_of(offered: &[DigestLine], answer: &str) -> Option<usize> {
 }
 
 /// Which of the lines that the user was shown some messages before his answer chooses, by a letter
-/// that is no word of its own, or as an option: `Ambil C saja`.
+/// that is no word of its own, as an option, or by its place: `Ambil C saja`, `then the second`.
 pub(super) fn item_by_letter(offered: &[DigestLine], answer: &str) -> Option<usize> {
     let answer = first_chars(answer, LOOKED_AT_CHARS);
     let is_short = answer.chars().count() <= ORDINAL_CHARS;
@@ -169,8 +169,10 @@ pub(super) fn item_by_words(
         }
         all.extend(said);
     }
-    let by_all = || of_text(&all, LEAST_OF_WORDS).filter(|_| by_all);
-    Ok(found.or_else(by_all))
+    if found.is_none() && by_all {
+        found = of_text(&all, LEAST_OF_WORDS);
+    }
+    Ok(found)
 }
 
 /// The words by which an item is named, in small letters. Where no blanks stand between words, runs
