@@ -68,7 +68,7 @@ impl Part {
 pub(super) enum Standing {
     #[default]
     Usual,
-    /// The first or last sentence of what the model said, or the one that tells most or stands before
+    /// The first or last sentence of what the model said, the one that tells most or stands before
     /// its closing question, or an item that was chosen or that it means to do: what it found,
     /// decided or promised.
     Edge,
