@@ -274,3 +274,34 @@ fn a_value_is_known_by_the_words_that_people_say_for_it() {
         assert!(digest.contains("gift_card_5094406"), "{answer:?}: {digest}");
     }
 }
+
+#[test]
+fn what_the_user_does_not_want_brings_no_row() {
+    let staff: Vec<Value> = (0..12)
+        .map(|n| {
+            let name = ["Bram", "Salma", "Jelle", "Priya", "Koen", "Lucia"][n % 6];
+            let name = format!("{name} {}", words(n + 1, 1));
+            json!({"id": format!("E-34{n:02}"), "name": name, "desk": n * 7 % 11})
+        })
+        .collect();
+    let staff = json!({ "members": staff }).to_string();
+    let filler = words(3, 900);
+    let mut all = job(&[("team_members", "{}", staff.as_str())]);
+    all.pop();
+    all.extend([
+        message("assistant", "Who should be her guide?"),
+        message(
+            "user",
+            &format!("Not Bram {}, he is on leave.", words(1, 1)),
+        ),
+        message("assistant", &format!("Then Priya {}.", words(4, 1))),
+        message("user", "Good. Tell me about the office."),
+        message("assistant", &filler),
+        message("user", "Thanks."),
+    ]);
+    let digest = digest_in(160, &all);
+    assert!(
+        digest.contains("E-3403") && !digest.contains("E-3400"),
+        "{digest}"
+    );
+}

@@ -377,3 +377,69 @@ fn calls_that_have_no_room_are_counted_by_this_compaction_and_the_next() {
         assert_eq!(calls_in(&digest), [24, 4, 20], "{digest}");
     }
 }
+
+#[test]
+fn yaml_and_xml_are_told_as_records_and_tables_but_for_files() {
+    let yaml: String = (1..7)
+        .map(|n| {
+            format!(
+                "  - id: KX-{n}{n}\n    state: {}\n    note: -\n",
+                words(n, 1)
+            )
+        })
+        .collect();
+    let yaml = format!("total: 6\nrooms:\n{yaml}");
+    let xml: String = (1..7)
+        .map(|n| {
+            format!(
+                "<slot ref=\"SL-{n}{n}\" day=\"{n}\"><kind>{}</kind></slot>",
+                words(n, 1)
+            )
+        })
+        .collect();
+    let xml = format!("<?xml version=\"1.0\"?>\n<slots>{xml}</slots>");
+    let filler = words(3, 700);
+    let digest = digest_of(&[
+        ("list_rooms", "{}", &yaml),
+        ("list_slots", "{}", &xml),
+        ("read", r#"{"path":"rooms.yaml"}"#, &yaml),
+        ("read", "{}", &filler),
+    ]);
+    let (room, slot) = (words(2, 1), words(5, 1));
+    for line in [
+        "rooms: [6]{id,state,note=-}:".to_owned(),
+        format!(" KX-22,{room}"),
+        "slots: [6]{ref,day,kind}:".to_owned(),
+        format!(" SL-55,5,{slot}"),
+        " |  - id: KX-22".to_owned(),
+    ] {
+        assert!(digest.contains(&line), "{line}: {digest}");
+    }
+}
+
+#[test]
+fn things_with_ids_and_lists_are_rows_and_their_lists_a_table_below() {
+    let connections: Vec<Value> = (1..7)
+        .map(|n| {
+            let leg = |k: usize| {
+                json!({"train": format!("RX {n}{k}"), "from": words(n + k, 2), "occupancy": "low"})
+            };
+            let all = [leg(1), leg(2)];
+            let legs = all.get(..if n == 2 { 1 } else { 2 });
+            json!({
+                "connectionId": format!("CN-{n}4"), "departs": format!("1{n}:24"),
+                "token": format!("ofr_{n}c1e9"), "legs": legs,
+            })
+        })
+        .collect();
+    let found = json!({ "connections": connections }).to_string();
+    let filler = words(3, 700);
+    let digest = digest_of(&[("search", "{}", &found), ("read", "{}", &filler)]);
+    for line in [
+        "connections: [6]{connectionId,departs,token}:",
+        " CN-34,13:24,ofr_3c1e9",
+        "connections[].legs: [11]{of_connectionId,from,occupancy=low,train}:",
+    ] {
+        assert!(digest.contains(line), "{line}: {digest}");
+    }
+}

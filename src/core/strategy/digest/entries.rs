@@ -449,8 +449,8 @@ impl<'m, 'a> Reader<'m, 'a> {
             cancel: self.cancel,
         };
         for text in result.into_iter().flat_map(ToolResult::decoded) {
-            let text = ResultText::of(&text);
-            results.failed = text.is_failure(failures);
+            let (text, failed_now) = ResultText::of_call(&text, made, failures);
+            results.failed = failed_now;
             failed |= results.failed;
             results.read(text, made, out)?;
         }

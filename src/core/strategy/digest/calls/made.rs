@@ -60,6 +60,8 @@ const ADDED: [&str; 7] = [
 ];
 /// The shortest word of a tool's name that is that of a thing (bytes).
 const LEAST_NAME: usize = 3;
+/// The longest ending of a file's name, without the dot (bytes).
+const ENDING_BYTES: usize = 6;
 /// The shortest value that names one thing by letters and digits (bytes).
 const LEAST_ID: usize = 4;
 /// Arguments with what is run.
@@ -196,6 +198,36 @@ pub(in super::super) struct Made {
     hashes: OnceCell<(u64, u64)>,
 }
 
+/// Whether an argument, or one within it, is a file, or a text with the name of one that has an
+/// ending.
+fn names_file((key, value): &(String, Json)) -> bool {
+    let is_ending = |ending: &str| {
+        (1..=ENDING_BYTES).contains(&ending.len())
+            && ending.starts_with(|c: char| c.is_ascii_alphabetic())
+            && ending.bytes().all(|byte| byte.is_ascii_alphanumeric())
+    };
+    let is_hidden = |name: &str| name.is_empty() || name.ends_with('/');
+    let is_file = |word: &str| {
+        let word = word.trim_end_matches(|c: char| !c.is_alphanumeric());
+        let named = word.rsplit_once('.');
+        named.is_some_and(|(name, ending)| {
+            !name.contains('@') && (is_hidden(name) || is_ending(ending))
+        })
+    };
+    match value {
+        Json::String(text) if is_among(&FILE, key) => !text.is_empty(),
+        Json::String(text) => text
+            .split([' ', '\n', '\t', ';', '|', '<', '>'])
+            .any(is_file),
+        Json::List(items) => {
+            let named = |item: &Json| names_file(&(key.clone(), item.clone()));
+            items.iter().any(named)
+        }
+        Json::Object(members) => members.iter().any(names_file),
+        _ => false,
+    }
+}
+
 impl Made {
     pub(in super::super) fn new(tool: &str, arguments: Vec<(String, Json)>) -> Self {
         Made {
@@ -241,6 +273,12 @@ impl Made {
         self.arguments
             .iter()
             .all(|(key, value)| is_short(value) && !is_among(&COMMANDS, key))
+    }
+
+    /// Whether the call was given the name of a file, by its key or its ending: its result may
+    /// stand in there.
+    pub(in super::super) fn may_read_file(&self) -> bool {
+        self.arguments.iter().any(names_file)
     }
 
     /// Whether the call replaces what an earlier one of its tool set, whatever else it was given.

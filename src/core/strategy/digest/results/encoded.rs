@@ -4,7 +4,9 @@
 
 use std::borrow::Cow;
 
+use super::{xml, yaml};
 use crate::core::json::Json;
+use crate::core::strategy::digest::calls::made::Made;
 use crate::core::strategy::maps::Set;
 use crate::core::text::ToolFailures;
 use crate::core::wire::in_text::without_state;
@@ -47,7 +49,7 @@ const REPORTS: [&str; 4] = [
 const SUCCEEDED: [&str; 2] = ["Exit code: 0", "Process exited with code 0"];
 const OUTPUT: &str = "Output:";
 
-/// The text of a result, read as JSON where it is an object or a list.
+/// The text of a result, read as a value where it is an object or a list.
 pub(in super::super) struct ResultText<'t> {
     text: &'t str,
     pub content: Cow<'t, str>,
@@ -74,8 +76,25 @@ impl<'t> ResultText<'t> {
         }
     }
 
+    /// The same of what a call gave, and whether that is a failure by these signs: also where it is
+    /// a value in YAML or XML, but for failures and for what stands in a file, which are told as
+    /// they are.
+    pub(in super::super) fn of_call(
+        text: &'t str,
+        made: &Made,
+        signs: ToolFailures<'_>,
+    ) -> (Self, bool) {
+        let mut result = ResultText::of(text);
+        let is_failure = result.is_failure(signs);
+        if result.json.is_none() && !is_failure && !made.may_read_file() {
+            let content = &result.content;
+            result.json = yaml::value_of(content).or_else(|| xml::value_of(content));
+        }
+        (result, is_failure)
+    }
+
     /// Whether the text is a failure, by these signs.
-    pub(in super::super) fn is_failure(&self, signs: ToolFailures<'_>) -> bool {
+    fn is_failure(&self, signs: ToolFailures<'_>) -> bool {
         match &self.content {
             Cow::Borrowed(_) if self.is_log => signs.are(self.text),
             Cow::Borrowed(_) => signs.are_as(self.text, self.json.as_ref()),

@@ -1,4 +1,5 @@
-//! Results that are JSON: records, their states, tables; and pages of browsers.
+//! Results that are values, in JSON, YAML or XML: records, their states, tables; and pages of
+//! browsers.
 
 mod addresses;
 pub(super) mod encoded;
@@ -13,3 +14,5 @@ pub(super) mod rows;
 pub(super) mod seen;
 mod series;
 mod states;
+mod xml;
+mod yaml;

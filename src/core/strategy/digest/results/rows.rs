@@ -289,9 +289,11 @@ pub(in super::super) fn rows_of(mut table: Table<'_>, all: usize) -> Option<Rows
         apart =
             table.names_of(|name, cells| wide.iter().any(|wide| wide == name) && !are_urls(cells));
     }
+    let are_listed = are_lists(&table, &apart);
     table.drop_named(|name| wide.iter().any(|wide| wide == name));
-    // Nothing else tells what the items are, as of long comments.
-    if !apart.is_empty() && (is_untitled || table.width() < LEAST_COLUMNS) {
+    // Nothing else tells what the items are, as of long comments; what has lists has ids.
+    let is_known = !is_untitled || (are_listed && table.has_name(is_id));
+    if !apart.is_empty() && (!is_known || table.width() < LEAST_COLUMNS) {
         return None;
     }
     let kept = table.width();
@@ -362,6 +364,16 @@ fn is_wide(column: &[Option<&Json>]) -> bool {
         && !are_words()
         && !column.iter().flatten().all(|v| tells_of_points(v))
         && !is_common()
+}
+
+/// Whether the cells of these columns are lists of objects.
+fn are_lists(table: &Table<'_>, columns: &[String]) -> bool {
+    let is_object = |item: &Json| matches!(item, Json::Object(_));
+    let is_list = |cell: &&Json| matches!(cell, Json::List(items) if items.iter().all(is_object));
+    let is_other = |name: &str, cells: &[Option<&Json>]| {
+        columns.iter().any(|column| column == name) && !cells.iter().flatten().all(is_list)
+    };
+    table.names_of(is_other).is_empty()
 }
 
 /// The bytes of a column's cells.

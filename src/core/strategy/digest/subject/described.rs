@@ -8,7 +8,7 @@ use crate::core::strategy::digest::weigh::weight::{Weighed, Weight};
 use crate::core::strategy::digest::weigh::weights::word as words_by;
 use crate::core::strategy::digest::weigh::word::Word;
 use crate::core::strategy::maps::{Map, Set};
-use crate::core::text::PATH;
+use crate::core::text::{PATH, REFUSALS};
 use crate::core::{Cancel, Cancelled};
 
 /// The fewest words of the message that a row has: one alone is in many messages, unless hardly a
@@ -183,7 +183,7 @@ pub(super) fn find_meant(
         if let Some(list) = head_of(line, weight).or_else(|| list_of(line, weight, &lists)) {
             let shown = tables.entry(line.turn).or_default();
             shown.entry(list).or_default().push(at);
-        } else if line.part == Part::User || confirms(line) || chosen(at) {
+        } else if wishes(line) || confirms(line) || chosen(at) {
             let of_model = (line.part == Part::Assistant).then_some(at);
             if of_model.is_some() {
                 let before = of_turn.entry(line.turn).or_default();
@@ -263,6 +263,13 @@ fn has_id(of: &Weighed, weight: &Weight) -> bool {
 fn list_of(line: &DigestLine, weight: &Weight, lists: &Set<usize>) -> Option<usize> {
     let is_row = line.part == Part::Text && line.is_whole() && lists.contains(&weight.entry);
     is_row.then_some(weight.entry)
+}
+
+/// Whether a line is a sentence of the user's that does not begin with what he does not want: `Not
+/// Bram, he is on leave.`
+fn wishes(line: &DigestLine) -> bool {
+    let first = line.text.split_whitespace().next().unwrap_or_default();
+    line.part == Part::User && !REFUSALS.contains(first.to_lowercase().as_str())
 }
 
 /// Whether a line is a short sentence that the model begins its answer with.

@@ -36,7 +36,7 @@ pub(in super::super) mod share {
     /// For the rows that older messages of his describe, and for those that he picked by an id or
     /// a number; no less than so many tokens, since a row comes with its head and its call, up to
     /// that part of the room.
-    pub(in super::super::super) const MEANT: f64 = 0.1;
+    pub(in super::super::super) const MEANT: f64 = 0.15;
     pub(in super::super::super) const MEANT_TOKENS: u64 = 72;
     pub(in super::super::super) const PICKED: f64 = 0.1;
     pub(in super::super::super) const PICKED_TOKENS: u64 = 120;
