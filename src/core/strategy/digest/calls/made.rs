@@ -200,7 +200,7 @@ pub(in super::super) struct Made {
 
 /// Whether an argument, or one within it, is a file, or a text with the name of one that has an
 /// ending.
-fn names_file((key, value): &(String, Json)) -> bool {
+fn names_file(key: &str, value: &Json) -> bool {
     let is_ending = |ending: &str| {
         (1..=ENDING_BYTES).contains(&ending.len())
             && ending.starts_with(|c: char| c.is_ascii_alphabetic())
@@ -219,11 +219,8 @@ fn names_file((key, value): &(String, Json)) -> bool {
         Json::String(text) => text
             .split([' ', '\n', '\t', ';', '|', '<', '>'])
             .any(is_file),
-        Json::List(items) => {
-            let named = |item: &Json| names_file(&(key.clone(), item.clone()));
-            items.iter().any(named)
-        }
-        Json::Object(members) => members.iter().any(names_file),
+        Json::List(items) => items.iter().any(|item| names_file(key, item)),
+        Json::Object(members) => members.iter().any(|(key, value)| names_file(key, value)),
         _ => false,
     }
 }
@@ -278,7 +275,8 @@ impl Made {
     /// Whether the call was given the name of a file, by its key or its ending: its result may
     /// stand in there.
     pub(in super::super) fn may_read_file(&self) -> bool {
-        self.arguments.iter().any(names_file)
+        let mut arguments = self.arguments.iter();
+        arguments.any(|(key, value)| names_file(key, value))
     }
 
     /// Whether the call replaces what an earlier one of its tool set, whatever else it was given.
