@@ -48,6 +48,18 @@ impl Json {
         serde_json::from_str(text).ok()
     }
 
+    /// The value that a text stands for in formats that write strings without quotes: a number or
+    /// a boolean where JSON spells one like that, else a string.
+    #[must_use]
+    pub fn unquoted(text: &str) -> Self {
+        match text {
+            "true" => Json::Bool(true),
+            "false" => Json::Bool(false),
+            number if is_number(number) => Json::Number(number.into()),
+            _ => Json::String(text.to_owned()),
+        }
+    }
+
     /// Appends the value as JSON without white space.
     pub fn write(&self, out: &mut String) {
         match self {

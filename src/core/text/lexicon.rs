@@ -28,6 +28,8 @@ words! {
     LIMITS: "limits.txt";
     /// What begins sentences that stand for, or go on from, what was said before.
     REFERS_BACK: "refers_back.txt";
+    /// What is in later sentences of a message that take back its first ones.
+    RETRACTS: "retracts.txt";
     /// What is in clauses that take nothing.
     REFUSALS: "refusals.txt";
     /// Headings below which a text says what it comes to.
@@ -48,6 +50,10 @@ words! {
     CHANGES: "changes.txt";
     MAY_CHANGE: "may_change.txt";
     LOOKS: "looks.txt";
+    /// In answers that say that what was asked for was done, and what those that refuse it begin
+    /// with.
+    CONFIRMS: "confirms.txt";
+    DECLINES: "declines.txt";
 }
 
 /// The names of months, a line for each.
@@ -68,6 +74,7 @@ mod tests {
             &DEMANDS,
             &CORRECTIONS,
             &LIMITS,
+            &RETRACTS,
             &REFERS_BACK,
             &CONCLUSIONS,
             &REFUSALS,
@@ -81,6 +88,8 @@ mod tests {
             &CHANGES,
             &MAY_CHANGE,
             &LOOKS,
+            &CONFIRMS,
+            &DECLINES,
         ] {
             assert!(!words.is_empty());
             for word in words.iter() {

@@ -30,7 +30,9 @@ pub use exact::restorable;
 pub(in crate::core) use failure::{TRACE, may_report};
 pub use failure::{is_message_key, tells_of_failure};
 pub use failure_rules::{FailureRule, Failures, ToolFailures};
-pub(in crate::core) use lexicon::{CHANGES, LOOKS, MAY_CHANGE, PARTS, REFUSALS};
+pub(in crate::core) use lexicon::{
+    CHANGES, CONFIRMS, DECLINES, LOOKS, MAY_CHANGE, PARTS, REFUSALS,
+};
 pub(in crate::core) use lines::split_lines;
 pub use markers::{harmless, is_invisible};
 pub use noise::without_noise;
@@ -47,7 +49,7 @@ pub(in crate::core) use sentences::sentences;
 pub(in crate::core) use shown::{is_party, shown_key, shown_name};
 pub use speech::{
     Speech, admits, corrects, decides, denies, greets_by_name, limits, limits_what_is_before,
-    proposes,
+    proposes, retracts,
 };
 pub(in crate::core) use table::MOST_COLUMNS;
 pub use table::{Table, shortest, write_cell};

@@ -1,6 +1,6 @@
 //! Signs in what people say: demands, refusals and limits; greetings and thanks.
 
-use super::lexicon::{CORRECTIONS, DECIDES, DEMANDS, LIMITS, POLITE, PROPOSES, SO};
+use super::lexicon::{CORRECTIONS, DECIDES, DEMANDS, LIMITS, POLITE, PROPOSES, RETRACTS, SO};
 
 /// Signs of demands where words are not told apart by blanks.
 const DEMANDS_WITHIN: [&str; 32] = [
@@ -248,6 +248,17 @@ pub fn admits(sentence: &str) -> bool {
     let lower = sentence.to_lowercase();
     ADMISSIONS.iter().any(|known| lower.starts_with(known))
 }
+
+/// Whether a later sentence of a message takes back what the ones before it say: `The airline has
+/// withdrawn it meanwhile.`
+#[must_use]
+pub fn retracts(sentence: &str) -> bool {
+    words(sentence).any(|word| RETRACTS.contains(word.to_lowercase().as_str()))
+        || RETRACTIONS.iter().any(|sign| sentence.contains(sign))
+}
+
+/// The same where words are not told apart by blanks, and what is no word.
+const RETRACTIONS: [&str; 6] = ["must not", "但是", "不过", "しかし", "ただし", "하지만"];
 
 fn begins_as_correction(sentence: &str) -> bool {
     let first = words(sentence)

@@ -85,6 +85,130 @@ fn what_was_only_tried_or_is_of_another_place_is_no_state() {
 }
 
 #[test]
+fn what_another_tool_tells_of_the_same_id_is_no_newer_state() {
+    let order = |id: &str, total: u32, state: &str| {
+        let carrier = "DHL";
+        json!({"order_id": id, "total": total, "state": state, "carrier": carrier})
+    };
+    let get = |id: &str| json!({ "order_id": id });
+    for (tool, asked) in [
+        (
+            "get_order_version",
+            json!({"order_id": "O-31", "version": 1}),
+        ),
+        ("preview_cancel", get("O-31")),
+        ("supplier_get_order", get("O-31")),
+    ] {
+        let digest = told(
+            460,
+            &[
+                ("get_order", get("O-31"), order("O-31", 100, "open")),
+                ("get_order", get("O-32"), order("O-32", 30, "open")),
+                ("get_order", get("O-33"), order("O-33", 40, "open")),
+                (tool, asked, order("O-31", 900, "cancelled")),
+            ],
+        );
+        let is_row = |line: &&str| line.starts_with(" O-31,");
+        assert!(
+            !digest.lines().any(|line| is_row(&line)),
+            "{tool}: {digest}"
+        );
+        assert!(
+            digest.contains("total: 100, state: open"),
+            "{tool}: {digest}"
+        );
+        assert!(
+            digest.contains("→ get_order(order_id=O-31)"),
+            "{tool}: {digest}"
+        );
+        assert!(
+            digest.contains(&format!("→ {tool}(order_id=O-31")),
+            "{digest}"
+        );
+        assert!(!digest.contains("changed since"), "{tool}: {digest}");
+    }
+}
+
+#[test]
+fn what_may_have_been_refused_leaves_the_old_value() {
+    let issue = json!({"issue_id": "FAL-213", "points": 8, "priority": "High"});
+    let set = json!({"issue_id": "FAL-213", "points": 13});
+    let digest = |answer: Value| {
+        let calls = [
+            ("get_issue", json!({"issue_id": "FAL-213"}), issue.clone()),
+            ("update_issue", set.clone(), answer),
+        ];
+        told(420, &calls)
+    };
+    for doubtful in [
+        json!({"updated": 0}),
+        json!({"code": 409, "message": "version conflict"}),
+        json!("Not possible: the sprint is locked."),
+    ] {
+        let digest = digest(doubtful);
+        assert!(digest.contains("points: 8 (asked since: 13)"), "{digest}");
+    }
+    for refused in [
+        json!({"status": "declined"}),
+        json!("Abgelehnt: Sprint gesperrt"),
+    ] {
+        let digest = digest(refused);
+        assert!(digest.contains("points: 8,"), "{digest}");
+        assert!(digest.contains("points=13) failed"), "{digest}");
+    }
+    for done in [
+        json!({"ok": true}),
+        json!("Updated."),
+        json!({"status": 200}),
+    ] {
+        let digest = digest(done);
+        assert!(digest.contains("points: (changed since)"), "{digest}");
+    }
+}
+
+#[test]
+fn a_number_is_the_id_of_one_thing_for_tools_named_alike() {
+    let ticket =
+        |id: u32| json!({"id": id, "state": "open", "title": words(id as usize, 2), "by": "Ana"});
+    let user = json!({"id": 101, "state": "suspended", "name": "Hanna Kimm", "role": "guest"});
+    let closed = json!({"id": 101, "state": "closed", "updated": true});
+    let digest = told(
+        460,
+        &[
+            ("get_ticket", json!({"id": 101}), ticket(101)),
+            ("get_ticket", json!({"id": 102}), ticket(102)),
+            (
+                "update_ticket",
+                json!({"id": 101, "state": "closed"}),
+                closed,
+            ),
+            ("get_user", json!({"id": 101}), user),
+        ],
+    );
+    assert!(
+        digest.lines().any(|line| line.starts_with(" 101,closed")),
+        "{digest}"
+    );
+    assert!(
+        digest.lines().any(|line| line.starts_with(" 102,open")),
+        "{digest}"
+    );
+}
+
+#[test]
+fn what_the_user_says_again_in_short_stays() {
+    let mut all = job(&[("read", r#"{"path":"notes"}"#, &words(7, 700))]);
+    all.pop();
+    for _ in 0..3 {
+        all.push(message("user", "A box of D-7."));
+        all.push(message("assistant", "Added."));
+    }
+    all.push(message("user", "Go on."));
+    let digest = digest_in(200, &all);
+    assert_eq!(digest.matches("A box of D-7.").count(), 3, "{digest}");
+}
+
+#[test]
 fn a_table_of_records_names_what_changed_them_since() {
     let page =
         |id: &str, title: &str| json!({"id": id, "title": title, "published": true, "by": "Ana"});

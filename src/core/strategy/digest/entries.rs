@@ -3,29 +3,28 @@
 //! An entry is what a party said, or a call with its result. Newer exchanges are read first, so
 //! that the newest state of a record and the newest mention of a value are shown in full.
 
+mod results;
+
 use std::borrow::Cow;
 
 use super::body::read_back::read_back;
 use super::calls::arguments::called;
-use super::calls::changes::{is_change, mark_changes};
-use super::calls::diffs::{
-    key_of_listed, note_diffs, note_gone, note_kept, note_patch, note_replaced, taken_out,
-};
+use super::calls::changes::mark_changes;
+use super::calls::diffs::{note_diffs, note_gone, note_kept, note_patch, note_replaced, taken_out};
 use super::calls::failures::{note_failures, note_made_good, note_refusal};
 use super::calls::in_text::{
     TextCall, calls_before, calls_without_output, is_output, passages_of_user, words_beside,
     words_of_user,
 };
-use super::calls::made::{Made, edited, join_commands, keeps_plan};
+use super::calls::made::{Made, join_commands, keeps_plan};
 use super::calls::outcomes::Outcomes;
 use super::calls::pairs::{Repeats, key_of, made};
 use super::calls::removed::Removed;
 use super::choose::taken_back::takes_back_alone;
 use super::line::{DigestLine, Heading, Outcome, Part, Standing, in_order};
 use super::lists::to_do_of;
-use super::results::encoded::ResultText;
 use super::results::pages::note_pages;
-use super::results::record::{OF_RESULT, Results};
+use super::results::record::OF_RESULT;
 use super::results::records::{RecordParts, tables_of};
 use super::results::seen::Seen;
 use super::said::answers::{asks_in_short, note_answered, note_choices};
@@ -40,7 +39,7 @@ use crate::core::conversation::{Block, Call, Entry, Exchange, Kind, Text, ToolRe
 use crate::core::json::Json;
 use crate::core::strategy::maps::{Map, Set, hash_of};
 use crate::core::strategy::options::Run;
-use crate::core::text::{Failures, MOST_COLUMNS, ToolFailures, refers_back};
+use crate::core::text::{Failures, MOST_COLUMNS, refers_back};
 use crate::core::{Cancel, Cancelled};
 
 /// Begins the passages that an application put beside what the user said, as a call does.
@@ -215,7 +214,8 @@ impl<'m, 'a> Reader<'m, 'a> {
     /// [`Cancelled`].
     pub(super) fn finish(self, mut lines: Vec<DigestLine>) -> Result<Vec<DigestLine>, Cancelled> {
         // Lines go here, so that what counts lines comes after it.
-        let mut tables = tables_of(&self.records, &mut lines, self.cancel)?;
+        let disputed = self.seen.disputed();
+        let mut tables = tables_of(&self.records, disputed, &mut lines, self.cancel)?;
         note_made_good(&mut lines);
         note_replies(&mut lines, self.cancel)?;
         note_answered(&mut lines, self.cancel)?;
@@ -302,7 +302,12 @@ impl<'m, 'a> Reader<'m, 'a> {
             }
             // The items of a list are of that list.
             if line.within.is_none() && !self.seen.say(Some(part), &line.text) {
-                line.standing = Standing::Repeated;
+                // What the user says again in short may be another answer, or one thing more.
+                let is_short = part == Part::User && line.text.len() < SAID_BYTES;
+                line.standing = match is_short {
+                    true => Standing::Alike,
+                    false => Standing::Repeated,
+                };
                 continue;
             }
             // `That replaces it.` says nothing without the sentence before.
@@ -357,7 +362,7 @@ impl<'m, 'a> Reader<'m, 'a> {
         let is_last = self.tools.insert(hash_of(call.name.as_ref()));
         let is_old_plan = !is_last && keeps_plan(&call.name);
         let failures = self.failures.of(Some(&call.name));
-        let outcome = self.read_result(result, &made, failures, out)?;
+        let (outcome, is_doubtful) = self.read_result(result, &made, failures, out)?;
         let failed = outcome == Outcome::Failed;
         let lines = out.get_mut(from..).unwrap_or_default();
         note_pages(lines);
@@ -366,7 +371,7 @@ impl<'m, 'a> Reader<'m, 'a> {
         note_refusal(lines);
         mark_changes(out);
         drop(told);
-        self.note_outcome(out, &made, outcome, is_overridden);
+        self.note_outcome(out, (&made, times), (outcome, is_doubtful), is_overridden);
         self.note_taken_out(out);
         if !failed {
             self.seen.note_taken_out(taken_out(&made.arguments, out));
@@ -377,107 +382,6 @@ impl<'m, 'a> Reader<'m, 'a> {
             .note(&other.unwrap_or(Json::Object(made.arguments)));
         self.note_repeated(out, stale || is_overridden || is_gone, is_old_plan);
         Ok(())
-    }
-
-    /// Marks a call about a file that newer ones removed, or restored, and takes note of what it
-    /// removed. Returns whether its file is gone.
-    fn note_removed(&mut self, out: &mut [DigestLine], made: &Made) -> bool {
-        let is_gone = self.removed.has(made);
-        if (is_gone || self.removed.has_restored(made))
-            && let Some(head) = out.first_mut()
-            && edited(&head.text).is_some()
-        {
-            (head.standing, head.outcome) = (Standing::Gone, Outcome::Undone);
-        }
-        // What a command that failed was to remove is not there either.
-        self.removed.note(made);
-        is_gone
-    }
-
-    /// Marks the lines of a call by what came of it, as its result tells, and takes note of what it
-    /// did.
-    fn note_outcome(
-        &mut self,
-        out: &mut [DigestLine],
-        made: &Made,
-        told: Outcome,
-        is_overridden: bool,
-    ) {
-        if is_overridden {
-            let of_call = out.iter_mut().filter(|line| line.changes);
-            of_call.for_each(|line| line.standing = Standing::Stale);
-        }
-        let outcome = match told {
-            Outcome::Failed => self.outcomes.of_failed(made),
-            Outcome::Done if is_change(made.tool()) && self.outcomes.is_undone(made) => {
-                Outcome::Undone
-            }
-            told => told,
-        };
-        if told == Outcome::Done {
-            self.seen.note_change(made);
-            self.outcomes.note(made);
-        }
-        if let Some(head) = out.first_mut() {
-            head.outcome = outcome;
-        }
-        if outcome == Outcome::Undone {
-            out.iter_mut()
-                .for_each(|line| line.standing = Standing::Stale);
-        } else if told == Outcome::Failed && outcome != Outcome::Failed {
-            // What came out in the end is told by the call that succeeded.
-            for line in out {
-                (line.changes, line.standing) = (false, Standing::Stale);
-            }
-        }
-    }
-
-    /// Reads what a call gave. Returns what came of it by that alone.
-    fn read_result(
-        &mut self,
-        result: Option<&ToolResult<'_>>,
-        made: &Made,
-        failures: ToolFailures<'_>,
-        out: &mut Vec<DigestLine>,
-    ) -> Result<Outcome, Cancelled> {
-        let mut failed = false;
-        let mut results = Results {
-            seen: &mut self.seen,
-            records: &mut self.records,
-            failed: false,
-            is_proposed: false,
-            cancel: self.cancel,
-        };
-        for text in result.into_iter().flat_map(ToolResult::decoded) {
-            let (text, failed_now) = ResultText::of_call(&text, made, failures);
-            results.failed = failed_now;
-            failed |= results.failed;
-            results.read(text, made, out)?;
-        }
-        Ok(match failed {
-            true => Outcome::Failed,
-            false if results.is_proposed => Outcome::Proposed,
-            false => Outcome::Done,
-        })
-    }
-
-    /// Marks the lines of a result, or of what was written, that newer calls took out of their
-    /// files: they would look like what is there.
-    fn note_taken_out(&self, out: &mut [DigestLine]) {
-        let gone = self.seen.taken_out();
-        if gone.is_empty() {
-            return;
-        }
-        let is_of_file = |line: &&mut DigestLine| {
-            let is_new = line.part == Part::Argument
-                && matches!(line.standing, Standing::Usual | Standing::Beside);
-            line.part == Part::Text || is_new
-        };
-        for line in out.iter_mut().filter(is_of_file) {
-            if key_of_listed(&line.text).is_some_and(|key| gone.contains(&key)) {
-                line.standing = Standing::Gone;
-            }
-        }
     }
 
     /// Marks the lines of a call that are told elsewhere: those of an old plan by a newer one.

@@ -1,6 +1,6 @@
 //! What tells the calls of a tool apart that a digest does not show.
 
-use crate::core::strategy::digest::calls::made::{COMMANDS, is_among};
+use crate::core::strategy::digest::calls::names::{COMMANDS, is_among};
 use crate::core::strategy::digest::weigh::place::commas;
 use crate::core::strategy::digest::weigh::weights::word as words_by;
 use crate::core::strategy::maps::Map;

@@ -33,7 +33,7 @@
 //! a table of records, `… also items` names their lists and long texts that are not shown.
 
 use super::untold::{self, NOT_SHOWN};
-use crate::core::strategy::digest::calls::made::edited;
+use crate::core::strategy::digest::calls::made::{acts, edited};
 use crate::core::strategy::digest::json_form::is_party;
 use crate::core::strategy::digest::line::{
     ALSO, DigestLine, GAP, Heading, OLDER, Outcome, Part, SINCE, Standing,
@@ -350,7 +350,8 @@ impl Entry<'_> {
 
     /// Whether what is shown of what was looked up is older than what a newer call gave.
     fn is_older(&self, call: &DigestLine) -> bool {
-        if call.changes || edited(&call.text).is_some() || call.text.ends_with(OLDER) {
+        let is_look = !call.changes && edited(&call.text).is_none() && !acts(&call.text);
+        if !is_look || call.text.ends_with(OLDER) {
             return false;
         }
         let mut shown = self.shown().filter(|line| !line.is_of_call());

@@ -1,7 +1,7 @@
 //! Calls that change something, which must not be made again, and the rows of results that came out
 //! otherwise than the others.
 
-use super::made::{COMMANDS, words_in};
+use super::names::{COMMANDS, words_in};
 use crate::core::strategy::digest::line::{DigestLine, Part};
 use crate::core::strategy::digest::weigh::place::commas;
 use crate::core::strategy::maps::Map;

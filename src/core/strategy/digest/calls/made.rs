@@ -1,7 +1,10 @@
 //! A call, as far as it tells what its result is about, and what of the result only repeats it.
 
 use std::cell::OnceCell;
+use std::rc::Rc;
 
+use super::names::{COMMANDS, is_among, words_in};
+use super::scope::Scope;
 use crate::core::json::Json;
 use crate::core::strategy::digest::json_form::{is_id, is_short, may_tell_anything};
 use crate::core::strategy::maps::{Set, hash_of};
@@ -58,15 +61,47 @@ const ADDED: [&str; 7] = [
     "note",
     "reply",
 ];
+/// Words in the names of tools that do a step.
+const ACTS: [&str; 18] = [
+    "back", "click", "drag", "fill", "forward", "goto", "hover", "navigate", "next", "press",
+    "redo", "scroll", "select", "step", "submit", "tap", "type", "undo",
+];
+/// Words of arguments that say whom or what a call is about.
+const TARGETS: [&str; 27] = [
+    "account",
+    "address",
+    "channel",
+    "customer",
+    "device",
+    "email",
+    "file",
+    "folder",
+    "guest",
+    "host",
+    "invoice",
+    "item",
+    "member",
+    "name",
+    "order",
+    "path",
+    "person",
+    "recipient",
+    "repo",
+    "room",
+    "seat",
+    "server",
+    "service",
+    "sku",
+    "ticket",
+    "to",
+    "user",
+];
 /// The shortest word of a tool's name that is that of a thing (bytes).
 const LEAST_NAME: usize = 3;
 /// The longest ending of a file's name, without the dot (bytes).
 const ENDING_BYTES: usize = 6;
 /// The shortest value that names one thing by letters and digits (bytes).
 const LEAST_ID: usize = 4;
-/// Arguments with what is run.
-pub(in super::super) const COMMANDS: [&str; 6] =
-    ["cmd", "code", "command", "query", "script", "sql"];
 /// Programs that run the command that they are given behind a flag.
 const SHELLS: [&str; 6] = ["bash", "dash", "ksh", "pwsh", "sh", "zsh"];
 /// The arguments with the name of a file.
@@ -83,12 +118,8 @@ pub(in super::super) const FILE: [&str; 7] = [
 pub(in super::super) const HEADS: [&str; 3] =
     ["*** Update File: ", "*** Add File: ", "*** Delete File: "];
 
-pub(in super::super) fn is_among(words: &[&str], word: &str) -> bool {
-    words.iter().any(|known| known.eq_ignore_ascii_case(word))
-}
-
 /// Whether a tool, by its name, replaces what an earlier call of it set of the same thing.
-fn overrides(tool: &str) -> bool {
+pub(in super::super) fn overrides(tool: &str) -> bool {
     words_in(tool).any(|word| is_among(&OVERRIDES, word))
 }
 
@@ -134,6 +165,12 @@ pub(in super::super) fn is_editor(name: &str) -> bool {
     words_in(name).any(|word| is_among(&EDITS, word))
 }
 
+/// Whether the tool of a call, given as it is written, does something where its user is: made
+/// again, it is another step.
+pub(in super::super) fn acts(call: &str) -> bool {
+    words_in(call).any(|word| is_among(&ACTS, word))
+}
+
 /// Whether a tool keeps the model's own list of what is to be done: each call replaces it.
 pub(in super::super) fn keeps_plan(tool: &str) -> bool {
     let name = tool.to_lowercase().replace(['_', '-', '.'], "");
@@ -173,29 +210,13 @@ pub(in super::super) fn edited(call: &str) -> Option<&str> {
     Some(file).filter(|_| is_name)
 }
 
-/// The words in the name of a call's tool.
-pub(in super::super) fn words_in(call: &str) -> impl Iterator<Item = &str> {
-    let name = call.split('(').next().unwrap_or_default();
-    let is_break = |c: char| !c.is_alphanumeric() || c.is_uppercase();
-    let mut rest = name;
-    std::iter::from_fn(move || {
-        let first = rest.chars().next()?;
-        let begin = first.len_utf8();
-        let after = rest.get(begin..).unwrap_or_default();
-        let end = begin + after.find(is_break).unwrap_or(after.len());
-        let (word, behind) = rest.split_at_checked(end)?;
-        rest = behind;
-        Some(word.trim_start_matches(|c: char| !c.is_alphanumeric()))
-    })
-}
-
 /// A call, as far as it tells what its result is about.
 #[derive(Debug, Default)]
 pub(in super::super) struct Made {
     tool: String,
     pub(in super::super) arguments: Vec<(String, Json)>,
-    /// Written at the first question: each item of a list asks.
-    hashes: OnceCell<(u64, u64)>,
+    /// Found at the first question: each item of a list asks.
+    scope: OnceCell<Rc<Scope>>,
 }
 
 /// Whether an argument, or one within it, is a file, or a text with the name of one that has an
@@ -230,7 +251,7 @@ impl Made {
         Made {
             tool: tool.to_owned(),
             arguments,
-            hashes: OnceCell::new(),
+            scope: OnceCell::new(),
         }
     }
 
@@ -248,14 +269,10 @@ impl Made {
         words_in(&self.tool).any(is_it)
     }
 
-    /// The hashes of the tool's name and of the scalars that it was given.
-    pub(in super::super) fn hashes(&self) -> (u64, u64) {
-        *self.hashes.get_or_init(|| {
-            let scalars = self.arguments.iter().filter(|(_, value)| value.is_scalar());
-            let mut scalars: Vec<(String, String)> = scalars.map(named_value).collect();
-            scalars.sort_unstable();
-            (hash_of(self.tool.as_str()), hash_of(&scalars))
-        })
+    /// What the call asks of which thing.
+    pub(in super::super) fn scope(&self) -> &Rc<Scope> {
+        let of_this = || Rc::new(Scope::of(&self.tool, &self.arguments));
+        self.scope.get_or_init(of_this)
     }
 
     /// The hash of the whole call; `None` where it was given more than is compared.
@@ -317,12 +334,13 @@ impl Made {
         short.map(|member| hash_of(&named_value(member))).collect()
     }
 
-    /// Those of these values that look like the name of one thing, with letters and digits:
-    /// `AI4401`, and not `10:00`.
+    /// Those of these values that are the name of one thing, by what they are for or how they look:
+    /// `AI4401` or `Ann`, and not `10:00`.
     pub(in super::super) fn names(&self) -> Set<u64> {
         let short = self.arguments.iter().filter(|(_, value)| is_short(value));
-        let names = short.filter(|(_, value)| match value {
-            Json::String(text) => is_mixed(text) && text.len() >= LEAST_ID && !text.contains(' '),
+        let names = short.filter(|(key, value)| match value {
+            _ if is_id(key) || words_in(key).any(|word| is_among(&TARGETS, word)) => true,
+            Json::String(text) => names_one_thing(text),
             _ => false,
         });
         names.map(|member| hash_of(&named_value(member))).collect()
@@ -375,6 +393,14 @@ impl Made {
     }
 }
 
+/// Whether a text looks like the name of one thing: an id, a path, an address, or a word that
+/// begins large.
+fn names_one_thing(text: &str) -> bool {
+    let begins_large = text.starts_with(char::is_uppercase) && text.contains(char::is_lowercase);
+    let is_word = text.len() >= LEAST_ID && !text.contains(' ');
+    begins_large || (is_word && (is_mixed(text) || text.contains(['@', '/'])))
+}
+
 /// Whether a text has letters and digits.
 fn is_mixed(text: &str) -> bool {
     text.bytes().any(|b| b.is_ascii_digit()) && text.chars().any(char::is_alphabetic)
@@ -389,88 +415,6 @@ fn is_no_id(value: &Json) -> bool {
     }
 }
 
-/// Members with scalars, which tell what a call asked for: key and value.
-type Asked = Set<(String, String)>;
-
-/// The scalars among the arguments of a call.
-fn asked_by(made: &Made) -> Asked {
-    let scalars = made.arguments.iter().filter(|(_, value)| value.is_scalar());
-    scalars.map(named_value).collect()
-}
-
-fn named_value((key, value): &(String, Json)) -> (String, String) {
+pub(super) fn named_value((key, value): &(String, Json)) -> (String, String) {
     (key.clone(), value.to_string())
-}
-
-/// Takes away values that only repeat the call's arguments: of an object those that it itself has,
-/// unless it has no others, and of a list of objects those that all of them have. In objects inside
-/// of one they stay: there, another value may stand beside them. A map from ids to objects that
-/// have these ids becomes the list of them.
-pub(in super::super) fn without_echo(value: &mut Json, made: &Made) {
-    let asked = asked_by(made);
-    if let Json::Object(members) = value {
-        take_away(members, &asked);
-    }
-    lists_without_echo(value, &asked);
-}
-
-/// Takes away values from the items of the lists in a value.
-fn lists_without_echo(value: &mut Json, asked: &Asked) {
-    match value {
-        Json::Object(members) => {
-            for (_, value) in members.iter_mut().filter(|(_, value)| !value.is_scalar()) {
-                lists_without_echo(value, asked);
-            }
-            let has_id = |(key, value): &(String, Json)| match value {
-                Json::Object(inner) => inner
-                    .iter()
-                    .any(|(_, value)| matches!(value, Json::String(text) if text == key)),
-                _ => false,
-            };
-            if !members.is_empty() && members.iter().all(has_id) {
-                let items = members.drain(..).map(|(_, value)| value).collect();
-                *value = Json::List(items);
-            }
-        }
-        Json::List(items) => {
-            let in_all = in_all(items, asked);
-            for item in items.iter_mut().filter(|item| !item.is_scalar()) {
-                if let Json::Object(members) = item {
-                    take_away(members, &in_all);
-                }
-                lists_without_echo(item, &in_all);
-            }
-        }
-        _ => {}
-    }
-}
-
-/// Takes away members that were asked for, unless all of them were.
-fn take_away(members: &mut Vec<(String, Json)>, asked: &Asked) {
-    let is_echo =
-        |member: &(String, Json)| member.1.is_scalar() && asked.contains(&named_value(member));
-    if !asked.is_empty() && !members.iter().all(is_echo) {
-        members.retain(|member| !is_echo(member));
-    }
-}
-
-/// Those of the values asked for that all items have.
-fn in_all(items: &[Json], asked: &Asked) -> Asked {
-    let mut common: Option<Asked> = None;
-    for item in items {
-        if asked.is_empty() || common.as_ref().is_some_and(Set::is_empty) {
-            break;
-        }
-        let wanted = common.as_ref().unwrap_or(asked);
-        let members: &[(String, Json)] = match item {
-            Json::Object(members) => members,
-            _ => &[],
-        };
-        let scalars = members.iter().filter(|(_, value)| value.is_scalar());
-        let has = scalars
-            .map(named_value)
-            .filter(|named| wanted.contains(named));
-        common = Some(has.collect());
-    }
-    common.unwrap_or_default()
 }

@@ -3,10 +3,13 @@
 pub(super) mod arguments;
 pub(super) mod changes;
 pub(super) mod diffs;
+pub(super) mod echo;
 pub(super) mod failures;
 pub(super) mod in_text;
 pub(super) mod made;
+pub(super) mod names;
 pub(super) mod outcomes;
 pub(super) mod pairs;
 mod passages;
 pub(super) mod removed;
+pub(super) mod scope;

@@ -3,7 +3,8 @@
 //! about the same thing, or by the next one that was given mostly the same. What came out in the
 //! end is told by that.
 
-use super::made::{Made, is_among, words_in};
+use super::made::Made;
+use super::names::{is_among, words_in};
 use crate::core::strategy::digest::line::Outcome;
 use crate::core::strategy::maps::{Map, Set, hash_of};
 
@@ -32,50 +33,74 @@ const UNDOES: [&str; 3] = ["undo", "revert", "rollback"];
 /// What newer calls did without a failure.
 #[derive(Debug, Default)]
 pub(in super::super) struct Outcomes {
-    /// The calls that succeeded, by hashes.
-    calls: Set<u64>,
+    /// What came of calls when they were made last, by hashes.
+    calls: Map<u64, Outcome>,
     /// The tools with the ids that they were given, by hashes.
     succeeded: Set<u64>,
-    /// The calls that they undid, by hashes.
-    undone: Set<u64>,
+    /// How often they undid calls, by the hashes of these.
+    undone: Map<u64, u32>,
     /// What the call of each tool that succeeded next was given, by hashes.
     next: Map<String, Set<u64>>,
 }
 
 impl Outcomes {
-    /// Takes note of a call that succeeded.
-    pub(in super::super) fn note(&mut self, made: &Made) {
-        self.calls.extend(made.hash());
+    /// Takes note of a call that succeeded, so many times.
+    pub(in super::super) fn note(&mut self, made: &Made, times: u32) {
+        if let Some(call) = made.hash() {
+            self.calls.entry(call).or_insert(Outcome::Done);
+        }
         self.succeeded.extend(made.about());
-        let given = made.hashes().1;
+        let given = made.scope().asked();
         let opposites = opposites_of(made.tool()).into_iter();
         let undone = opposites.chain(undone_by(made.tool()));
-        self.undone
-            .extend(undone.map(|tool| hash_of(&(tool, given))));
+        for tool in undone {
+            *self.undone.entry(hash_of(&(tool, given))).or_default() += times;
+        }
         self.next.insert(made.tool().to_owned(), made.values());
     }
 
-    /// Whether a call that did not fail was undone, by the tool that does the opposite, given the
-    /// same.
-    pub(in super::super) fn is_undone(&self, done: &Made) -> bool {
+    /// Whether a call that did not fail was undone each of so many times, by the tool that does the
+    /// opposite, given the same.
+    pub(in super::super) fn is_undone(&mut self, done: &Made, times: u32) -> bool {
         if self.undone.is_empty() {
             return false;
         }
-        let (tool, given) = (done.tool().to_lowercase(), done.hashes().1);
-        let is_it = |name: &str| self.undone.contains(&hash_of(&(name, given)));
+        let (tool, given) = (done.tool().to_lowercase(), done.scope().asked());
         // What `undo_return` undid is a return, and not the undoing of one.
-        is_it(&tool) || (!undoes(&tool) && words_in(&tool).any(is_it))
+        let words = words_in(&tool).filter(|_| !undoes(&tool));
+        for name in std::iter::once(tool.as_str()).chain(words) {
+            let left = self.undone.get_mut(&hash_of(&(name, given)));
+            if let Some(left) = left.filter(|left| **left >= times) {
+                *left -= times;
+                return true;
+            }
+        }
+        false
     }
 
     /// What came of a call that failed.
-    pub(in super::super) fn of_failed(&self, failed: &Made) -> Outcome {
+    pub(in super::super) fn of_failed(&mut self, failed: &Made) -> Outcome {
+        let call = failed.hash();
+        match call.and_then(|call| self.calls.get(&call).copied()) {
+            Some(Outcome::Done) => Outcome::MadeGood,
+            // What came of it when it failed again came of it now.
+            Some(last) => last,
+            None => {
+                let outcome = self.of_failed_last(failed);
+                self.calls.extend(call.map(|call| (call, outcome)));
+                outcome
+            }
+        }
+    }
+
+    /// The same of one that was not made again.
+    fn of_failed_last(&self, failed: &Made) -> Outcome {
         let values = failed.values();
         let next = self.next.get(failed.tool());
         let shared = next.map_or(0, |next| next.intersection(&values).count());
         let is_same = shared == values.len() && shared > 0;
-        let is_again = failed.hash().is_some_and(|call| self.calls.contains(&call));
         let is_all = next.is_some_and(|next| next.len() == values.len());
-        if is_again || (is_same && is_all && failed.is_short()) {
+        if is_same && is_all && failed.is_short() {
             return Outcome::MadeGood;
         }
         // Another order or course is another thing, whatever else is the same.
@@ -144,18 +169,24 @@ mod tests {
             _ => panic!("{arguments}"),
         };
         let mut outcomes = Outcomes::default();
-        outcomes.note(&made("pay", r#"{"order_id":"O-1","card":"visa"}"#));
+        outcomes.note(&made("pay", r#"{"order_id":"O-1","card":"visa"}"#), 1);
         let next = r#"{"name":"Vacuum","target":"cover.west","time":"10:00"}"#;
-        outcomes.note(&made("create_schedule", next));
-        outcomes.note(&made("look_up", r#"{"plate":"GK 417 RT"}"#));
-        outcomes.note(&made(
-            "enrol",
-            r#"{"student":"s21","course":"TW4505","group":"G1"}"#,
-        ));
-        outcomes.note(&made(
-            "run",
-            r#"{"command":"make test","cwd":"/src","timeout":60}"#,
-        ));
+        outcomes.note(&made("create_schedule", next), 1);
+        outcomes.note(&made("look_up", r#"{"plate":"GK 417 RT"}"#), 1);
+        outcomes.note(
+            &made(
+                "enrol",
+                r#"{"student":"s21","course":"TW4505","group":"G1"}"#,
+            ),
+            1,
+        );
+        outcomes.note(
+            &made(
+                "run",
+                r#"{"command":"make test","cwd":"/src","timeout":60}"#,
+            ),
+            1,
+        );
         for (tool, arguments, overcome) in [
             ("pay", r#"{"order_id":"O-1","card":"gift"}"#, DoneOtherwise),
             ("pay", r#"{"order_id":"O-2","card":"visa"}"#, Failed),
@@ -195,5 +226,32 @@ mod tests {
             let failed = made(tool, arguments);
             assert_eq!(outcomes.of_failed(&failed), overcome, "{tool} {arguments}");
         }
+        // Another invoice is another thing.
+        let paid = r#"{"invoice":"882","account":"main","currency":"EUR"}"#;
+        outcomes.note(&made("settle", paid), 1);
+        let refused = r#"{"invoice":"881","account":"main","currency":"EUR"}"#;
+        assert_eq!(outcomes.of_failed(&made("settle", refused)), Failed);
+    }
+
+    #[test]
+    fn what_failed_again_last_is_not_made_good() {
+        let test = || match Json::parse(r#"{"name":"unit","seed":7}"#) {
+            Some(Json::Object(arguments)) => Made::new("run_test", arguments),
+            other => panic!("{other:?}"),
+        };
+        let mut outcomes = Outcomes::default();
+        assert_eq!(outcomes.of_failed(&test()), Failed);
+        outcomes.note(&test(), 1);
+        assert_eq!(outcomes.of_failed(&test()), Failed);
+    }
+
+    #[test]
+    fn a_change_is_undone_as_often_as_the_opposite_was_done() {
+        let made = |tool: &str| Made::new(tool, vec![("sku".to_owned(), Json::unquoted("D-7"))]);
+        let mut outcomes = Outcomes::default();
+        outcomes.note(&made("remove_item"), 1);
+        assert!(!outcomes.is_undone(&made("add_item"), 3));
+        assert!(outcomes.is_undone(&made("add_item"), 1));
+        assert!(!outcomes.is_undone(&made("add_item"), 1));
     }
 }

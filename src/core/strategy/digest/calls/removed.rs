@@ -1,6 +1,7 @@
 //! Files that were removed, or restored as they had been: what was written to one before is gone.
 
-use super::made::{COMMANDS, FILE, Made, is_among, words_in};
+use super::made::{FILE, Made};
+use super::names::{COMMANDS, is_among, words_in};
 use crate::core::json::Json;
 use crate::core::strategy::maps::Set;
 

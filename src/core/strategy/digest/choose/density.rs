@@ -90,6 +90,10 @@ impl Choice<'_> {
     pub(super) fn chain(&self, at: usize) -> impl Iterator<Item = usize> + '_ {
         std::iter::successors(Some(at), |at| self.of.lines.get(*at)?.needs)
             .take(MOST_NEEDED)
+            .flat_map(move |needed| {
+                let answer = self.answers.to(needed).filter(|answer| *answer != at);
+                std::iter::once(needed).chain(answer)
+            })
             .chain(self.parts.beside(at))
             .chain(self.taken_back.instead_of(at))
             .filter(|at| !self.is_taken(*at))

@@ -1,6 +1,7 @@
 //! The choice of a digest's lines: what is never to be missed first, each within a share of the
 //! room, then whatever says most for its tokens.
 
+mod answers;
 mod around;
 mod candidate;
 mod density;
@@ -16,6 +17,7 @@ pub(super) mod taken_back;
 pub(super) mod text_tokens;
 mod wanted;
 
+use self::answers::Answers;
 use self::parts::Parts;
 use self::tables::Tables;
 use self::taken_back::TakenBack;
@@ -66,6 +68,7 @@ pub(super) struct Choice<'t> {
     /// Rows that were taken besides those that a party named, by the head of their table.
     rows: Map<usize, u32>,
     parts: Parts,
+    answers: Answers,
     taken_back: TakenBack,
     /// Of the files that were read, what the newest messages name, and those that they name as
     /// wholes: the most wanted first.
@@ -145,7 +148,7 @@ impl<'t> Choice<'t> {
         left -= self.take_at_hand(budget, left)?;
         left -= self.take_in_question(budget, left)?;
         left = self.take_of_the_model((left, budget))?;
-        self.first((&mut left, budget), share::PROSE, |line, _| {
+        self.first((&mut left, budget), self.share_of_prose(), |line, _| {
             matches!(line.standing, Standing::Prose | Standing::Conclusion)
         })?;
         left -= self.take_newest(scale(budget, share::NEWEST).saturating_sub(told).min(left))?;
@@ -295,6 +298,7 @@ impl<'t> Choice<'t> {
             tables: Tables::new(lines, &of.lines),
             rows: Map::default(),
             parts: Parts::of(lines, &of),
+            answers: Answers::of(lines),
             taken_back: TakenBack::of(lines, &of.lines, cancel)?,
             regions: named_regions(lines, &of.lines, context, cancel)?,
             files: named_files(lines, context, cancel)?,

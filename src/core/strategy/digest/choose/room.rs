@@ -4,6 +4,7 @@ use super::Choice;
 use crate::core::conversation::scale;
 use crate::core::strategy::digest::line::Part;
 use crate::core::strategy::digest::weigh::weights::{cost, share};
+use crate::core::strategy::digest::weigh::worth::part_of_prose;
 
 impl Choice<'_> {
     /// The share of the room for what the user said. In a dialogue with few calls it grows with
@@ -43,6 +44,13 @@ impl Choice<'_> {
     pub(super) fn share_of_asides(&self) -> f64 {
         let alone = self.part_without_records();
         between(share::ASIDES, share::ASIDES_ALONE, alone)
+    }
+
+    /// The share of the room for the sentences of pages and mails: more of it where these are most
+    /// of what there is.
+    pub(super) fn share_of_prose(&self) -> f64 {
+        let part = f64::from(part_of_prose(self.lines));
+        (part * share::PROSE_OF_ALL).clamp(share::PROSE, share::MOST_PROSE)
     }
 
     /// The tokens for what was written last: whole scripts, where the room is not large.

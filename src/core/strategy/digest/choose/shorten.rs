@@ -34,6 +34,7 @@ impl TextLines {
             records: &mut Vec::new(),
             failed: false,
             is_proposed: false,
+            is_doubtful: false,
             cancel,
         };
         results.read(ResultText::of(text), &Made::default(), &mut lines)?;

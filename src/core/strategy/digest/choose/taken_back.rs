@@ -2,9 +2,10 @@
 //! he said before by its numbers and names, or answers with a no; the model admits an error.
 
 use crate::core::strategy::digest::line::{DigestLine, Part, STRIDE};
+use crate::core::strategy::digest::lists::is_listed;
 use crate::core::strategy::digest::weigh::weight::Weight;
 use crate::core::strategy::maps::Map;
-use crate::core::text::{REFUSALS, admits, corrects, denies, words_of};
+use crate::core::text::{REFUSALS, admits, corrects, denies, retracts, words_of};
 use crate::core::{Cancel, Cancelled};
 
 /// Words that both have, one of them with digits: `29 August`. Of a model that says that it was
@@ -14,6 +15,9 @@ const LEAST_ADMITTED: usize = 1;
 /// Words of a sentence that are looked at, and the newest sentences with each of them.
 const MOST_WORDS: usize = 60;
 const MOST_SENTENCES: usize = 4;
+
+/// So many sentences behind one of the model's are looked at for what takes it back.
+const MOST_BEHIND: usize = 3;
 
 /// The most words of a sentence that takes back the one before it, and says no more.
 const MOST_TAKING_BACK: usize = 5;
@@ -71,7 +75,13 @@ impl TakenBack {
             let by = [by_words, by_answer].into_iter().flatten();
             let by = by.filter(|(entry, _)| *entry != this.entry).max();
             let admitted = beside.filter(|_| this.admits);
-            if let Some(by) = by.map(|(_, at)| at).or(admitted.map(|next| next.at)) {
+            let behind = said.get(nth + 1..).unwrap_or_default().iter();
+            let mut behind = behind
+                .take(MOST_BEHIND)
+                .take_while(|next| next.entry == this.entry && !next.is_item);
+            let retracting = behind.find(|next| next.retracts && !this.is_item);
+            let within = admitted.or(retracting).map(|next| next.at);
+            if let Some(by) = by.map(|(_, at)| at).or(within) {
                 self.0.insert(this.at, by);
             }
             later.note(this, beside, words);
@@ -97,6 +107,10 @@ struct Sentence<'t> {
     denies: bool,
     /// The model says by it that it was wrong.
     admits: bool,
+    /// The model takes back by it what its message says before.
+    retracts: bool,
+    /// It is an item of a list.
+    is_item: bool,
 }
 
 /// What a party said, in its order.
@@ -117,6 +131,8 @@ fn said_by<'t>(party: Part, lines: &'t [DigestLine], weights: &[Weight]) -> Vec<
             corrects: admits || goes_on || (!is_model && corrects(&line.text)),
             denies: !is_model && before.is_none() && denies(&line.text),
             admits,
+            retracts: is_model && before.is_some() && retracts(&line.text),
+            is_item: line.within.is_some() || is_listed(&line.text),
         });
     }
     said
@@ -250,6 +266,21 @@ mod tests {
         lines[4].depth = 1;
         let instead = taken_back(&lines);
         assert_eq!(instead, [Some(1), None, Some(4), None, None, None, None]);
+    }
+
+    #[test]
+    fn what_a_message_takes_back_of_itself_comes_with_that() {
+        let said = [
+            (0, "The backup of db-3 is complete: 88 GB."),
+            (1, "It is in bucket cold-2."),
+            (1, "On second reading it is wrong, so it must not be used."),
+            (1, "- Tell Ann."),
+        ];
+        let lines: Vec<DigestLine> = said
+            .iter()
+            .map(|(depth, text)| DigestLine::new(Part::Assistant, *depth, text))
+            .collect();
+        assert_eq!(taken_back(&lines), [Some(2), Some(2), None, None]);
     }
 
     #[test]

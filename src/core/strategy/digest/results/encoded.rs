@@ -4,7 +4,7 @@
 
 use std::borrow::Cow;
 
-use super::{xml, yaml};
+use super::{blocks, xml, yaml};
 use crate::core::json::Json;
 use crate::core::strategy::digest::calls::made::Made;
 use crate::core::strategy::maps::Set;
@@ -77,8 +77,8 @@ impl<'t> ResultText<'t> {
     }
 
     /// The same of what a call gave, and whether that is a failure by these signs: also where it is
-    /// a value in YAML or XML, but for failures and for what stands in a file, which are told as
-    /// they are.
+    /// a value in YAML, XML or blocks of lines, but for failures and for what stands in a file,
+    /// which are told as they are.
     pub(in super::super) fn of_call(
         text: &'t str,
         made: &Made,
@@ -88,7 +88,8 @@ impl<'t> ResultText<'t> {
         let is_failure = result.is_failure(signs);
         if result.json.is_none() && !is_failure && !made.may_read_file() {
             let content = &result.content;
-            result.json = yaml::value_of(content).or_else(|| xml::value_of(content));
+            let value = yaml::value_of(content).or_else(|| xml::value_of(content));
+            result.json = value.or_else(|| blocks::value_of(content));
         }
         (result, is_failure)
     }

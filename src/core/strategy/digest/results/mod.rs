@@ -1,9 +1,12 @@
-//! Results that are values, in JSON, YAML or XML: records, their states, tables; and pages of
-//! browsers.
+//! Results that are values, in JSON, YAML, XML or blocks of lines: records, their states, tables;
+//! and pages of browsers.
 
 mod addresses;
+pub(super) mod answer;
+mod blocks;
 pub(super) mod encoded;
 mod left_out;
+mod named;
 mod page;
 pub(super) mod pages;
 mod plumbing;

@@ -5,6 +5,7 @@ mod lists;
 
 use super::encoded::{ResultText, unfold};
 use super::left_out::{leave_out, mark_call};
+use super::named::mark_changed;
 use super::page::{is_page, page_lines};
 use super::plumbing::{MARK, is_content, is_of_envelope, is_plumbing, without_plumbing};
 use super::records::{RecordParts, acknowledges};
@@ -12,12 +13,13 @@ use super::rows::{keyed_rows, name_columns};
 use super::seen::{Item, MOST_LEVELS, Seen};
 use super::series::tell_series;
 use crate::core::json::Json;
-use crate::core::strategy::digest::calls::made::{Made, without_echo};
+use crate::core::strategy::digest::calls::echo::without_echo;
+use crate::core::strategy::digest::calls::made::Made;
 use crate::core::strategy::digest::json_form::{
     has_ids, has_own_id, has_rows, inline, inline_bytes, is_id, is_long_text, is_short, lists_ids,
-    may_tell_anything, naming, set_members, shown_key,
+    may_tell_anything, naming, shown_key,
 };
-use crate::core::strategy::digest::line::{DigestLine, Part, SET_SINCE, STRIDE, Standing};
+use crate::core::strategy::digest::line::{DigestLine, Part, STRIDE, Standing};
 use crate::core::strategy::digest::texts::quoted::{Quote, quoted_lines};
 use crate::core::text::{tells_of_failure, write_cell};
 use crate::core::{Cancel, Cancelled};
@@ -67,6 +69,8 @@ pub(in super::super) struct Results<'r> {
     pub failed: bool,
     /// A change was only tried or asked for.
     pub is_proposed: bool,
+    /// The answer of a change may mean that it was not made.
+    pub is_doubtful: bool,
     pub cancel: &'r Cancel,
 }
 
@@ -252,10 +256,8 @@ impl Lines<'_> {
         match self.seen.item(members, self.made) {
             Item::Known => Known::Same,
             Item::KnownOtherwise => Known::Otherwise,
-            Item::Changed(keys) => {
-                let since = |key| (key, Json::String(SET_SINCE.to_owned()));
-                let since: Vec<Member> = keys.into_iter().map(since).collect();
-                set_members(item, &since);
+            Item::Changed(changed) => {
+                mark_changed(item, changed);
                 known(is_told)
             }
         }

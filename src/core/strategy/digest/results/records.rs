@@ -2,9 +2,13 @@
 //! of the newest state of all, and one for each list that they have. Keys and calls are then said
 //! once.
 
+use std::rc::Rc;
+
+use super::seen::Disputed;
 use crate::core::json::Json;
 use crate::core::strategy::digest::calls::changes::is_change;
-use crate::core::strategy::digest::calls::made::Made;
+use crate::core::strategy::digest::calls::made::{Made, overrides};
+use crate::core::strategy::digest::calls::scope::Scope;
 use crate::core::strategy::digest::json_form::{inline_bytes, is_id, is_short, tells_apart};
 use crate::core::strategy::digest::line::{ALSO, DigestLine, Outcome, Part, SINCE, Standing};
 use crate::core::strategy::maps::{Map, Set};
@@ -68,22 +72,22 @@ pub(in super::super) struct RecordParts {
     asked_more: bool,
     /// The call was given its id.
     asked_by_id: bool,
-    /// The tool that gave it, by its hash.
-    tool: u64,
+    /// The call that gave it.
+    call: Rc<Scope>,
     /// The call looked it up. What a change gives may tell of the change only.
     was_looked_up: bool,
+    /// It has what newer calls set.
+    is_merged: bool,
 }
 
 impl RecordParts {
     /// The parts of a record that a call gave, if it can be told by rows alone; `None` for any
-    /// other.
-    pub(in super::super) fn of(value: &Json, made: &Made) -> Option<Self> {
-        let Json::Object(members) = value else {
-            return None;
+    /// other. It `is_merged` where it has what newer calls set.
+    pub(in super::super) fn of(value: &Json, made: &Made, is_merged: bool) -> Option<Self> {
+        let members = match value {
+            Json::Object(members) if !made.is_long() => members,
+            _ => return None,
         };
-        if made.is_long() {
-            return None;
-        }
         let is_answer = |(key, value): &Member| {
             matches!(value, Json::Bool(_)) && ACKNOWLEDGES.contains(&key.as_str())
         };
@@ -114,8 +118,9 @@ impl RecordParts {
             asked: asked.into_iter().cloned().collect(),
             asked_more: !more.is_empty(),
             asked_by_id: made.has(&id.1),
-            tool: made.hashes().0,
+            call: Rc::clone(made.scope()),
             was_looked_up: !is_change(made.tool()),
+            is_merged,
         };
         for (key, value) in members {
             match value {
@@ -158,10 +163,21 @@ impl RecordParts {
         keys(self) == keys(other)
     }
 
-    /// Whether the ids of two tell them apart whatever they are: a user and a group may both be 2.
+    /// Whether two may stand in one table: what tools look up is of one kind where they are the
+    /// same, and what was changed where the ids tell it apart. A user and a group may both be 2.
     fn is_told_from(&self, other: &Self) -> bool {
         let tells = |record: &Self| tells_apart(&record.id.1.to_string());
-        self.tool == other.tool || (tells(self) && tells(other))
+        let is_current = self.call.is_current() && other.call.is_current();
+        let is_changed = is_current && !(self.was_looked_up && other.was_looked_up);
+        let is_apart = (tells(self) && tells(other)) || self.call.is_about_same(&other.call);
+        self.call.is_same_tool(&other.call) || (is_changed && is_apart)
+    }
+
+    /// Whether older results do not agree with it: those of another tool, or of the same one where
+    /// its row would not tell what was asked.
+    fn is_disputed(&self, disputed: &Map<Disputed, bool>) -> bool {
+        let by_other = disputed.get(&(self.call.tool(), self.id.1.to_string()));
+        by_other.is_some_and(|by_other| *by_other || self.asked.is_empty())
     }
 
     fn keys(&self) -> Set<&str> {
@@ -197,6 +213,11 @@ pub(in super::super) fn acknowledges(key: &str, value: &Json) -> bool {
     *value == Json::Bool(true) && ACKNOWLEDGES.contains(&key)
 }
 
+/// Whether a member that is false says that what was asked for was not done.
+pub(super) fn denies(key: &str) -> bool {
+    ACKNOWLEDGES.contains(&key)
+}
+
 /// Whether an object has short scalars only.
 pub(in super::super) fn is_flat(value: &Json) -> bool {
     matches!(value, Json::Object(members) if members.iter().all(|(_, value)| is_short(value)))
@@ -209,12 +230,13 @@ pub(in super::super) fn is_flat(value: &Json) -> bool {
 /// [`Cancelled`].
 pub(in super::super) fn tables_of(
     records: &[RecordParts],
+    disputed: &Map<Disputed, bool>,
     lines: &mut Vec<DigestLine>,
     cancel: &Cancel,
 ) -> Result<Vec<DigestLine>, Cancelled> {
     let mut out = Vec::new();
     let mut told: Map<usize, Call> = Map::default();
-    for mut members in kinds_of(records, cancel)? {
+    for mut members in kinds_of(records, disputed, cancel)? {
         cancel.check_budget()?;
         let in_rows = tell_calls(records, &mut members, &mut told);
         let of_kind: Vec<&RecordParts> = members.iter().filter_map(|at| records.get(*at)).collect();
@@ -291,17 +313,27 @@ fn tell_calls(
 }
 
 /// The indices of the records of each kind that has several, oldest first.
-fn kinds_of(records: &[RecordParts], cancel: &Cancel) -> Result<Vec<Vec<usize>>, Cancelled> {
+fn kinds_of(
+    records: &[RecordParts],
+    disputed: &Map<Disputed, bool>,
+    cancel: &Cancel,
+) -> Result<Vec<Vec<usize>>, Cancelled> {
     let mut kinds: Vec<(Set<&str>, Vec<usize>)> = Vec::new();
     for (at, record) in records.iter().enumerate() {
         cancel.check_budget()?;
+        if record.is_disputed(disputed) {
+            continue;
+        }
         let keys = record.keys();
         let is_full = kinds.len() >= MOST_KINDS;
         let like = kinds.iter_mut().find(|(others, members)| {
             let shared = keys.intersection(others).count();
-            let first = members.first().and_then(|first| records.get(*first));
+            let others_of_kind = || members.iter().filter_map(|at| records.get(*at));
+            let looked_up = others_of_kind().find(|other| other.was_looked_up);
+            let first = others_of_kind().next();
+            let mut compared = first.into_iter().chain(looked_up);
             shared as f32 >= LIKE * keys.union(others).count() as f32
-                && first.is_some_and(|first| first.is_told_from(record))
+                && compared.all(|other| other.is_told_from(record))
         });
         match like {
             Some((_, members)) => members.push(at),
@@ -411,7 +443,9 @@ fn changed_since(
         let (tool, given) = line.text.split_once('(').unwrap_or((&line.text, ""));
         let changed = words_of(given).filter_map(|word| Some((word, *ids.get(word)?)));
         for (id, (nth, read)) in changed {
-            if read < at {
+            // What such a call sets is in the row.
+            let is_merged = of_kind.get(nth).is_some_and(|record| record.is_merged);
+            if read < at && !(is_merged && overrides(tool)) {
                 since.push((nth, format!("{id} by {tool}")));
             }
         }

@@ -1,6 +1,7 @@
 //! Rows: values of JSON that are told side by side, as a table.
 
 use super::plumbing::{is_checksum, is_own_address, is_picture};
+use super::records::is_flat;
 use super::series::tells_of_points;
 use crate::core::json::Json;
 use crate::core::strategy::digest::json_form::{
@@ -28,6 +29,8 @@ const LEAST_COLUMNS: usize = 3;
 const LEAST_KEYED: usize = 3;
 /// The most items with texts or lists of their own that are told one by one.
 const MOST_ITEMS: usize = 12;
+/// The same where they have lists of objects: these are told side by side.
+const MOST_LISTED: usize = 200;
 /// The same where texts are all that tells what the items are.
 const MOST_TEXTS: usize = 40;
 /// Rows from which on a table is told in short as well, and the most of its bytes that this takes.
@@ -284,11 +287,7 @@ pub(in super::super) fn rows_of(mut table: Table<'_>, all: usize) -> Option<Rows
     let is_untitled = content.is_none() && !table.has_name(is_title);
     // What lists, objects and texts say is told below the rows, unless there are many.
     let most = if is_untitled { MOST_TEXTS } else { MOST_ITEMS };
-    let mut apart = Vec::new();
-    if all <= most {
-        apart =
-            table.names_of(|name, cells| wide.iter().any(|wide| wide == name) && !are_urls(cells));
-    }
+    let apart = apart_in(&table, &wide, (all, most));
     let are_listed = are_lists(&table, &apart);
     table.drop_named(|name| wide.iter().any(|wide| wide == name));
     // Nothing else tells what the items are, as of long comments; what has lists has ids.
@@ -364,6 +363,24 @@ fn is_wide(column: &[Option<&Json>]) -> bool {
         && !are_words()
         && !column.iter().flatten().all(|v| tells_of_points(v))
         && !is_common()
+}
+
+/// Which of the wide columns of a table of `all` rows are told below these: those that are no
+/// addresses where there are at `most` so many rows, else those of lists that are tables.
+fn apart_in(table: &Table<'_>, wide: &[String], (all, most): (usize, usize)) -> Vec<String> {
+    let is_wide = |name: &str| wide.iter().any(|wide| wide == name);
+    if all <= most {
+        table.names_of(|name, cells| is_wide(name) && !are_urls(cells))
+    } else if all <= MOST_LISTED {
+        table.names_of(|name, cells| is_wide(name) && cells.iter().flatten().all(is_table))
+    } else {
+        Vec::new()
+    }
+}
+
+/// Whether a cell is a list of objects that can be told side by side.
+fn is_table(cell: &&Json) -> bool {
+    matches!(cell, Json::List(items) if items.iter().all(is_flat))
 }
 
 /// Whether the cells of these columns are lists of objects.

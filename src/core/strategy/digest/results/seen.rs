@@ -4,20 +4,17 @@
 use std::borrow::Cow;
 use std::rc::Rc;
 
-use crate::core::strategy::digest::calls::made::{Made, is_among, stays_true};
-use crate::core::strategy::digest::json_form::{
-    inline_bytes, is_short, may_tell_anything, tells_apart,
-};
+use super::named::{Id, Named, Since, is_other};
+use crate::core::json::Json;
+use crate::core::strategy::digest::calls::made::{Made, stays_true};
+use crate::core::strategy::digest::calls::names::is_among;
+use crate::core::strategy::digest::json_form::{may_tell_anything, tells_apart};
 use crate::core::strategy::digest::line::{Part, SET_SINCE};
 use crate::core::strategy::maps::{Map, Set, hash_of};
-
-use crate::core::json::Json;
 use crate::core::text::write_cell;
 
 /// An object from this length on is told once (bytes of its JSON).
 const LEAST_BYTES: usize = 40;
-/// The longest list or object that is compared with a newer one (bytes).
-const STATE_BYTES: usize = 200;
 /// Newer states of a record with the same id that an older one is compared to.
 const MOST_STATES: usize = 16;
 /// Levels of a value in which objects are taken note of: each is written out once a level.
@@ -43,20 +40,6 @@ const OF_EACH: [&str; 16] = [
     "updated_at",
 ];
 
-/// Members that tell which part of a thing a record is about.
-const PARTS: [&str; 10] = [
-    "index",
-    "leg",
-    "line",
-    "line_no",
-    "line_number",
-    "part",
-    "pos",
-    "position",
-    "row",
-    "segment",
-];
-
 /// Whether a record is told by a newer one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in super::super) enum Record {
@@ -69,116 +52,8 @@ pub(in super::super) enum Record {
     Unnamed,
 }
 
-/// A key that identifies, and its value.
-type Id = (String, String);
-
-/// A record: its ids and all its keys.
-#[derive(Debug)]
-struct Named {
-    /// The first of its ids: its own, where others are those of what it refers to.
-    first: Id,
-    ids: Set<Id>,
-    keys: Set<String>,
-    /// Its short values.
-    values: Map<String, Json>,
-    /// Which part of the thing it tells of: the line of an order.
-    places: Vec<Id>,
-    /// The tool that gave it, and the call's arguments, by their hashes.
-    tool: u64,
-    asked: u64,
-    /// The number of its result: the less, the newer.
-    result: usize,
-}
-
-impl Named {
-    /// `None` for an object without an id.
-    fn of(members: &[(String, Json)], made: &Made, result: usize) -> Option<Self> {
-        let is_id = |(key, value): &&(String, Json)| made.identifies(key, value);
-        let ids = members.iter().filter(is_id);
-        let mut ids = ids.map(|(key, value)| (key.clone(), value.to_string()));
-        let first = ids.next()?;
-        let (tool, asked) = made.hashes();
-        let values = members.iter().filter(|(_, value)| is_state(value));
-        let ids: Set<Id> = std::iter::once(first.clone()).chain(ids).collect();
-        let is_place = |(key, value): &&(String, Json)| is_among(&PARTS, key) && is_short(value);
-        let places = members.iter().filter(is_place);
-        Some(Named {
-            places: places
-                .map(|(key, value)| (key.clone(), value.to_string()))
-                .collect(),
-            ids,
-            first,
-            keys: members.iter().map(|(key, _)| key.clone()).collect(),
-            values: values.cloned().collect(),
-            tool,
-            asked,
-            result,
-        })
-    }
-
-    /// Whether a newer one tells the state of the same thing: its ids are among these.
-    fn is_newer_of(&self, older: &Self) -> bool {
-        self.first == older.first && self.ids.is_subset(&older.ids) && !self.is_other_part(older)
-    }
-
-    /// Whether the two tell of different parts of a thing.
-    fn is_other_part(&self, other: &Self) -> bool {
-        let differs = |(key, value): &Id| {
-            let same_key = |(known, _): &&Id| known == key;
-            let there = other.places.iter().find(same_key);
-            there.is_some_and(|(_, there)| there != value)
-        };
-        self.places.iter().any(differs)
-    }
-
-    /// Whether this newer one is of what the call that gave an older one did something to: the
-    /// charge of `void_charge`, and not its account.
-    fn is_of_same(&self, older: &Self, made: &Made) -> bool {
-        let others = older.ids.difference(&self.ids);
-        !others.into_iter().any(|(key, _)| made.is_named_like(key))
-    }
-
-    /// Whether another tool tells of the same thing rather than of one that is counted alike: it
-    /// has the same value of something else, too.
-    fn tells_same(&self, older: &Self) -> bool {
-        let is_same = |(key, value): (&String, &Json)| {
-            let is_id = older.ids.iter().any(|(of_id, _)| of_id == key);
-            !is_id && self.values.get(key) == Some(value)
-        };
-        tells_apart(&older.first.1) && older.values.iter().any(is_same)
-    }
-
-    /// Whether this newer one has the same short values.
-    fn has_values_of(&self, older: &Self) -> bool {
-        let is_same = |(key, value)| self.values.get(key).is_none_or(|now| !is_other(value, now));
-        older.values.iter().all(is_same)
-    }
-
-    fn is_asked_like(&self, other: &Self) -> bool {
-        self.tool == other.tool && self.asked == other.asked
-    }
-}
-
-/// Whether a value tells the state of a record by itself: a scalar, or a few of them.
-fn is_state(value: &Json) -> bool {
-    let is_few = || inline_bytes(value, STATE_BYTES) <= STATE_BYTES;
-    match value {
-        Json::List(items) => items.iter().all(Json::is_scalar) && is_few(),
-        Json::Object(members) => members.iter().all(|(_, value)| value.is_scalar()) && is_few(),
-        scalar => is_short(scalar),
-    }
-}
-
-/// Whether a member has another value now. An object with other members tells something else.
-fn is_other(value: &Json, now: &Json) -> bool {
-    match (value, now) {
-        (Json::Object(members), Json::Object(others)) => {
-            let keys = members.iter().map(|(key, _)| key);
-            keys.eq(others.iter().map(|(key, _)| key)) && members != others
-        }
-        (value, now) => value != now,
-    }
-}
+/// A record by the hash of the tool that gave it, and its id.
+pub(in super::super) type Disputed = (u64, String);
 
 /// What newer results tell of an item of a list.
 #[derive(Debug)]
@@ -188,7 +63,7 @@ pub(in super::super) enum Item {
     /// All of it, with other values.
     KnownOtherwise,
     /// These members have other values now.
-    Changed(Vec<String>),
+    Changed(Vec<Since>),
 }
 
 /// What was seen in newer messages.
@@ -208,6 +83,8 @@ pub(in super::super) struct Seen {
     inner_of_result: Vec<Rc<Named>>,
     /// The records by the values of their ids, as rows begin with them.
     rows: Map<String, Vec<Rc<Named>>>,
+    /// Records that older results do not agree with, and whether those are of another tool.
+    disputed: Map<Disputed, bool>,
     /// Items of lists, by the first of their ids, and those of the result that is being read.
     items: Map<Id, Vec<Rc<Named>>>,
     items_of_result: Vec<Rc<Named>>,
@@ -262,9 +139,9 @@ impl Seen {
         (told.collect(), is_overridden)
     }
 
-    /// Takes note of what a call sets.
-    pub(in super::super) fn note_change(&mut self, made: &Made) {
-        if let Some((_, target)) = made.target() {
+    /// Takes note of what a call sets; not `is_set` where its answer may mean that it did not.
+    pub(in super::super) fn note_change(&mut self, made: &Made, is_set: bool) {
+        if let Some((_, target)) = made.target().filter(|_| is_set) {
             let set = self.changes.entry(target).or_default();
             for (key, value) in &made.arguments {
                 let given = || hash_of(&value.to_string());
@@ -272,9 +149,15 @@ impl Seen {
             }
         }
         if made.overrides() && !made.is_long() {
-            // The thing has these values now, whatever the answer says of it.
+            // The thing has these values now, whatever else the answer says of it.
             let set = made.arguments.iter().filter(|(key, _)| !stays_true(key));
-            self.note_inner(&set.cloned().collect::<Vec<_>>(), made);
+            let set: Vec<(String, Json)> = set.cloned().collect();
+            let named = self.inner_of(&set, made).map(|named| Named {
+                of_arguments: true,
+                is_asked: !is_set,
+                ..named
+            });
+            self.inner_of_result.extend(named.map(Rc::new));
         }
     }
 
@@ -335,9 +218,12 @@ impl Seen {
                 && !newer.is_other_part(&named)
         };
         // Asked for something else, a tool tells something else of it, and so may another tool.
-        let known = |newer: &Rc<Named>| match newer.tool == named.tool {
-            true => newer.asked == named.asked || made.overrides(),
-            false => newer.tells_same(&named),
+        let known = |newer: &Rc<Named>| match newer.call.is_same_tool(&named.call) {
+            true => newer.tells_state_of(&named, made),
+            false => {
+                let is_same = newer.tells_state_of(&named, made) || newer.has_values_of(&named);
+                newer.tells_same(&named) && is_same
+            }
         };
         let mut newer = newer.iter().rev().take(MOST_STATES).filter(same).peekable();
         let is_newest = newer.peek().is_none();
@@ -366,13 +252,55 @@ impl Seen {
 
     /// Takes note of a record inside of another one.
     pub(in super::super) fn note_inner(&mut self, members: &[(String, Json)], made: &Made) {
-        let is_certain = |named: &Named| !may_tell_anything(&named.first.0);
-        let named = Named::of(members, made, self.results).filter(is_certain);
+        let named = self.inner_of(members, made);
         self.inner_of_result.extend(named.map(Rc::new));
     }
 
+    fn inner_of(&self, members: &[(String, Json)], made: &Made) -> Option<Named> {
+        let is_certain = |named: &Named| !may_tell_anything(&named.first.0);
+        Named::of(members, made, self.results).filter(is_certain)
+    }
+
+    /// Whether a newer result shows other values of a record, without telling what has become of
+    /// it: as it was before, as it would be, or as another system has it. Neither is then its
+    /// newest state; takes note of that.
+    pub(in super::super) fn is_disputed(&mut self, value: &Json, made: &Made) -> bool {
+        let older = match value {
+            Json::Object(members) => Named::of(members, made, self.results),
+            _ => None,
+        };
+        let Some(older) = older else { return false };
+        let of_records = self.records.get(&older.first).into_iter().flatten();
+        let of_records = of_records.take(MOST_STATES).map(|newer| (newer, false));
+        let of_lists = self.items.get(&older.first).into_iter().flatten();
+        let of_lists = of_lists.take(MOST_STATES).map(|newer| (newer, true));
+        let others = of_records.chain(of_lists).filter(|(newer, is_item)| {
+            newer.is_newer_of(&older)
+                && newer.may_be(&older)
+                && (*is_item || !newer.tells_state_of(&older, made))
+                && newer.contradicts(&older)
+        });
+        let others: Vec<(Disputed, bool)> = others
+            .map(|(newer, _)| newer)
+            .map(|newer| {
+                let named = (newer.call.tool(), newer.first.1.clone());
+                (named, !newer.call.is_same_tool(&older.call))
+            })
+            .collect();
+        let is_disputed = !others.is_empty();
+        for (newer, by_other) in others {
+            *self.disputed.entry(newer).or_default() |= by_other;
+        }
+        is_disputed
+    }
+
+    /// The records that older results do not agree with, and whether those are of another tool.
+    pub(in super::super) fn disputed(&self) -> &Map<Disputed, bool> {
+        &self.disputed
+    }
+
     /// The members of a record that have other values in newer results, with the newest of these.
-    pub(in super::super) fn changed(&self, value: &Json, made: &Made) -> Vec<(String, Json)> {
+    pub(in super::super) fn changed(&self, value: &Json, made: &Made) -> Vec<Since> {
         let named = match value {
             Json::Object(members) => Named::of(members, made, self.results),
             _ => None,
@@ -380,16 +308,13 @@ impl Seen {
         named.map_or_else(Vec::new, |named| self.changed_of(&named, made))
     }
 
-    fn changed_of<'s>(&'s self, older: &Named, made: &Made) -> Vec<(String, Json)> {
+    fn changed_of<'s>(&'s self, older: &Named, made: &Made) -> Vec<Since> {
         let of = |records: &'s Map<Id, Vec<Rc<Named>>>| {
             let newest = records.get(&older.first).into_iter().flatten();
             newest.take(MOST_STATES)
         };
-        let is_newer = |newer: &&Rc<Named>| {
-            let is_other = newer.tool == older.tool && newer.asked != older.asked;
-            let is_apart = newer.tool == older.tool || tells_apart(&older.first.1);
-            newer.is_newer_of(older) && is_apart && (!is_other || made.overrides())
-        };
+        let is_newer =
+            |newer: &&Rc<Named>| newer.is_newer_of(older) && newer.tells_state_of(older, made);
         let newest = of(&self.records).chain(of(&self.inner)).filter(is_newer);
         let mut newest: Vec<&Rc<Named>> = newest.collect();
         newest.sort_by_key(|newer| newer.result);
@@ -402,10 +327,36 @@ impl Seen {
             // A charge has a state of its own, but the answer may tell the account's balance.
             let of_each = is_among(&OF_EACH, key);
             let told = newest.iter().filter(|(_, same)| *same || !of_each);
-            let now = told.filter_map(|(newer, _)| newer.values.get(key)).next()?;
-            is_other(value, now).then(|| (key.clone(), now.clone()))
+            let mut told = told.filter_map(|(newer, _)| Some((newer, newer.values.get(key)?)));
+            let (first, newest) = told.next()?;
+            let asked = Some(newest).filter(|_| first.is_asked);
+            let set = match asked {
+                Some(_) => told.find(|(newer, _)| !newer.is_asked).map(|(_, now)| now),
+                None => Some(newest),
+            };
+            let set = set.filter(|now| is_other(value, now));
+            // What another tool shows since is so.
+            let shown = asked.filter(|asked| self.shows(older, key, asked));
+            let set = shown.or(set);
+            let asked = asked.filter(|now| is_other(set.unwrap_or(value), now));
+            (set.is_some() || asked.is_some()).then(|| Since::of(key, value, set, asked))
         };
         older.values.iter().filter_map(changed).collect()
+    }
+
+    /// Whether any newer result has a value of the thing that an older record is of.
+    fn shows(&self, older: &Named, key: &str, value: &Json) -> bool {
+        let newer = self.others_of(&older.first);
+        let of_same = newer.filter(|newer| newer.is_newer_of(older) && newer.may_be(older));
+        let mut of_same = of_same.filter(|newer| !newer.of_arguments);
+        of_same.any(|newer| newer.values.get(key) == Some(value))
+    }
+
+    /// The newer records and items of lists whose first id is this.
+    fn others_of(&self, id: &Id) -> impl Iterator<Item = &Rc<Named>> {
+        let records = self.records.get(id).into_iter().flatten().take(MOST_STATES);
+        let items = self.items.get(id).into_iter().flatten().take(MOST_STATES);
+        records.chain(items)
     }
 
     /// What newer results tell of an item of a list, or the same call gave since; takes note of it.
@@ -414,9 +365,14 @@ impl Seen {
         let Some(item) = Named::of(members, made, self.results).filter(is_certain) else {
             return Item::Changed(Vec::new());
         };
+        let is_state = |newer: &Rc<Named>| {
+            newer.call.is_same_tool(&item.call)
+                || (newer.tells_same(&item)
+                    && (newer.tells_state_of(&item, made) || newer.has_values_of(&item)))
+        };
         let has_all = |newer: &Rc<Named>| {
             newer.is_newer_of(&item)
-                && (newer.tool == item.tool || newer.tells_same(&item))
+                && is_state(newer)
                 && item.ids.len() == newer.ids.len()
                 && item.keys.is_subset(&newer.keys)
         };
@@ -424,12 +380,11 @@ impl Seen {
         let of_lists = of_lists.iter().rev().take(MOST_STATES);
         let records = self.records.get(&item.first).map_or(&[][..], Vec::as_slice);
         let records = records.iter().rev().take(MOST_STATES);
-        let of_call = |newer: &&Rc<Named>| newer.is_asked_like(&item) && has_all(newer);
+        let of_call = |newer: &&Rc<Named>| newer.call.is_same_call(&item.call) && has_all(newer);
         let known = of_lists.clone().find(of_call);
         let known = known.or_else(|| records.clone().find(|newer| has_all(newer)));
         let is_same = known.map(|newer| newer.has_values_of(&item));
-        let changed = self.changed_of(&item, made).into_iter().map(|(key, _)| key);
-        let changed = changed.collect();
+        let changed = self.changed_of(&item, made);
         self.items_of_result.push(Rc::new(item));
         match is_same {
             Some(true) => Item::Known,
@@ -582,7 +537,7 @@ mod tests {
         let json = |text: &str| Json::parse(text).unwrap();
         let changed = |seen: &Seen, text: &str, made: &Made| {
             let changed = seen.changed(&json(text), made).into_iter();
-            changed.map(|(key, _)| key).collect::<Vec<_>>()
+            changed.map(|since| since.key).collect::<Vec<_>>()
         };
         let mut seen = Seen::default();
         let change = Made::new("change_group", Vec::new());
@@ -613,7 +568,7 @@ mod tests {
             let changed = seen
                 .changed(&voided, &Made::new(tool, Vec::new()))
                 .into_iter();
-            changed.map(|(key, _)| key).collect::<Vec<_>>()
+            changed.map(|since| since.key).collect::<Vec<_>>()
         };
         assert_eq!(by("void_charge"), ["balance"]);
         assert_eq!(by("close_folio").len(), 2);

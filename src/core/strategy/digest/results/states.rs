@@ -1,14 +1,15 @@
 //! Which of the states of a record in results is the newest, and what of an older one has changed
 //! since.
 
+use super::named::mark_changed;
 use super::record::Results;
-use super::records::RecordParts;
+use super::records::{RecordParts, denies};
 use super::seen::Record;
 use crate::core::json::Json;
 use crate::core::strategy::digest::calls::changes::is_change;
-use crate::core::strategy::digest::calls::made::{Made, is_among};
+use crate::core::strategy::digest::calls::made::Made;
+use crate::core::strategy::digest::calls::names::is_among;
 use crate::core::strategy::digest::json_form::{has_own_id, set_members};
-use crate::core::strategy::digest::line::SET_SINCE;
 
 /// Records in the answer of a change that are compared with older ones.
 const MOST_CHANGED: usize = 16;
@@ -35,8 +36,8 @@ const MADE: [&str; 6] = [
     "persisted",
     "saved",
 ];
-/// What the state of a change says that somebody else has to allow.
-const TO_ALLOW: &str = "approval";
+/// What the state of a change says that somebody else has to allow, or that is still to come.
+const TO_COME: [&str; 4] = ["approval", "awaiting", "queued", "scheduled for"];
 
 type Member = (String, Json);
 
@@ -46,9 +47,10 @@ fn is_proposed(json: &Json, made: &Made) -> bool {
         let is = |keys: &[&str]| is_among(keys, key);
         match value {
             Json::Bool(true) => is(&TRIED),
-            Json::Bool(false) => is(&MADE),
+            Json::Bool(false) => is(&MADE) || (is_change(made.tool()) && denies(key)),
             Json::String(text) if is_change(made.tool()) && is(&STATES) => {
-                text.to_ascii_lowercase().contains(TO_ALLOW)
+                let lower = text.to_ascii_lowercase();
+                TO_COME.iter().any(|sign| lower.contains(sign))
             }
             _ => false,
         }
@@ -82,17 +84,21 @@ impl Results<'_> {
             true => self.seen.record(json, made),
             false => Record::Unnamed,
         };
+        let is_disputed = state != Record::Superseded && self.seen.is_disputed(json, made);
         let parts = match state {
             Record::Superseded => return None,
             // A row is of the newest state, and what stands below its call is of that time.
-            Record::Newest => {
-                set_members(json, &changed);
-                RecordParts::of(json, made)
+            Record::Newest if !is_disputed => {
+                let now = changed
+                    .iter()
+                    .map(|since| (since.key.clone(), since.now.clone()));
+                set_members(json, &now.collect::<Vec<_>>());
+                let is_merged = !changed.is_empty();
+                RecordParts::of(json, made, is_merged)
             }
-            Record::Older | Record::Unnamed => None,
+            Record::Newest | Record::Older | Record::Unnamed => None,
         };
-        let since = |(key, _): &Member| (key.clone(), Json::String(SET_SINCE.to_owned()));
-        set_members(json, &changed.iter().map(since).collect::<Vec<_>>());
+        mark_changed(json, changed);
         Some(parts)
     }
 
@@ -125,8 +131,7 @@ impl Results<'_> {
             {
                 self.seen.note_inner(members, made);
             }
-            let since = |(key, _): Member| (key, Json::String(SET_SINCE.to_owned()));
-            set_members(inner, &changed.into_iter().map(since).collect::<Vec<_>>());
+            mark_changed(inner, changed);
         }
     }
 }

@@ -4,7 +4,7 @@
 
 use roxmltree::{Document, ExpandedName, Node, ParsingOptions};
 
-use crate::core::json::{Json, is_number};
+use crate::core::json::Json;
 use crate::core::strategy::maps::Set;
 
 /// The longest text that is read (bytes), the longest tag with the text behind it: attributes are
@@ -54,7 +54,12 @@ fn element(node: Node<'_, '_>, levels: usize, values: &mut usize) -> Option<Json
     let levels = levels.checked_sub(1)?;
     let attributes = node.attributes();
     let mut members: Vec<(String, Json)> = attributes
-        .map(|attribute| (attribute.name().to_owned(), scalar(attribute.value())))
+        .map(|attribute| {
+            (
+                attribute.name().to_owned(),
+                Json::unquoted(attribute.value()),
+            )
+        })
         .collect();
     *values += members.len();
     let text: String = node.children().filter_map(text_of).collect();
@@ -67,28 +72,17 @@ fn element(node: Node<'_, '_>, levels: usize, values: &mut usize) -> Option<Json
     if elements.peek().is_none() {
         *values += usize::from(!text.is_empty());
         if members.is_empty() {
-            return Some(scalar(text));
+            return Some(Json::unquoted(text));
         }
         if !text.is_empty() {
-            members.push((TEXT.to_owned(), scalar(text)));
+            members.push((TEXT.to_owned(), Json::unquoted(text)));
         }
         return has_one_each(&members).then_some(Json::Object(members));
     }
     if !text.is_empty() {
         return None;
     }
-    let mut lists: Vec<(ExpandedName<'_, '_>, Vec<Json>)> = Vec::new();
-    for child in elements {
-        let name = child.tag_name();
-        let value = element(child, levels, values)?;
-        match lists.last_mut() {
-            Some((last, items)) if *last == name => items.push(value),
-            _ => lists.push((name, vec![value])),
-        }
-        if lists.len() > MOST_NAMES {
-            return None;
-        }
-    }
+    let mut lists = lists_of(elements, levels, values)?;
     if lists.iter().any(|(_, items)| has_flags(items)) {
         return None;
     }
@@ -108,6 +102,30 @@ fn element(node: Node<'_, '_>, levels: usize, values: &mut usize) -> Option<Json
         members.push((name.name().to_owned(), value));
     }
     has_one_each(&members).then_some(Json::Object(members))
+}
+
+/// Elements that follow each other, by their names.
+type Lists<'x> = Vec<(ExpandedName<'x, 'x>, Vec<Json>)>;
+
+/// The values of elements, those of one name together.
+fn lists_of<'x>(
+    elements: impl Iterator<Item = Node<'x, 'x>>,
+    levels: usize,
+    values: &mut usize,
+) -> Option<Lists<'x>> {
+    let mut lists: Lists<'x> = Vec::new();
+    for child in elements {
+        let name = child.tag_name();
+        let value = element(child, levels, values)?;
+        match lists.last_mut() {
+            Some((last, items)) if *last == name => items.push(value),
+            _ => lists.push((name, vec![value])),
+        }
+        if lists.len() > MOST_NAMES {
+            return None;
+        }
+    }
+    Some(lists)
 }
 
 /// Whether an element is called like a list of others: `slots`, `slot-list`, `categories`.
@@ -141,15 +159,6 @@ fn has_one_each(members: &[(String, Json)]) -> bool {
 
 fn text_of<'t>(node: Node<'t, '_>) -> Option<&'t str> {
     node.text().filter(|_| node.is_text())
-}
-
-fn scalar(text: &str) -> Json {
-    match text {
-        "true" => Json::Bool(true),
-        "false" => Json::Bool(false),
-        number if is_number(number) => Json::Number(number.into()),
-        _ => Json::String(text.to_owned()),
-    }
 }
 
 #[cfg(test)]

@@ -184,10 +184,7 @@ impl<'t> Reader<'t> {
         self.put(match text.as_ref() {
             _ if style != ScalarStyle::Plain => Json::String(text.into_owned()),
             "null" => Json::Null,
-            "true" => Json::Bool(true),
-            "false" => Json::Bool(false),
-            number if is_number(number) => Json::Number(number.into()),
-            _ => Json::String(text.into_owned()),
+            plain => Json::unquoted(plain),
         })
     }
 
@@ -244,7 +241,7 @@ fn signs_in(text: &str) -> usize {
 }
 
 /// Whether a key is a name. The outermost ones are no places of lines, as `a.rs:12: …` begins with.
-fn is_key(key: &str, at_root: bool) -> bool {
+pub(super) fn is_key(key: &str, at_root: bool) -> bool {
     let is_of_name = |c: char| c.is_alphanumeric() || matches!(c, ' ' | '_' | '-' | '(' | ')');
     let is_name = key.chars().all(is_of_name) && key.contains(char::is_alphabetic);
     key.len() <= KEY_BYTES && key.split(' ').count() <= KEY_WORDS && (!at_root || is_name)

@@ -1,12 +1,15 @@
 //! Which item of a list an answer chooses: by its number, its letter, its place or its words.
 
+use std::ops::Range;
+
+use super::cheapest::{cheapest, takes_cheapest};
 use super::ordinals::{LOOKED_AT_CHARS, OPTIONS, ORDINAL_CHARS, Place, first_chars, ordinal_of};
-use crate::core::strategy::digest::line::{DigestLine, Part, STRIDE, leading_number};
+use crate::core::strategy::digest::line::{DigestLine, Part, STRIDE, entry_from, leading_number};
 use crate::core::strategy::digest::lists::{
     is_bullet, is_item, is_letter_abroad, is_listed, is_numbered_or_bullet, is_roman,
 };
 use crate::core::strategy::maps::{Map, Set};
-use crate::core::text::{REFUSALS, is_question, words_of};
+use crate::core::text::{REFUSALS, asks, is_question, words_of};
 use crate::core::{Cancel, Cancelled};
 
 /// The longest word before the number of a choice (bytes).
@@ -18,6 +21,19 @@ const LEAST_OF_WORDS: f32 = 1.38;
 const NEXT_BEST: f32 = 1.5;
 /// The shortest of them (bytes).
 const LEAST_WORD: usize = 3;
+/// Words that only join others: that one of two items has one of them says nothing.
+const JOINING: [&str; 52] = [
+    "also", "and", "are", "auf", "but", "can", "com", "con", "das", "dem", "den", "der", "des",
+    "die", "does", "ein", "eine", "for", "from", "has", "have", "het", "ist", "les", "like", "los",
+    "mit", "need", "non", "our", "para", "per", "por", "pour", "que", "sin", "sur", "that", "the",
+    "then", "there", "this", "und", "une", "until", "von", "van", "want", "was", "will", "with",
+    "you",
+];
+/// So many of the model's newest lists are looked at for what a newer message describes, the fewest
+/// items of one, and so many parts of the message.
+const MOST_LISTS: usize = 3;
+const LEAST_ITEMS: usize = 2;
+const MOST_PARTS: usize = 24;
 /// What may stand before a choice in brackets (bytes), and the words in which one by its letter
 /// stands.
 const BEFORE_BYTES: usize = 24;
@@ -124,55 +140,175 @@ pub(super) fn item_by_words(
     by_all: bool,
     cancel: &Cancel,
 ) -> Result<Option<usize>, Cancelled> {
-    let mut items: Vec<(usize, Set<String>)> = Vec::new();
-    for (at, line) in offered.iter().enumerate() {
-        if at.is_multiple_of(STRIDE) {
-            cancel.check_budget()?;
-        }
-        if is_numbered_or_bullet(&line.text) {
-            items.push((at, words_in(&line.text).collect()));
-        }
-    }
-    let mut with: Map<&str, u32> = Map::default();
-    for word in items.iter().flat_map(|(_, words)| words) {
-        *with.entry(word).or_default() += 1;
-    }
-    let of_text = |said: &Set<String>, least: f32| {
-        let rarity = |word: &&String| {
-            let count = with.get(word.as_str()).copied().unwrap_or(1);
-            (items.len() as f32 / count as f32).ln()
-        };
-        let score = |words: &Set<String>| -> f32 {
-            words
-                .iter()
-                .filter(|word| said.contains(*word))
-                .map(|word| rarity(&word))
-                .sum()
-        };
-        let mut scores: Vec<(f32, usize)> = items
-            .iter()
-            .map(|(at, words)| (score(words), *at))
-            .collect();
-        scores.sort_by(|(one, _), (other, _)| other.total_cmp(one));
-        let (best, at) = *scores.first()?;
-        let next = scores.get(1).map_or(0.0, |(next, _)| *next);
-        (best >= least && best >= NEXT_BEST * next).then_some(at)
-    };
+    let items = Items::of(offered, cancel)?;
+    let of_text = |said: &Set<String>, least: f32| items.named_by(said, least);
+    let lowest = items.lowest;
     let mut all: Set<String> = Set::default();
-    let mut found = None;
+    let (mut found, mut refused) = (None, None);
     for line in answer {
         cancel.check_budget()?;
-        let said: Set<String> = words_in(&line.text).collect();
-        let is_short = line.text.chars().count() <= ORDINAL_CHARS;
-        if is_short && found.is_none() && !refuses(&line.text) && !is_question(&line.text) {
-            found = of_text(&said, LEAST_OF_SHORT);
+        for clause in clauses_of(&line.text) {
+            let mut parts = clause.split([',', '，', '、']);
+            if lowest.is_some()
+                && parts.any(|part| takes_cheapest(part) && !refuses(part) && !is_question(part))
+            {
+                return Ok(lowest);
+            }
+            let said: Set<String> = words_in(clause).collect();
+            let is_short = clause.chars().count() <= ORDINAL_CHARS;
+            match (is_short && !is_question(clause), refuses(clause)) {
+                (true, false) if found.is_none() => found = of_text(&said, LEAST_OF_SHORT),
+                (true, true) if refused.is_none() => refused = of_text(&said, LEAST_OF_SHORT),
+                _ => {}
+            }
+            all.extend(said);
         }
-        all.extend(said);
     }
     if found.is_none() && by_all {
         found = of_text(&all, LEAST_OF_WORDS);
     }
+    // Who does not want the one of two takes the other.
+    if found.is_none()
+        && let ([one, other], Some(refused)) = (items.words.as_slice(), refused)
+    {
+        found = Some(if one.0 == refused { other.0 } else { one.0 });
+    }
     Ok(found)
+}
+
+/// The items of the model's newest lists that the user's newest messages describe in passing:
+/// `we'll take the one with the balcony, and yes to the car`.
+///
+/// # Errors
+/// [`Cancelled`].
+pub(in super::super) fn items_described(
+    lines: &[DigestLine],
+    said: &[String],
+    cancel: &Cancel,
+) -> Result<Vec<usize>, Cancelled> {
+    let mut lists: Vec<Range<usize>> = Vec::new();
+    let mut end = lines.len();
+    while lists.len() < MOST_LISTS {
+        cancel.check_budget()?;
+        let of_model = |line: &DigestLine| line.depth == 0 && line.part == Part::Assistant;
+        let before = lines.get(..end).unwrap_or_default();
+        let Some(begin) = before.iter().rposition(of_model) else {
+            break;
+        };
+        let list = entry_from(lines, begin);
+        let items = lines.get(list.clone()).unwrap_or_default().iter();
+        if items
+            .filter(|line| is_numbered_or_bullet(&line.text))
+            .count()
+            >= LEAST_ITEMS
+        {
+            lists.push(list);
+        }
+        end = begin;
+    }
+    let mut found = Vec::new();
+    let clauses = said.iter().flat_map(|text| clauses_of(text));
+    let clauses = clauses.filter(|clause| !is_question(clause));
+    let parts = clauses.flat_map(|clause| clause.split([',', ':', '，', '、', '：']));
+    for part in parts.take(MOST_PARTS) {
+        let answer = [DigestLine::new(Part::User, 0, part.trim())];
+        for list in &lists {
+            let offered = lines.get(list.clone()).unwrap_or_default();
+            let item = item_by_words(offered, &answer, false, cancel)?;
+            if let Some(item) = item.filter(|item| !is_asked_for(offered, *item)) {
+                found.push(list.start + item);
+                break;
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// Whether an item is of a list of what the model needs to know: an answer to it chooses nothing.
+fn is_asked_for(offered: &[DigestLine], item: usize) -> bool {
+    let above = offered.get(item).and_then(|line| line.within);
+    let head = above.and_then(|above| offered.get(item.checked_sub(above)?));
+    head.is_some_and(|head| asks(&head.text) && !is_question(&head.text))
+}
+
+/// The items of a list.
+struct Items {
+    /// Their places, each with the words of what is said of it.
+    words: Vec<(usize, Set<String>)>,
+    /// How many have a word.
+    with: Map<String, u32>,
+    /// The one with the lowest price.
+    lowest: Option<usize>,
+}
+
+impl Items {
+    fn of(offered: &[DigestLine], cancel: &Cancel) -> Result<Self, Cancelled> {
+        // With what is said of each in the lines within it.
+        let mut texts: Vec<(usize, String)> = Vec::new();
+        for (at, line) in offered.iter().enumerate() {
+            if at.is_multiple_of(STRIDE) {
+                cancel.check_budget()?;
+            }
+            if is_numbered_or_bullet(&line.text) {
+                texts.push((at, line.text.clone()));
+            } else if let Some((_, text)) = texts.last_mut().filter(|_| line.within.is_some()) {
+                text.push(' ');
+                text.push_str(&line.text);
+            }
+        }
+        let lowest = cheapest(texts.iter().map(|(_, text)| text.as_str()));
+        let mut items = Items {
+            lowest: lowest.and_then(|nth| texts.get(nth)).map(|(at, _)| *at),
+            words: Vec::with_capacity(texts.len()),
+            with: Map::default(),
+        };
+        for (at, text) in texts {
+            let words: Set<String> = words_in(&text).collect();
+            for word in &words {
+                *items.with.entry(word.clone()).or_default() += 1;
+            }
+            items.words.push((at, words));
+        }
+        Ok(items)
+    }
+
+    /// The item that has most of some words, by how few items have each of them: no less than
+    /// `least`.
+    fn named_by(&self, said: &Set<String>, least: f32) -> Option<usize> {
+        let rarity = |word: &String| {
+            let count = self.with.get(word).copied().unwrap_or(1);
+            (self.words.len() as f32 / count as f32).ln()
+        };
+        let score = |words: &Set<String>| -> f32 {
+            let shared = words.iter().filter(|word| said.contains(*word));
+            shared.map(rarity).sum()
+        };
+        let items = self.words.iter();
+        let mut scores: Vec<(f32, usize)> = items.map(|(at, words)| (score(words), *at)).collect();
+        scores.sort_by(|(one, _), (other, _)| other.total_cmp(one));
+        let (best, at) = *scores.first()?;
+        let next = scores.get(1).map_or(0.0, |(next, _)| *next);
+        (best >= least && best >= NEXT_BEST * next).then_some(at)
+    }
+}
+
+/// The sentences of a line, also short ones: `The ten years one. Not the paint.`
+fn clauses_of(line: &str) -> impl Iterator<Item = &str> {
+    let mut rest = line;
+    std::iter::from_fn(move || {
+        let ends = |(at, c): &(usize, char)| match c {
+            '。' | '；' | '！' | '？' => true,
+            '.' | ';' | '!' | '?' => rest
+                .get(at + 1..)
+                .is_some_and(|behind| behind.starts_with(char::is_whitespace)),
+            _ => false,
+        };
+        let end = rest.char_indices().find(ends);
+        let end = end.map_or(rest.len(), |(at, c)| at + c.len_utf8());
+        let (clause, behind) = rest.split_at_checked(end)?;
+        rest = behind;
+        (!clause.is_empty()).then_some(clause)
+    })
 }
 
 /// The words by which an item is named, in small letters. Where no blanks stand between words, runs
@@ -184,7 +320,10 @@ fn words_in(text: &str) -> impl Iterator<Item = String> {
         .filter(|run| run.chars().nth(1).is_some())
         .map(str::to_owned);
     let words = words_of(text).filter(|word| word.len() >= LEAST_WORD);
-    words.map(str::to_lowercase).chain(runs)
+    let words = words.map(str::to_lowercase);
+    words
+        .filter(|word| !JOINING.contains(&word.as_str()))
+        .chain(runs)
 }
 
 /// The number or the letter behind a word for a choice, in small letters: `Flight Option 2`.
@@ -310,6 +449,34 @@ mod tests {
         ] {
             assert_eq!(letter_of(answer).as_deref(), letter, "{answer}");
         }
+    }
+
+    #[test]
+    fn a_newer_message_describes_an_item_of_a_list() {
+        let line = |text: &str, depth, within| DigestLine {
+            depth,
+            within,
+            ..DigestLine::new(Part::Assistant, 1, text)
+        };
+        let list = |head| {
+            vec![
+                line(head, 0, None),
+                line("- Quinta Jasmineiro, €1,186.40", 1, Some(1)),
+                line("- Varandas, €1,042.75.", 1, Some(2)),
+                line("It has a balcony.", 1, Some(1)),
+                line("- Casa Pombal, €874.00", 1, Some(4)),
+            ]
+        };
+        let told = |head, said: &str| {
+            let said = [said.to_owned()];
+            items_described(&list(head), &said, &Cancel::default()).unwrap()
+        };
+        let picks = "My three picks:";
+        let balcony = "We'll take the one with the balcony, and yes to the car.";
+        assert_eq!(told(picks, balcony), [2]);
+        assert_eq!(told(picks, "The cheaper one, please."), [4]);
+        assert!(told(picks, "Has one of them a balcony?").is_empty());
+        assert!(told("I'll need the following information:", balcony).is_empty());
     }
 
     #[test]

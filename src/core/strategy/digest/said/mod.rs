@@ -1,7 +1,9 @@
 //! What the parties said, and what of it belongs together: answers, choices, plans told anew.
 
 pub(super) mod answers;
-mod choices;
+mod cheapest;
+pub(super) mod choices;
+pub(super) mod items;
 mod ordinals;
 pub(super) mod replies;
 pub(super) mod restated;

@@ -3,10 +3,11 @@
 
 use crate::core::conversation::Block;
 use crate::core::strategy::digest::line::{DigestLine, Part, Standing};
-use crate::core::strategy::digest::lists::{is_listed, is_table_row};
+use crate::core::strategy::digest::lists::{is_listed, is_numbered_or_bullet, is_table_row};
 use crate::core::strategy::digest::weigh::weight::Weighed;
 use crate::core::strategy::digest::weigh::weights::word as words_by;
 use crate::core::strategy::digest::weigh::word::Word;
+use crate::core::strategy::maps::{Map, Set};
 use crate::core::text::{is_question, shape, words_of};
 
 /// In a message of so many sentences one more tells more than others, up to so many.
@@ -15,6 +16,9 @@ const MOST_TELLING: usize = 3;
 /// The least score of the words of such a sentence, and the most words that are looked at.
 const LEAST_TELLING: f32 = 1.5;
 const MOST_WORDS: usize = 60;
+/// The fewest names, numbers and dates that an item puts together.
+const LEAST_TOGETHER: usize = 4;
+const LEAST_PUT: f32 = 0.5;
 
 /// The sentences that have most names, numbers and dates: a finding is seldom the first or the
 /// last.
@@ -35,17 +39,63 @@ fn most_telling(lines: &[DigestLine]) -> Vec<usize> {
     telling.into_iter().take(most).map(|(_, at)| at).collect()
 }
 
-/// Notes the items of the model's lists with a value that no result and no user told.
+/// Notes the items of the model's lists with a value that no result and no user told, and those
+/// that put together what stands in no result together: the slots that suit three calendars.
 pub(in super::super) fn note_findings(lines: &[DigestLine], of: &mut Weighed) {
     let is_new =
         |word: &Word| word.shape >= words_by::TELLING && !word.in_result && !word.said_by_user;
-    for (line, weight) in lines.iter().zip(&mut of.lines) {
-        if line.part == Part::Assistant && line.within.is_some() && !line.is_code {
-            let words = of.mentions.get(weight.words.clone());
-            let mut words = words.into_iter().flatten();
-            weight.finds = words.any(|id| of.words.get(*id as usize).is_some_and(is_new));
+    let mut others: Vec<(usize, Vec<u32>)> = Vec::new();
+    for (at, (line, weight)) in lines.iter().zip(&mut of.lines).enumerate() {
+        if line.part != Part::Assistant || line.within.is_none() || line.is_code {
+            continue;
+        }
+        let ids = of.mentions.get(weight.words.clone()).unwrap_or_default();
+        let word = |id: &u32| Some((*id, of.words.get(*id as usize)?));
+        weight.finds = ids.iter().filter_map(word).any(|(_, word)| is_new(word));
+        let tells = |(_, word): &(u32, &Word)| word.shape >= LEAST_PUT;
+        let telling: Vec<u32> = ids
+            .iter()
+            .filter_map(word)
+            .filter(tells)
+            .map(|(id, _)| id)
+            .collect();
+        if !weight.finds && telling.len() >= LEAST_TOGETHER && is_numbered_or_bullet(&line.text) {
+            others.push((at, telling));
         }
     }
+    let entries = entries_with(others.iter().flat_map(|(_, words)| words), lines, of);
+    for (at, words) in others {
+        let mut with = words.iter().map(|word| entries.get(word));
+        let first = with.next().flatten().cloned().unwrap_or_default();
+        let together = with.fold(first, |mut left, with| {
+            left.retain(|entry| with.is_some_and(|with| with.contains(entry)));
+            left
+        });
+        if let Some(weight) = of.lines.get_mut(at) {
+            weight.finds |= together.is_empty();
+        }
+    }
+}
+
+/// The entries with results that have each of these words.
+fn entries_with<'w>(
+    words: impl Iterator<Item = &'w u32>,
+    lines: &[DigestLine],
+    of: &Weighed,
+) -> Map<u32, Set<usize>> {
+    let mut entries: Map<u32, Set<usize>> = words.map(|word| (*word, Set::default())).collect();
+    if entries.is_empty() {
+        return entries;
+    }
+    let of_results = lines.iter().zip(&of.lines);
+    for (_, weight) in of_results.filter(|(line, _)| !line.part.is_said()) {
+        for id in of.mentions.get(weight.words.clone()).unwrap_or_default() {
+            if let Some(entries) = entries.get_mut(id) {
+                entries.insert(weight.entry);
+            }
+        }
+    }
+    entries
 }
 
 /// The sentences of a message that are told before others: the first and the last, and of what the

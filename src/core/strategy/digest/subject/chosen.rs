@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 
 use crate::core::strategy::digest::line::{DigestLine, Part, STRIDE};
 use crate::core::strategy::digest::lists::{is_label, is_listed};
-use crate::core::strategy::digest::said::answers::items_by_place;
+use crate::core::strategy::digest::said::choices::items_described;
+use crate::core::strategy::digest::said::items::items_by_place;
 use crate::core::strategy::digest::weigh::context::Context;
 use crate::core::strategy::digest::weigh::weight::{Weighed, most_telling};
 use crate::core::strategy::digest::weigh::weights::{line as lines_by, word as words_by};
@@ -52,6 +53,7 @@ impl Items {
         let said = context.said.iter().filter(|(is_user, _)| *is_user);
         let by_place = items_by_place(lines, said.map(|(_, text)| text.as_str()));
         chosen.extend(&by_place);
+        chosen.extend(items_described(lines, &context.said_last, cancel)?);
         let decided: BTreeSet<List> = by_place.iter().map(|item| lists.list_of(*item)).collect();
         let is_other = |at: &usize| {
             decided.contains(&lists.list_of(*at)) && lists.is_item(*at) && !chosen.contains(at)

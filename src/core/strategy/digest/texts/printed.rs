@@ -2,6 +2,7 @@
 //! above all of them.
 
 use crate::core::strategy::digest::line::{DigestLine, Part, Standing};
+use crate::core::strategy::digest::weigh::word::is_lettered_id;
 use crate::core::strategy::maps::{Set, hash_of};
 
 /// The most characters and words of a column's name.
@@ -168,23 +169,31 @@ pub(in super::super) fn names_columns(below: &[DigestLine]) -> bool {
 
 /// What tells the row of a table from those of other ones: the names of its columns, and the words
 /// up to its first number, with that where there are none.
-fn row_key(names: &str, row: &str) -> u64 {
+/// Where no id is among these, the same row may have been asked for of something else: it is the
+/// same one in a result of `call` only.
+fn row_key(names: &str, row: &str, call: &str) -> u64 {
     let names: Vec<&str> = names.split_whitespace().collect();
     let ends = |c: char| c.is_whitespace() || BARS.contains(&c) || [',', ';'].contains(&c);
     let mut cells = row.split(ends).filter(|cell| !cell.is_empty());
     let begins = |cell: &&str| !cell.starts_with(|c: char| c.is_ascii_digit() || "+-.".contains(c));
     let words: Vec<&str> = cells.clone().take_while(begins).take(MOST_GROUPS).collect();
     let number = words.is_empty().then(|| (cells.next(), cells.next()));
-    hash_of(&(names, words, number))
+    let has_id = words.iter().any(|word| is_lettered_id(word));
+    let call = (!has_id).then_some(call);
+    hash_of(&(names, words, number, call))
 }
 
 /// Marks the rows of printed tables that a newer table with the same columns has, by what they
 /// begin with.
 pub(in super::super) fn note_rows(out: &mut [DigestLine], printed: &mut Set<u64>) {
+    let call = out
+        .first()
+        .map(|line| line.text.clone())
+        .unwrap_or_default();
     let row_of = |(at, line): (usize, &DigestLine)| {
         let above = line.within.filter(|_| line.is_printed_row)?;
         let head = out.get(at.checked_sub(above)?)?;
-        Some((at, row_key(&head.text, &line.text)))
+        Some((at, row_key(&head.text, &line.text, &call)))
     };
     let rows: Vec<(usize, u64)> = out.iter().enumerate().filter_map(row_of).collect();
     for (at, key) in &rows {
@@ -428,11 +437,11 @@ mod tests {
 
     #[test]
     fn rows_are_told_apart_by_what_they_begin_with() {
-        let key = |row: &str| row_key("name  total", row);
+        let key = |row: &str| row_key("name  total", row, "");
         assert_eq!(key("web-1  17"), key("web-1  18"));
         assert_ne!(key("New York  17"), key("New Jersey  17"));
         assert_ne!(key("1  Ann"), key("1  Bo"));
-        assert_ne!(key("web-1  17"), row_key("name  age", "web-1  17"));
+        assert_ne!(key("web-1  17"), row_key("name  age", "web-1  17", ""));
     }
 
     #[test]

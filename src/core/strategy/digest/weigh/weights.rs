@@ -87,8 +87,11 @@ pub(in super::super) mod share {
     pub(in super::super::super) const FINDINGS_OF_MODEL: f64 = 0.25;
     /// For its questions, which the user has answered.
     pub(in super::super::super) const QUESTIONS: f64 = 0.02;
-    /// For the sentences of pages and mails, which rows with ids leave no room.
+    /// For the sentences of pages and mails, which rows with ids leave no room; the same as a
+    /// factor of their part of all, and the most of it.
     pub(in super::super::super) const PROSE: f64 = 0.1;
+    pub(in super::super::super) const PROSE_OF_ALL: f64 = 0.8;
+    pub(in super::super::super) const MOST_PROSE: f64 = 0.35;
     /// For what it said beside calls, and the same where there are few records.
     pub(in super::super::super) const ASIDES: f64 = 0.05;
     pub(in super::super::super) const ASIDES_ALONE: f64 = 0.12;
@@ -189,6 +192,10 @@ pub(in super::super) mod line {
     pub(in super::super::super) const SENDER: f32 = 2.0;
     /// A sentence of a page or a mail that demands, refuses or limits something.
     pub(in super::super::super) const LIMITS: f32 = 1.5;
+    /// The same of one of a page where these are most of what there is: of all lines, more than the
+    /// second part. Below the first part it is as above.
+    pub(in super::super::super) const LIMITS_OF_PAGES: f32 = 3.0;
+    pub(in super::super::super) const PAGES: (f32, f32) = (0.15, 0.3);
     /// A sentence in a record, such as a mail or a note: it was written to somebody.
     pub(in super::super::super) const IN_RECORD: f32 = 2.0;
     /// What a text comes to.

@@ -80,6 +80,8 @@ struct Around {
     listed: bool,
     /// One of its words may report a failure, or sum up what was done.
     may_report: bool,
+    /// The factor of a sentence of a page that limits something.
+    limiting: f32,
     /// The weight of its words in the newest messages.
     topic: f32,
 }
@@ -123,9 +125,9 @@ fn form_of(line: &DigestLine, around: Around) -> Form {
         Part::Text if sums_up => lines_by::OUTCOME,
         Part::Text if fails() => lines_by::FAILURE,
         Part::Text if is_sender(&line.text) => lines_by::SENDER,
-        Part::Text if line.standing == Standing::Prose => of_prose(line),
+        Part::Text if line.standing == Standing::Prose => of_prose(line, around.limiting),
         Part::Text if line.standing == Standing::Conclusion => {
-            of_prose(line) * lines_by::CONCLUSION
+            of_prose(line, around.limiting) * lines_by::CONCLUSION
         }
         _ => 1.0,
     };
@@ -143,19 +145,41 @@ fn form_of(line: &DigestLine, around: Around) -> Form {
     }
 }
 
-/// The factor of a sentence of a page, or of what somebody wrote in a record, as in a mail.
-fn of_prose(line: &DigestLine) -> f32 {
-    let by_place = if line.depth > 1 {
-        lines_by::IN_RECORD
-    } else {
-        1.0
+/// The factor of a sentence of a page, or of what somebody wrote in a record, as in a mail. Of one
+/// that limits something it is `limiting`.
+fn of_prose(line: &DigestLine, limiting: f32) -> f32 {
+    let is_of_record = line.depth > 1;
+    let by_place = match is_of_record {
+        true => lines_by::IN_RECORD,
+        false => 1.0,
     };
-    by_place
-        * if limits(&line.text) {
-            lines_by::LIMITS
-        } else {
-            1.0
+    let limiting = if is_of_record {
+        lines_by::LIMITS
+    } else {
+        limiting
+    };
+    by_place * if limits(&line.text) { limiting } else { 1.0 }
+}
+
+/// The part of all that pages and mails are.
+pub(in super::super) fn part_of_prose(lines: &[DigestLine]) -> f32 {
+    let (mut prose, mut all) = (0, 1);
+    for line in lines {
+        let bytes = line.text.len() + 1;
+        all += bytes;
+        if matches!(line.standing, Standing::Prose | Standing::Conclusion) {
+            prose += bytes;
         }
+    }
+    prose as f32 / all as f32
+}
+
+/// The factor of a sentence of a page that limits something: where there is much else, pages are
+/// what one works with, and where there is little, they are what one decides by.
+fn limiting_in(lines: &[DigestLine]) -> f32 {
+    let (few, most) = lines_by::PAGES;
+    let part = (part_of_prose(lines) - few) / (most - few);
+    lines_by::LIMITS + (lines_by::LIMITS_OF_PAGES - lines_by::LIMITS) * part.clamp(0.0, 1.0)
 }
 
 /// The worth of a sentence, per token, by what it is for.
@@ -212,6 +236,7 @@ pub(in super::super) fn worths(
     let all = age.max(1);
     let mut worths = Vec::with_capacity(lines.len());
     let around = demanded(lines).into_iter().zip(asked(lines, cancel)?);
+    let limiting = limiting_in(lines);
     // Sentences up to which what was taken back is told anew.
     let mut corrected: usize = 0;
     for (at, (line, (demanded, asked))) in lines.iter().zip(around).enumerate() {
@@ -240,6 +265,7 @@ pub(in super::super) fn worths(
             listed: line.within.is_some() && is_numbered_or_bullet(&line.text),
             finds: weight.is_some_and(|weight| weight.finds),
             may_report,
+            limiting,
             topic,
         };
         worths.push(Worth::of(line, age, all, around));
