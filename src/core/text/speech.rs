@@ -253,7 +253,8 @@ pub fn admits(sentence: &str) -> bool {
 /// withdrawn it meanwhile.`
 #[must_use]
 pub fn retracts(sentence: &str) -> bool {
-    words(sentence).any(|word| RETRACTS.contains(word.to_lowercase().as_str()))
+    let lower = sentence.to_lowercase();
+    words(&lower).any(|word| RETRACTS.contains(word))
         || RETRACTIONS.iter().any(|sign| sentence.contains(sign))
 }
 
