@@ -9,6 +9,10 @@ const CLAUSE_BYTES: usize = 240;
 const LIMITED_BYTES: usize = 240;
 /// How far before a full stop a bracket or a quotation is looked for (bytes).
 const OPEN_BYTES: usize = 120;
+/// What stands before and behind code.
+const CODE: u8 = b'`';
+/// The longest word that is an abbreviation before another one (characters).
+const ABBREVIATION: usize = 5;
 
 /// The sentences of a paragraph, each with the blanks behind it.
 pub(in crate::core) fn sentences(text: &str) -> impl Iterator<Item = &str> {
@@ -37,9 +41,7 @@ pub(in crate::core) fn sentences(text: &str) -> impl Iterator<Item = &str> {
                 }
                 _ => false,
             };
-            let ends = ends
-                && (at >= LIMITED_BYTES
-                    || !limits_what_is_before(rest.get(after..).unwrap_or_default()));
+            let ends = ends && !goes_on(rest, at, after);
             // `1.` is the number of an item, no sentence.
             if ends && rest.get(..at).is_some_and(|before| before.len() > 3) {
                 end = after;
@@ -50,6 +52,22 @@ pub(in crate::core) fn sentences(text: &str) -> impl Iterator<Item = &str> {
         rest = behind;
         Some(sentence)
     })
+}
+
+/// Whether what stands behind the end of a sentence belongs to it: what limits it, or a remark in
+/// brackets, which may take it back; or the end stands within code, as in `a ?? b`.
+fn goes_on(text: &str, at: usize, after: usize) -> bool {
+    let (before, behind) = text.split_at_checked(after).unwrap_or((text, ""));
+    let next = behind.trim_start();
+    let remarks = || next.starts_with('(') || limits_what_is_before(behind);
+    (at < LIMITED_BYTES && remarks()) || is_in_code(before, behind)
+}
+
+/// Whether the code that was opened last before an end goes on behind it.
+fn is_in_code(before: &str, behind: &str) -> bool {
+    let opened = memchr::memchr_iter(CODE, before.as_bytes()).count();
+    let near = behind.get(..behind.floor_char_boundary(OPEN_BYTES));
+    !opened.is_multiple_of(2) && near.is_some_and(|near| near.bytes().any(|b| b == CODE))
 }
 
 /// Whether a full stop followed by a blank ends no sentence: what follows begins small or is a
@@ -64,7 +82,20 @@ fn is_within_sentence(before: &str, after: Option<&str>) -> bool {
             || word.chars().count() == 1
             || (word.len() == 2 && word.bytes().all(|b| b.is_ascii_digit()))
     });
-    goes_on || is_title || is_open(before)
+    goes_on || is_title || is_open(before) || is_one_of_two(word, after)
+}
+
+/// Whether a word with a full stop, and the one behind it, are abbreviations that a sentence goes
+/// on after: `print Phil. Trans. ends at v. 80`.
+fn is_one_of_two(word: Option<&str>, after: Option<&str>) -> bool {
+    let is_short = |word: &str| (2..=ABBREVIATION).contains(&word.chars().count());
+    let next = after.and_then(|after| after.trim_start().split_once(". "));
+    word.is_some_and(is_short)
+        && next.is_some_and(|(next, behind)| {
+            is_short(next)
+                && next.chars().all(char::is_alphabetic)
+                && behind.starts_with(|c: char| c.is_lowercase() || c.is_ascii_digit())
+        })
 }
 
 /// Whether a bracket or a quotation that was opened shortly before is still open.
@@ -163,6 +194,19 @@ mod tests {
     fn a_paragraph_is_told_by_its_sentences() {
         let all: Vec<&str> = sentences("1. Go. Do not stop! 不要海鲜。好的").collect();
         assert_eq!(all, ["1. Go.", " Do not stop!", " 不要海鲜。", "好的"]);
+    }
+
+    #[test]
+    fn remarks_code_and_abbreviations_end_no_sentence() {
+        let remark = "Is 380 V needed there? (no, my mistake, 220)";
+        assert_eq!(sentences(remark).collect::<Vec<_>>(), [remark]);
+        let code = "Take `own ?? label.own`, never a literal.";
+        assert_eq!(sentences(code).collect::<Vec<_>>(), [code]);
+        let short = "In print Phil. Trans. ends at v. 800. Then go.";
+        let all: Vec<&str> = sentences(short).collect();
+        assert_eq!(all, ["In print Phil. Trans. ends at v. 800.", " Then go."]);
+        let plain = "I will call him. Then go. The end is near.";
+        assert_eq!(sentences(plain).count(), 3);
     }
 
     #[test]

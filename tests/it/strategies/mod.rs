@@ -21,6 +21,7 @@ mod digest_in_question;
 mod digest_lists;
 mod digest_needs;
 mod digest_parts;
+mod digest_said_of;
 mod digest_since;
 mod digest_work;
 mod long_turn;

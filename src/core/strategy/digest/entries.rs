@@ -301,7 +301,8 @@ impl<'m, 'a> Reader<'m, 'a> {
                 continue;
             }
             // The items of a list are of that list.
-            if line.within.is_none() && !self.seen.say(Some(part), &line.text) {
+            let may_repeat = line.joins || line.within.is_none();
+            if may_repeat && !self.seen.say(Some(part), &line.text) {
                 // What the user says again in short may be another answer, or one thing more.
                 let is_short = part == Part::User && line.text.len() < SAID_BYTES;
                 line.standing = match is_short {

@@ -19,6 +19,8 @@ pub(super) struct OpenItems {
     indent: usize,
     /// The line with the names of the columns of the table that is open.
     table: Option<usize>,
+    /// The item that the last line began with.
+    item: Option<usize>,
 }
 
 /// What a line of a list is. Of lines with the same blanks before them, those of a higher rank are
@@ -50,6 +52,7 @@ impl OpenItems {
         let at = self.lines;
         self.lines += 1;
         self.indent = indent;
+        self.item = None;
         if !is_table_row(line) {
             self.table = None;
         } else if let Some(names) = self.table {
@@ -58,6 +61,7 @@ impl OpenItems {
             self.table = Some(at);
         }
         let rank = rank_of(line);
+        self.item = rank.filter(|rank| *rank > Rank::Label).map(|_| at);
         let stays = |item: &Item| match rank {
             Some(Rank::Heading) => false,
             _ if item.rank == Rank::Heading => true,
@@ -78,13 +82,18 @@ impl OpenItems {
         above
     }
 
-    /// Passes a sentence that follows another on its line. The last one may be the head of a list.
-    pub(super) fn pass(&mut self, sentence: &str) {
+    /// Reads a sentence that follows another on its line: how many lines above it the item stands
+    /// that the line began with. The last one may be the head of a list.
+    pub(super) fn read_next(&mut self, sentence: &str) -> Option<usize> {
         let at = self.lines;
         self.lines += 1;
-        if !is_label(sentence) {
-            return;
+        if is_label(sentence) {
+            self.open_label(at);
         }
+        self.item.map(|item| at - item)
+    }
+
+    fn open_label(&mut self, at: usize) {
         let indent = self.indent;
         let is_item = |item: &Item| item.rank > Rank::Label && item.indent >= indent;
         // What is below an item that ends with a colon is within the item anyway.
@@ -348,8 +357,18 @@ mod tests {
     fn the_last_sentence_of_a_paragraph_may_be_a_head() {
         let mut open = OpenItems::default();
         assert_eq!(open.read(0, "I looked."), None);
-        open.pass("Two are left:");
+        open.read_next("Two are left:");
         assert_eq!(open.read(0, "- HAT1"), Some(1));
         assert_eq!(open.read(0, "- HAT2"), Some(2));
+    }
+
+    #[test]
+    fn a_sentence_is_within_the_item_that_its_line_began_with() {
+        let mut open = OpenItems::default();
+        assert_eq!(open.read(0, "- La Rance: 860 ha."), None);
+        assert_eq!(open.read_next("A thesis has 950."), Some(1));
+        assert_eq!(open.read_next("They disagree."), Some(2));
+        assert_eq!(open.read(0, "That is all."), None);
+        assert_eq!(open.read_next("Go on?"), None);
     }
 }

@@ -2,8 +2,8 @@
 
 use super::untold;
 use super::write::{
-    ARGUMENT, ASSISTANT, BELOW, CALL, DONE_OTHERWISE, FAILED, MADE_GOOD, MOST_BLANKS, REST, UNDONE,
-    USER, is_gap, place_in,
+    ARGUMENT, ASSISTANT, AT_A_STEP, BELOW, CALL, DONE_OTHERWISE, FAILED, MADE_GOOD, MOST_BLANKS,
+    REST, UNDONE, USER, is_gap, place_in,
 };
 use crate::core::strategy::digest::calls::changes::mark_changes;
 use crate::core::strategy::digest::line::{
@@ -184,7 +184,10 @@ impl<'t> Reader<'t> {
             .into_iter()
             .find_map(|(mark, outcome)| Some((call.strip_suffix(mark)?, outcome)));
         let call = overcome.map_or(call, |(call, _)| call);
-        let failed = call.strip_suffix(FAILED);
+        let failed = call
+            .strip_suffix(AT_A_STEP)
+            .unwrap_or(call)
+            .strip_suffix(FAILED);
         let mut line = DigestLine::new(Part::Call, 0, failed.unwrap_or(call));
         line.outcome = match (overcome, failed) {
             (Some((_, outcome)), _) => outcome,
@@ -343,5 +346,14 @@ assistant: Bye.
         let lines = read(BODY);
         let all: Vec<bool> = lines.iter().map(|line| line.part != Part::Untold).collect();
         assert_eq!(body(&lines, &all).join("\n"), BODY);
+    }
+
+    #[test]
+    fn a_call_that_failed_at_a_step_has_failed() {
+        for call in ["→ sh(a && b) … failed at a step", "→ sh(a) failed"] {
+            let lines = read(&format!("#1\n{call}\n"));
+            assert_eq!(lines[0].outcome, Outcome::Failed, "{call}");
+            assert!(!lines[0].text.contains("failed"), "{call}");
+        }
     }
 }

@@ -33,7 +33,7 @@
 //! a table of records, `… also items` names their lists and long texts that are not shown.
 
 use super::untold::{self, NOT_SHOWN};
-use crate::core::strategy::digest::calls::made::{acts, edited};
+use crate::core::strategy::digest::calls::made::{acts, edited, has_steps};
 use crate::core::strategy::digest::json_form::is_party;
 use crate::core::strategy::digest::line::{
     ALSO, DigestLine, GAP, Heading, OLDER, Outcome, Part, SINCE, Standing,
@@ -63,6 +63,8 @@ const PLACE: &str = " line ";
 pub(in super::super) const ARGUMENT: &str = "with ";
 /// Ends a call that failed, where what is shown of its result does not tell.
 pub(in super::super) const FAILED: &str = " failed";
+/// Follows it where the call has several steps: those before may have done what they were to do.
+pub(in super::super) const AT_A_STEP: &str = " at a step";
 /// Ends a call that failed where a newer one made it good, which may not be shown.
 pub(in super::super) const MADE_GOOD: &str = ", succeeded since";
 /// The same, with other arguments.
@@ -337,6 +339,9 @@ impl Entry<'_> {
         }
         if call.outcome.is_failure() && !self.tells_of_failure() {
             head.push_str(FAILED);
+            if self.has_steps() {
+                head.push_str(AT_A_STEP);
+            }
         }
         match call.outcome {
             Outcome::Undone => head.push_str(UNDONE),
@@ -356,6 +361,15 @@ impl Entry<'_> {
         }
         let mut shown = self.shown().filter(|line| !line.is_of_call());
         shown.any(|line| line.standing == Standing::Stale)
+    }
+
+    /// Whether the call runs one command or statement after another, and edits no file.
+    fn has_steps(&self) -> bool {
+        let of_call = self.lines.iter().map(|(line, _)| line);
+        let of_call = of_call.take_while(|line| line.is_of_call());
+        let told: Vec<&str> = of_call.map(|line| line.text.as_str()).collect();
+        let edits = told.first().is_some_and(|head| edited(head).is_some());
+        !edits && has_steps(&told.join(" "))
     }
 
     /// Whether what is shown of a result tells that it is a failure.

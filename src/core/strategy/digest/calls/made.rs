@@ -418,3 +418,27 @@ fn is_no_id(value: &Json) -> bool {
 pub(super) fn named_value((key, value): &(String, Json)) -> (String, String) {
     (key.clone(), value.to_string())
 }
+
+/// Whether what a call was given has one command or statement after another, not only one in a
+/// folder.
+pub(in super::super) fn has_steps(told: &str) -> bool {
+    let count = |mark: &str| told.matches(mark).count();
+    count("&& ") + count("; ") > count("cd ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_are_told_from_one_command_in_a_folder() {
+        let several = [
+            "sh(make && make test)",
+            "psql(sql=begin; drop table a;)",
+            "sh(cd a && b && c)",
+        ];
+        assert!(several.iter().all(|told| has_steps(told)));
+        let one = ["sh(cd a && make)", "psql(sql=drop table a;)", "sh(make)"];
+        assert!(!one.iter().any(|told| has_steps(told)));
+    }
+}

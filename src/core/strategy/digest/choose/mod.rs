@@ -24,8 +24,8 @@ use self::taken_back::TakenBack;
 use self::text_tokens::TextTokens;
 use self::wanted::{
     is_at_hand, is_chosen_row, is_crumb, is_described, is_gone_through, is_in_question,
-    is_meant_row, is_named_row, is_of_records, is_picked_row, is_record, is_written, newest_turn,
-    says_more_than_help,
+    is_meant_row, is_named_row, is_note, is_of_records, is_picked_row, is_record, is_written,
+    newest_turn, says_more_than_help,
 };
 use crate::core::conversation::scale;
 use crate::core::strategy::digest::body::write::is_gap;
@@ -45,7 +45,7 @@ use crate::core::strategy::digest::weigh::weigh;
 use crate::core::strategy::digest::weigh::weight::{Weighed, Weight};
 use crate::core::strategy::digest::weigh::weights::share;
 use crate::core::strategy::digest::weigh::word::Live;
-use crate::core::strategy::digest::weigh::worth::{Worth, worths};
+use crate::core::strategy::digest::weigh::worth::{Worth, part_of_prose, worths};
 use crate::core::strategy::maps::Map;
 use crate::core::{Cancel, Cancelled};
 
@@ -78,6 +78,8 @@ pub(super) struct Choice<'t> {
     in_question: usize,
     /// The turn of the newest records, where no result stays besides the digest.
     newest: Option<u32>,
+    /// The part of all that pages and mails are.
+    prose: f32,
     of_texts: &'t TextTokens,
     cancel: &'t Cancel,
     pub taken: Vec<bool>,
@@ -148,6 +150,9 @@ impl<'t> Choice<'t> {
         left -= self.take_at_hand(budget, left)?;
         left -= self.take_in_question(budget, left)?;
         left = self.take_of_the_model((left, budget))?;
+        self.first((&mut left, budget), self.share_of_notes(), |line, _| {
+            is_note(line)
+        })?;
         self.first((&mut left, budget), self.share_of_prose(), |line, _| {
             matches!(line.standing, Standing::Prose | Standing::Conclusion)
         })?;
@@ -308,6 +313,7 @@ impl<'t> Choice<'t> {
             worth,
             in_question,
             newest: newest_turn(lines, context),
+            prose: part_of_prose(lines),
             tokens: vec![None; lines.len()],
             of_texts,
             cancel,

@@ -4,7 +4,7 @@ use super::Choice;
 use crate::core::conversation::scale;
 use crate::core::strategy::digest::line::Part;
 use crate::core::strategy::digest::weigh::weights::{cost, share};
-use crate::core::strategy::digest::weigh::worth::part_of_prose;
+use crate::core::strategy::digest::weigh::worth::pages_are_most;
 
 impl Choice<'_> {
     /// The share of the room for what the user said. In a dialogue with few calls it grows with
@@ -49,8 +49,13 @@ impl Choice<'_> {
     /// The share of the room for the sentences of pages and mails: more of it where these are most
     /// of what there is.
     pub(super) fn share_of_prose(&self) -> f64 {
-        let part = f64::from(part_of_prose(self.lines));
-        (part * share::PROSE_OF_ALL).clamp(share::PROSE, share::MOST_PROSE)
+        (f64::from(self.prose) * share::PROSE_OF_ALL).clamp(share::PROSE, share::MOST_PROSE)
+    }
+
+    /// The share of the room for what the model noted of pages and mails, where these are most of
+    /// what there is: it read them for that.
+    pub(super) fn share_of_notes(&self) -> f64 {
+        share::NOTES * f64::from(pages_are_most(self.prose))
     }
 
     /// The tokens for what was written last: whole scripts, where the room is not large.

@@ -4,7 +4,7 @@ use crate::core::strategy::digest::calls::made::edited;
 use crate::core::strategy::digest::line::{DigestLine, Outcome, Part, Standing};
 use crate::core::strategy::digest::weigh::context::Context;
 use crate::core::strategy::digest::weigh::weight::Weight;
-use crate::core::text::{asks, greets_by_name, only_serves, shape, waits, words_of};
+use crate::core::text::{asks, greets_by_name, is_question, only_serves, shape, waits, words_of};
 
 /// The most words of a sentence that says nothing by itself, such as `Your call.`
 const CRUMB_WORDS: usize = 5;
@@ -22,6 +22,13 @@ pub(super) fn says_more_than_help(line: &DigestLine) -> bool {
         && !waits(&line.text)
         && !only_serves(&line.text)
         && !greets_by_name(&line.text)
+}
+
+/// Whether a line is a sentence in which the model noted something.
+pub(super) fn is_note(line: &DigestLine) -> bool {
+    line.part == Part::Assistant
+        && matches!(line.standing, Standing::Edge | Standing::Usual)
+        && !is_question(&line.text)
 }
 
 /// The turn of the newest records, where no result stays besides the digest: the user's newest

@@ -2,6 +2,8 @@
 //! it can be clicked. The handles of a page end with the next one, and much of its tree says
 //! nothing.
 
+use std::borrow::Cow;
+
 use memchr::memmem;
 
 use super::seen::Seen;
@@ -31,6 +33,9 @@ const LANDMARKS: [&str; 9] = [
     "search",
     "tabpanel",
 ];
+/// Those of them that all pages of a site have, with links to other pages.
+const FRAME: [&str; 3] = ["banner", "contentinfo", "navigation"];
+const LINK: &str = "link";
 /// What one acts on a page by: it ends with the page, but for what was entered or chosen.
 const CONTROLS: [&str; 10] = [
     "button",
@@ -117,6 +122,20 @@ struct Group {
     control: Option<String>,
     /// Lines that tell what it is within.
     within: u8,
+    /// It is of the frame that all pages of a site have.
+    is_frame: bool,
+}
+
+impl Group {
+    fn new(indent: usize, name: Option<usize>, (within, is_frame): (u8, bool)) -> Self {
+        Group {
+            indent,
+            name,
+            control: None,
+            within,
+            is_frame,
+        }
+    }
 }
 
 impl Tree {
@@ -134,17 +153,17 @@ impl Tree {
         self.open.truncate(outer.map_or(0, |last| last + 1));
         let outer = self.open.last();
         let (thing, within) = outer.map_or((None, 0), |group| (group.name, group.within));
+        let is_frame = outer.is_some_and(|group| group.is_frame) || FRAME.contains(&role);
         let repeats = element
             .as_ref()
             .is_some_and(|element| self.repeats(element, thing, out));
         if repeats || element.as_ref().is_some_and(Element::says_nothing) {
             let name = thing.filter(|_| repeats || !ITEMS.contains(&role));
             let is_control = !repeats && CONTROLS.contains(&role) && said != role;
+            let control = is_control.then(|| said.to_owned());
             self.open.push(Group {
-                indent,
-                name,
-                control: is_control.then(|| said.to_owned()),
-                within,
+                control,
+                ..Group::new(indent, name, (within, is_frame))
             });
             return;
         }
@@ -162,6 +181,10 @@ impl Tree {
         };
         let place = out.len();
         self.tell(said, thing, seen, out);
+        if is_frame && role == LINK {
+            let told = out.iter_mut().skip(place);
+            told.for_each(|line| line.standing = Standing::Stale);
+        }
         let is_landmark = LANDMARKS.contains(&role);
         if let Some(group) = self.open.last_mut().filter(|_| !is_landmark) {
             group.name.get_or_insert(place);
@@ -171,12 +194,7 @@ impl Tree {
             Some(_) if within >= MOST_WITHIN => (thing, within),
             _ => (Some(place), within + 1),
         };
-        self.open.push(Group {
-            indent,
-            name,
-            control: None,
-            within,
-        });
+        self.open.push(Group::new(indent, name, (within, is_frame)));
     }
 
     /// Appends what an element says of the thing that it belongs to.
@@ -268,6 +286,7 @@ impl Element {
             .fold(line.replace(handle, ""), |said, state| {
                 said.replace(state, "")
             });
+        let said = without_handles(&said);
         let said = said.trim().trim_start_matches("- ").trim_end_matches(':');
         Some(Element {
             said: said.trim().to_owned(),
@@ -301,6 +320,17 @@ fn is_name(text: &str) -> bool {
         .strip_prefix(" \"")
         .and_then(|name| name.strip_suffix('"'));
     name.is_some_and(|name| !name.replace("\\\"", "").contains('"'))
+}
+
+/// A line without the handles of the elements that stand on it beside its own.
+fn without_handles(line: &str) -> Cow<'_, str> {
+    let mut parts = line.split(REF);
+    let first = parts.next().unwrap_or_default();
+    if first.len() == line.len() {
+        return Cow::Borrowed(line);
+    }
+    let behind = parts.map(|part| part.split_once(']').map_or(part, |(_, behind)| behind));
+    Cow::Owned(std::iter::once(first).chain(behind).collect())
 }
 
 /// The handle in a line of a page.
@@ -355,6 +385,15 @@ mod tests {
     fn shown(lines: &[DigestLine]) -> Vec<(&str, Option<usize>)> {
         let shown = lines.iter().map(|line| (line.text.trim(), line.within));
         shown.collect()
+    }
+
+    #[test]
+    fn no_handle_of_a_page_that_has_ended_is_told() {
+        let line = "- row \"Monday [ref=e1]: from [ref=e2] to [ref=e3]\"";
+        assert_eq!(Element::of(line).unwrap().said, "row \"Monday: from to\"");
+        let radios = "- group \"Gas\" [ref=e1]: radio \"Yes\" [ref=e2], radio \"No\" [ref=e3]";
+        let said = "group \"Gas\": radio \"Yes\", radio \"No\"";
+        assert_eq!(Element::of(radios).unwrap().said, said);
     }
 
     #[test]

@@ -39,14 +39,16 @@ fn most_telling(lines: &[DigestLine]) -> Vec<usize> {
     telling.into_iter().take(most).map(|(_, at)| at).collect()
 }
 
-/// Notes the items of the model's lists with a value that no result and no user told, and those
-/// that put together what stands in no result together: the slots that suit three calendars.
+/// Notes what the model said to the user with a value that no result and no user told, and the
+/// items of its lists that put together what stands in no result together: the slots that suit
+/// three calendars.
 pub(in super::super) fn note_findings(lines: &[DigestLine], of: &mut Weighed) {
     let is_new =
         |word: &Word| word.shape >= words_by::TELLING && !word.in_result && !word.said_by_user;
     let mut others: Vec<(usize, Vec<u32>)> = Vec::new();
     for (at, (line, weight)) in lines.iter().zip(&mut of.lines).enumerate() {
-        if line.part != Part::Assistant || line.within.is_none() || line.is_code {
+        let is_aside = line.within.is_none() && line.standing == Standing::Aside;
+        if line.part != Part::Assistant || line.is_code || is_aside {
             continue;
         }
         let ids = of.mentions.get(weight.words.clone()).unwrap_or_default();

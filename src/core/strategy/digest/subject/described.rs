@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use super::piece::rows_of_pieces;
 use crate::core::strategy::digest::line::{DigestLine, Part, STRIDE, Standing};
 use crate::core::strategy::digest::weigh::weight::{Weighed, Weight};
 use crate::core::strategy::digest::weigh::weights::word as words_by;
@@ -32,6 +33,8 @@ const NEAR: f32 = 0.8;
 const LEAST_ROWS: usize = 3;
 const MOST_MEANT: usize = 2;
 const TURNS_SHOWN: u32 = 2;
+/// The newest tables with rows that pieces of the message are compared with.
+const MOST_TABLES: usize = 64;
 /// The most sentences and items of the model's in a turn that are compared with rows.
 const MOST_SAID: usize = 32;
 /// The fewest names, numbers and dates of a sentence that a row of a text has.
@@ -43,6 +46,7 @@ const CONFIRMS_BYTES: usize = 100;
 
 /// What a row has of the message.
 struct Match {
+    at: usize,
     /// The head of its table.
     head: usize,
     words: usize,
@@ -88,7 +92,8 @@ impl Mentioned {
     }
 
     /// What a row has of the message, if a line is one.
-    fn match_of(&self, line: &DigestLine, of: &Weighed, weight: &Weight) -> Option<Match> {
+    fn match_of(&self, at: usize, line: &DigestLine, of: &Weighed) -> Option<Match> {
+        let weight = of.lines.get(at)?;
         let head = head_of(line, weight)?;
         let count = |count: Option<&u32>| count.map_or(1.0, |count| *count as f32);
         let all = count(self.rows.get(&head));
@@ -99,6 +104,7 @@ impl Mentioned {
         let title = |word: &Word| names(word) && word.shape >= LEAST_NAME;
         let titles = of.words_at(&weight.words).filter(|(_, word)| title(word));
         Some(Match {
+            at,
             head,
             words: said_of(of, weight).count(),
             rare: of.words_at(&weight.words).any(|(_, word)| is_rare(word)),
@@ -127,20 +133,25 @@ pub(super) fn find_described(
     let tables = Mentioned::of(lines, of, cancel)?;
     let mut best: Map<usize, f32> = Map::default();
     let mut matches = Vec::with_capacity(lines.len());
-    for (at, (line, weight)) in lines.iter().zip(&of.lines).enumerate() {
+    for (at, line) in lines.iter().enumerate() {
         if at.is_multiple_of(STRIDE) {
             cancel.check_budget()?;
         }
-        let this = tables.match_of(line, of, weight);
+        let this = tables.match_of(at, line, of);
         if let Some(this) = &this {
             let best = best.entry(this.head).or_default();
             *best = best.max(this.weight);
         }
         matches.push(this);
     }
-    let is_near = |row: &Match| {
-        let best = best.get(&row.head).copied().unwrap_or_default();
-        best > 0.0 && row.weight >= NEAR * best
+    // Of a message that describes several, each piece has one; all of it has words of most rows.
+    let by_piece = rows_by_piece(&matches, of, cancel)?;
+    let is_near = |row: &Match| match by_piece.get(&row.head) {
+        Some(rows) => rows.contains(&row.at),
+        None => {
+            let best = best.get(&row.head).copied().unwrap_or_default();
+            best > 0.0 && row.weight >= NEAR * best
+        }
     };
     let by_words = |row: &Match| (row.words >= LEAST_WORDS || row.rare) && is_near(row);
     // Of the luggage that he names the red ones.
@@ -156,6 +167,29 @@ pub(super) fn find_described(
     Ok(described
         .map(|row| row.as_ref().is_some_and(is_described))
         .collect())
+}
+
+/// The rows that pieces of the message describe, by the head of their table; none of a table of
+/// which only one piece does.
+fn rows_by_piece(
+    matches: &[Option<Match>],
+    of: &Weighed,
+    cancel: &Cancel,
+) -> Result<Map<usize, Vec<usize>>, Cancelled> {
+    let mut tables: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+    for row in matches.iter().flatten() {
+        tables.entry(row.head).or_default().push(row.at);
+    }
+    let mut found = Map::default();
+    let tables = tables.into_iter().rev();
+    let tables = tables.filter(|(_, rows)| rows.len() >= LEAST_ROWS);
+    for (head, rows) in tables.take(MOST_TABLES) {
+        let rows = rows_of_pieces(&rows, &of.said_last, of, cancel)?;
+        if rows.len() > 1 {
+            found.insert(head, rows);
+        }
+    }
+    Ok(found)
 }
 
 /// Whether each line is a row that one of the user's older messages describes, or what the model

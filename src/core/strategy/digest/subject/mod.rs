@@ -7,6 +7,7 @@ mod described;
 pub(super) mod files;
 pub(super) mod in_question;
 pub(super) mod named;
+mod piece;
 mod programs;
 pub(super) mod regions;
 pub(super) mod sections;

@@ -42,6 +42,22 @@ const SENDERS: [&str; 12] = [
     "差出人:",
 ];
 
+/// What lines begin with that tell how a mail was carried.
+const CARRIED: [&str; 12] = [
+    "ARC-",
+    "Authentication-Results:",
+    "Content-Transfer-Encoding:",
+    "Content-Type:",
+    "DKIM-Signature:",
+    "List-Unsubscribe:",
+    "MIME-Version:",
+    "Received-SPF:",
+    "Received:",
+    "Return-Path:",
+    "User-Agent:",
+    "X-",
+];
+
 /// Whether a line has the address that a mail is from: who answers needs it.
 pub(in super::super) fn is_sender(line: &str) -> bool {
     memchr::memchr(b'@', line.as_bytes()).is_some()
@@ -50,7 +66,8 @@ pub(in super::super) fn is_sender(line: &str) -> bool {
             .any(|begin| line.trim_start().starts_with(begin))
 }
 
-/// Marks what a mail repeats of those before it, and what stands below its end: it says little.
+/// Marks what a mail repeats of those before it, what stands below its end, and how it was carried:
+/// all that says little.
 pub(in super::super) fn note_mail(lines: &mut [DigestLine]) {
     #[derive(Clone, Copy, PartialEq)]
     enum Below {
@@ -59,9 +76,14 @@ pub(in super::super) fn note_mail(lines: &mut [DigestLine]) {
         Quoted,
         All,
     }
+    let is_mail = lines.iter().any(|line| is_sender(&line.text));
     let mut below = Below::Nothing;
     for line in lines {
         let text = line.text.trim_start();
+        if is_mail && CARRIED.iter().any(|begin| text.starts_with(begin)) {
+            line.standing = Standing::Stale;
+            continue;
+        }
         // Few lines begin as what is looked for does.
         let may = text.starts_with(|c: char| c == '-' || c.is_uppercase());
         if below == Below::Nothing && !may {
@@ -138,6 +160,13 @@ mod tests {
         assert_eq!(stale(between), [false, true, true, false]);
         let without_marks = "Yes.\n-----Original Message-----\nFrom: Bo\nWhen?";
         assert_eq!(stale(without_marks), [false, false, true, true]);
+    }
+
+    #[test]
+    fn how_a_mail_was_carried_counts_less() {
+        let mail = "From: Ann <a@b.example>\nMIME-Version: 1.0\nX-Spam-Score: 0.7\nFriday it is.";
+        assert_eq!(stale(mail), [false, true, true, false]);
+        assert_eq!(stale("X-Spam-Score: 0.7\nFriday"), [false, false]);
     }
 
     #[test]

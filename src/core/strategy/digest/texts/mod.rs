@@ -1,5 +1,6 @@
 //! Texts in results and messages, line by line: files, logs, pages, mails, printed tables.
 
+mod listed;
 mod logs;
 pub(super) mod mail;
 pub(super) mod outline;

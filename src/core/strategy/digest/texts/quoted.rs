@@ -3,6 +3,7 @@
 
 use std::borrow::Cow;
 
+use super::listed::note_listed;
 use super::logs::mark_repetitive;
 use super::mail::note_mail;
 use super::outline::note_outline;
@@ -120,11 +121,10 @@ fn said_lines(
             if is_pasted {
                 line.standing = Standing::Pasted;
             }
-            if joins {
-                lists.pass(piece);
-            } else {
-                line.within = lists.read(indent, piece);
-            }
+            line.within = match joins {
+                true => lists.read_next(piece),
+                false => lists.read(indent, piece),
+            };
             out.push(line);
             joins = true;
         }
@@ -202,6 +202,8 @@ pub(in super::super) fn quoted_lines(
             continue;
         }
         let is_numbered = quote.first.is_some() && !shows_number(long);
+        let mut goes_on = false;
+        let from_section = (long.len() > LINE_BYTES && opens_section(long)).then_some(out.len());
         for (nth, piece) in pieces(long, LINE_BYTES).enumerate() {
             if nth.is_multiple_of(STRIDE) {
                 cancel.check_budget()?;
@@ -211,8 +213,11 @@ pub(in super::super) fn quoted_lines(
                 let mut line = DigestLine::new(quote.part, quote.depth, piece);
                 let above = std::mem::take(&mut blank).min(MOST_BLANK);
                 line.blank_above = if out.len() > from { above } else { 0 };
-                line.within = head.map(|head| out.len() - head);
+                let section = from_section.filter(|first| *first < out.len());
+                let above = head.or(section).map(|above| out.len() - above);
+                line.within = above.or(goes_on.then_some(1));
                 line.is_printed_row = quote.part == Part::Text && head.is_some();
+                goes_on = ends_open(piece, long);
                 if is_numbered {
                     line.number = first;
                 }
@@ -222,15 +227,40 @@ pub(in super::super) fn quoted_lines(
     }
     cancel.check_budget()?;
     if let Some(lines) = out.get_mut(from..) {
-        mark_repetitive(lines);
-        if quote.part == Part::Text {
-            mark_prose(lines);
-            note_mail(lines);
-            note_outline(lines);
-            mark_conclusions(lines);
-        }
+        mark(lines, quote.part);
     }
     Ok(())
+}
+
+/// Marks the lines of a text by what they are among the others, and notes what each is said of.
+fn mark(lines: &mut [DigestLine], part: Part) {
+    mark_repetitive(lines);
+    if part == Part::Text {
+        mark_prose(lines);
+        note_mail(lines);
+        note_outline(lines);
+        note_listed(lines);
+        mark_conclusions(lines);
+    }
+}
+
+/// Whether a paragraph is a numbered section: `3.3 Sihwa. The wall is older.` What is said in it is
+/// of that.
+fn opens_section(paragraph: &str) -> bool {
+    let is_number = |c: char| c.is_ascii_digit() || c == '.';
+    let title = paragraph.trim_start_matches(is_number);
+    title.len() < paragraph.len()
+        && title
+            .strip_prefix(' ')
+            .is_some_and(|title| title.starts_with(char::is_uppercase))
+}
+
+/// Whether a piece of a long line begins a sentence and ends within it: what follows may say the
+/// contrary alone.
+fn ends_open(piece: &str, line: &str) -> bool {
+    let begins = piece.trim_start().starts_with(|c: char| !c.is_lowercase());
+    let ends = piece.ends_with(|c: char| c.is_alphanumeric() || c == ',');
+    begins && ends && piece.len() < line.len() && is_prose(line.trim_end())
 }
 
 /// Marks the sentences of a text that is mostly sentences.

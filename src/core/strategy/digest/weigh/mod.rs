@@ -92,6 +92,8 @@ struct Reader<'t> {
     /// those that stay, newest first.
     meant_in: Map<usize, Vec<u32>>,
     said_besides: Vec<Vec<u32>>,
+    /// The words of the user's newest messages, as they stand there.
+    said_last: Vec<u32>,
 }
 
 impl<'t> Reader<'t> {
@@ -321,6 +323,7 @@ impl<'t> Reader<'t> {
             within,
             meant_in: self.meant_in,
             said_besides: self.said_besides,
+            said_last: self.said_last,
         })
     }
 
@@ -385,10 +388,19 @@ impl<'t> Reader<'t> {
             cancel.check_budget()?;
             self.for_said(text, |word| word.topic = rarity(word));
         }
+        let mut said_last = Vec::new();
         for text in &context.said_last {
             cancel.check_budget()?;
-            self.for_said(text, |word| word.said_last = true);
+            self.for_known(text, |id, word| {
+                word.said_last = true;
+                said_last.push(id);
+            });
+            self.for_meant(text, |id, word| {
+                word.said_last = true;
+                said_last.push(id);
+            });
         }
+        self.said_last = said_last;
         // `toallas` is about a `Toalla`, where hardly a line has that.
         let said = context.said_last.iter();
         let said = said.flat_map(|text| words_of(text).filter_map(stem_of));

@@ -71,6 +71,8 @@ pub(in super::super) struct Weighed {
     pub meant_in: Map<usize, Vec<u32>>,
     /// All words of sentences that stay besides the digest, newest message first.
     pub said_besides: Vec<Vec<u32>>,
+    /// The words of the user's newest messages, as they stand there.
+    pub said_last: Vec<u32>,
     /// The ids with letters that the user's newest message has, and those of what the model said
     /// before it, as they are first named.
     pub named_last: [Vec<u32>; 2],

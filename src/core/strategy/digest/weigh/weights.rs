@@ -81,8 +81,8 @@ pub(in super::super) mod share {
     /// The same where there are few records.
     pub(in super::super::super) const LONG_ALONE: f64 = 0.75;
     pub(in super::super::super) const MOST_LONG_ALONE: f64 = 0.15;
-    /// For the items of its lists that tell what nothing else does, and the most of it as a factor
-    /// of the share for what the model said.
+    /// For what it said that nothing else tells, and the most of it as a factor of the share for
+    /// what the model said.
     pub(in super::super::super) const FINDINGS: f64 = 0.04;
     pub(in super::super::super) const FINDINGS_OF_MODEL: f64 = 0.25;
     /// For its questions, which the user has answered.
@@ -92,6 +92,9 @@ pub(in super::super) mod share {
     pub(in super::super::super) const PROSE: f64 = 0.1;
     pub(in super::super::super) const PROSE_OF_ALL: f64 = 0.8;
     pub(in super::super::super) const MOST_PROSE: f64 = 0.35;
+    /// For what the model noted of these, in all of its sentences, where they are most of what
+    /// there is.
+    pub(in super::super::super) const NOTES: f64 = 0.35;
     /// For what it said beside calls, and the same where there are few records.
     pub(in super::super::super) const ASIDES: f64 = 0.05;
     pub(in super::super::super) const ASIDES_ALONE: f64 = 0.12;

@@ -177,9 +177,14 @@ pub(in super::super) fn part_of_prose(lines: &[DigestLine]) -> f32 {
 /// The factor of a sentence of a page that limits something: where there is much else, pages are
 /// what one works with, and where there is little, they are what one decides by.
 fn limiting_in(lines: &[DigestLine]) -> f32 {
+    let are_most = pages_are_most(part_of_prose(lines));
+    lines_by::LIMITS + (lines_by::LIMITS_OF_PAGES - lines_by::LIMITS) * are_most
+}
+
+/// How far pages and mails, as a part of all, are most of what there is: from 0 to 1.
+pub(in super::super) fn pages_are_most(part: f32) -> f32 {
     let (few, most) = lines_by::PAGES;
-    let part = (part_of_prose(lines) - few) / (most - few);
-    lines_by::LIMITS + (lines_by::LIMITS_OF_PAGES - lines_by::LIMITS) * part.clamp(0.0, 1.0)
+    ((part - few) / (most - few)).clamp(0.0, 1.0)
 }
 
 /// The worth of a sentence, per token, by what it is for.
