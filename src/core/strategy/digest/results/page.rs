@@ -183,7 +183,7 @@ impl Tree {
         self.tell(said, thing, seen, out);
         if is_frame && role == LINK {
             let told = out.iter_mut().skip(place);
-            told.for_each(|line| line.standing = Standing::Stale);
+            told.for_each(|line| line.standing = Standing::Alike);
         }
         let is_landmark = LANDMARKS.contains(&role);
         if let Some(group) = self.open.last_mut().filter(|_| !is_landmark) {

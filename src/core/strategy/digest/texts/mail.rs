@@ -81,7 +81,7 @@ pub(in super::super) fn note_mail(lines: &mut [DigestLine]) {
     for line in lines {
         let text = line.text.trim_start();
         if is_mail && CARRIED.iter().any(|begin| text.starts_with(begin)) {
-            line.standing = Standing::Stale;
+            line.standing = Standing::Alike;
             continue;
         }
         // Few lines begin as what is looked for does.
@@ -103,7 +103,7 @@ pub(in super::super) fn note_mail(lines: &mut [DigestLine]) {
                 line.standing,
                 Standing::Usual | Standing::Prose | Standing::Conclusion
             ) {
-                line.standing = Standing::Stale;
+                line.standing = Standing::Alike;
             }
         } else if announces_mail(text) {
             below = Below::Announced;
@@ -147,7 +147,7 @@ mod tests {
         note_mail(&mut lines);
         lines
             .iter()
-            .map(|line| line.standing == Standing::Stale)
+            .map(|line| line.standing == Standing::Alike)
             .collect()
     }
 
