@@ -68,23 +68,13 @@ fn a_sentence_of_an_item_is_not_told_without_the_item() {
 
 #[test]
 fn what_a_mail_says_is_told_below_its_sender() {
-    let mails = "From: Voss <contact@voss.example>
-Subject: Special offer
-Dear customer, all \
-        maps of this month cost 10 % less than they did.
-
-From: Guild Imaging \
-        <im@guild.example>
-Subject: T92511 copy
-We offer 8 pages at 300 dpi for GBP 25.60, with \
-        order form GH-2.
-The delivery takes 15 working days from the order on.
-
-From: Ann Lee \
-        <ann@lee.example>
-Subject: Friday
-The reading room is closed on Friday, so please come \
-        on Monday 3 March.";
+    let mails = "From: Voss <contact@voss.example>\nMIME-Version: 1.0\nSubject: Special offer\n\
+        Dear customer, all maps of this month cost 10 % less than they did.\n\n\
+        From: Guild Imaging <im@guild.example>\nSubject: T92511 copy\n\
+        We offer 8 pages at 300 dpi for GBP 25.60, with order form GH-2.\n\
+        The delivery takes 15 working days from the order on.\n\n\
+        From: Ann Lee <ann@lee.example>\nX-Spam-Score: 0.7\nSubject: Friday\n\
+        The reading room is closed on Friday, so please come on Monday 3 March.";
     for percent in [24, 28, 34, 40] {
         let digest = digest_of(
             "inbox",
@@ -101,6 +91,8 @@ The reading room is closed on Friday, so please come \
             stands_below(&digest, "3 March", "Ann Lee", "From:"),
             "{digest}"
         );
+        // How a mail was carried says nothing; that makes it no older one.
+        assert!(!digest.contains("older state"), "{digest}");
     }
     let digest = digest_of("inbox", mails, "There are three.", "Order the copy.", 40);
     assert!(digest.contains("25.60"), "{digest}");
