@@ -87,7 +87,9 @@ pub(super) enum Standing {
     /// What a text comes to: below a heading that announces it, or the first sentence of a text in
     /// a record, such as a mail or a report.
     Conclusion,
-    /// One of many that differ in their numbers only.
+    /// One of many that differ in their numbers only, or another line that says as little: what a
+    /// mail repeats and how it was carried, a link in the frame of a page, a short word of the
+    /// user's that he says again. Nothing newer tells it.
     Alike,
     /// A newer call has the same head: this is an older version of its arguments and its result.
     Stale,
