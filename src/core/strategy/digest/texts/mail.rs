@@ -138,8 +138,8 @@ mod tests {
     use super::*;
     use crate::core::strategy::digest::line::Part;
 
-    /// For each line whether it counts less.
-    fn stale(text: &str) -> Vec<bool> {
+    /// For each line whether it says little.
+    fn little(text: &str) -> Vec<bool> {
         let lines = text
             .lines()
             .map(|line| DigestLine::new(Part::Text, 1, line));
@@ -155,18 +155,18 @@ mod tests {
     fn older_mails_and_what_is_below_the_regards_count_less() {
         let below =
             "Friday it is.\nKind regards,\nAnn\nHead of sales\nAm 3. Mai schrieb Bo:\n> When?";
-        assert_eq!(stale(below), [false, false, true, true, true, true]);
+        assert_eq!(little(below), [false, false, true, true, true, true]);
         let between = "On 3 May, Bo wrote:\n> When?\n> Where?\nOn Friday, here.";
-        assert_eq!(stale(between), [false, true, true, false]);
+        assert_eq!(little(between), [false, true, true, false]);
         let without_marks = "Yes.\n-----Original Message-----\nFrom: Bo\nWhen?";
-        assert_eq!(stale(without_marks), [false, false, true, true]);
+        assert_eq!(little(without_marks), [false, false, true, true]);
     }
 
     #[test]
     fn how_a_mail_was_carried_counts_less() {
         let mail = "From: Ann <a@b.example>\nMIME-Version: 1.0\nX-Spam-Score: 0.7\nFriday it is.";
-        assert_eq!(stale(mail), [false, true, true, false]);
-        assert_eq!(stale("X-Spam-Score: 0.7\nFriday"), [false, false]);
+        assert_eq!(little(mail), [false, true, true, false]);
+        assert_eq!(little("X-Spam-Score: 0.7\nFriday"), [false, false]);
     }
 
     #[test]
@@ -181,6 +181,6 @@ mod tests {
     fn other_texts_have_no_older_mails() {
         let text = "She wrote a book.\n> a note\n--\n----- Captured stdout call -----\nFAILED a\n\
             ---------- -------\nThe rest:\nBest of all, it works.";
-        assert!(stale(text).iter().all(|stale| !stale), "{text}");
+        assert!(little(text).iter().all(|stale| !stale), "{text}");
     }
 }
