@@ -44,7 +44,7 @@ mod weighed;
 /// It is part of the seed of checkpoints. Raise it with every release in which a strategy writes
 /// other bytes: each living conversation is then compacted anew from its originals, once, and no
 /// text of one version is continued by another. The changelog tells operators so.
-pub const TEXT_VERSION: u32 = 45;
+pub const TEXT_VERSION: u32 = 46;
 
 pub use clear_results::ClearResults;
 pub use coalesce::Coalesce;

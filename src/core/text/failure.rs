@@ -123,6 +123,18 @@ const FAILURE_KEYS: [&str; 12] = [
 /// How a result goes on behind `The user ` where he did not want the call.
 const REFUSED: [&str; 4] = ["declined", "denied", "doesn't want to proceed", "rejected"];
 
+/// How what an agent's program answers begins where it did not run a call, because of its form.
+const NOT_RUN: [&str; 8] = [
+    "Expected exactly one action",
+    "Format error",
+    "No action found",
+    "No tool calls found in the response",
+    "Please always provide EXACTLY ONE action",
+    "Your last output did not use any tool calls",
+    "Your output was not formatted correctly",
+    "[ERROR] You did not use a tool",
+];
+
 /// What the member that tells what came of a call says where it did not do what it was asked for.
 const DECLINES: [&str; 7] = [
     "declined", "denied", "error", "failed", "failure", "refused", "rejected",
@@ -226,6 +238,7 @@ pub(super) fn is_failure_as(text: &str, json: Option<&Json>) -> bool {
                 || REPORTED.is_match(head)
                 || names_trace(head)
                 || is_refused(head)
+                || is_not_run(head)
                 || exited(head)
                 || (head.len() < text.len() && exited(end_of(text)))
                 || ends_as_failed_run(end_of(text))
@@ -299,6 +312,13 @@ fn is_refused(text: &str) -> bool {
     let refused = text.trim_start().strip_prefix("The user ");
     let begins = |text: &str| REFUSED.iter().any(|begin| text.starts_with(begin));
     refused.is_some_and(begins)
+}
+
+/// Whether a result says that the call was not run, because of its form.
+#[must_use]
+pub(in crate::core) fn is_not_run(text: &str) -> bool {
+    let text = text.trim_start();
+    NOT_RUN.iter().any(|begin| text.starts_with(begin))
 }
 
 /// Whether a text announces a trace behind the name of what was raised, as notebooks do.

@@ -27,7 +27,7 @@ mod written;
 pub use built_in::{BadPattern, Pattern};
 pub(in crate::core) use bytes::{ByteKinds, ByteSet};
 pub use exact::restorable;
-pub(in crate::core) use failure::{TRACE, may_report};
+pub(in crate::core) use failure::{TRACE, is_not_run, may_report};
 pub use failure::{is_message_key, tells_of_failure};
 pub use failure_rules::{FailureRule, Failures, ToolFailures};
 pub(in crate::core) use lexicon::{
@@ -49,7 +49,7 @@ pub(in crate::core) use sentences::sentences;
 pub(in crate::core) use shown::{is_party, shown_key, shown_name};
 pub use speech::{
     Speech, admits, corrects, decides, denies, greets_by_name, limits, limits_what_is_before,
-    proposes, retracts,
+    proposes, retracts, supposes, warns,
 };
 pub(in crate::core) use table::MOST_COLUMNS;
 pub use table::{Table, shortest, write_cell};

@@ -249,6 +249,88 @@ pub fn admits(sentence: &str) -> bool {
     ADMISSIONS.iter().any(|known| lower.starts_with(known))
 }
 
+/// Words that begin a condition, in small letters, and the same where no blanks part words.
+const CONDITIONS: [&str; 24] = [
+    "if",
+    "when",
+    "unless",
+    "wenn",
+    "falls",
+    "si",
+    "se",
+    "cuando",
+    "quando",
+    "quand",
+    "als",
+    "indien",
+    "wanneer",
+    "если",
+    "когда",
+    "jeśli",
+    "gdy",
+    "kiedy",
+    "eğer",
+    "jika",
+    "kalau",
+    "bila",
+    "om",
+    "nếu",
+];
+const CONDITIONS_BEGIN: [&str; 4] = ["如果", "若", "当", "もし"];
+
+/// Whether a sentence begins with a condition that a colon ends: `If it is empty: nothing is read.`
+/// What follows it is so then only.
+#[must_use]
+pub fn supposes(sentence: &str) -> bool {
+    let said = sentence.trim_start_matches(IN_MARKS);
+    if !said.contains([':', '：']) {
+        return false;
+    }
+    let first = words(said)
+        .next()
+        .filter(|first| first.len() <= LONGEST_LIMIT);
+    first.is_some_and(|first| CONDITIONS.contains(&first.to_lowercase().as_str()))
+        || CONDITIONS_BEGIN.iter().any(|begin| said.starts_with(begin))
+}
+
+/// How sentences begin by which a model warns of doing something, in small letters, and what goes
+/// on behind them where they are only polite.
+const WARNINGS: [&str; 19] = [
+    "do not ",
+    "don't ",
+    "don’t ",
+    "must not ",
+    "never ",
+    "auf keinen fall ",
+    "keinesfalls ",
+    "niemals ",
+    "nicht ",
+    "ne pas ",
+    "ne surtout ",
+    "nunca ",
+    "no hay que ",
+    "mai ",
+    "não ",
+    "nie ",
+    "не ",
+    "不要",
+    "切勿",
+];
+const NO_WARNINGS: [&str; 4] = ["hesitate", "worry", "mind", "know"];
+
+/// Whether a model warns by a sentence of doing something, or takes back what it said before:
+/// `**Do not apply it**: it would replace the database.`
+#[must_use]
+pub fn warns(sentence: &str) -> bool {
+    let lower = sentence.trim_start_matches(IN_MARKS).to_lowercase();
+    let behind = WARNINGS.iter().find_map(|begin| lower.strip_prefix(begin));
+    behind.is_some_and(|behind| !NO_WARNINGS.iter().any(|word| behind.starts_with(word)))
+        || lower.contains("i was wrong")
+}
+
+/// What may stand before the first word of a sentence: marks of emphasis, of items, of warnings.
+const IN_MARKS: [char; 7] = ['*', '_', '-', '•', '⚠', '\u{fe0f}', ' '];
+
 /// Whether a later sentence of a message takes back what the ones before it say: `The airline has
 /// withdrawn it meanwhile.`
 #[must_use]

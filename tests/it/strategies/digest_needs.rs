@@ -270,7 +270,7 @@ fn what_was_written_last_is_a_run_and_a_run_has_its_place() {
     }
     let text = lines.join("\n");
     let steps = [
-        ("run", r#"{"command":"make"}"#, text.as_str()),
+        ("run", r#"{"command":"cat make.log"}"#, text.as_str()),
         ("run", r#"{"command":"true"}"#, "done"),
     ];
     let all = job(&steps);

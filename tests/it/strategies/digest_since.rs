@@ -9,7 +9,7 @@ use super::job;
 use crate::support::{message, words};
 
 /// The digest of these calls, each with its tool, arguments and result, in so many tokens.
-fn told(target: u64, calls: &[(&str, Value, Value)]) -> String {
+pub(super) fn told(target: u64, calls: &[(&str, Value, Value)]) -> String {
     let text = |value: &Value| match value {
         Value::String(text) => text.clone(),
         other => other.to_string(),
@@ -555,4 +555,22 @@ fn the_rest_of_a_function_stays_whose_first_line_was_edited() {
         .count();
     assert!(there >= 7, "{there}: {digest}");
     assert!(digest.contains("now: Instant"), "{digest}");
+}
+
+#[test]
+fn a_removed_line_makes_a_diff_no_older_state() {
+    let diff = "--- a/retry.py\n+++ b/retry.py\n@@ -4,3 +4,3 @@\n def wait(attempt):\n\
+        -    return 2 ** attempt  # seconds, without a limit\n\
+        +    return min(30, 2 ** attempt)\n";
+    let asked = json!({"command": "git diff"});
+    let twice = [
+        ("run", asked.clone(), json!(diff.replace("30", "60"))),
+        ("run", asked.clone(), json!(diff)),
+    ];
+    // The whole diff fits.
+    let newest = told(420, &twice[1..]);
+    assert!(newest.contains(" |-    return 2 ** attempt"), "{newest}");
+    assert!(!newest.contains("older state"), "{newest}");
+    let both = told(700, &twice);
+    assert_eq!(both.matches("older state").count(), 1, "{both}");
 }

@@ -12,6 +12,7 @@ mod digest_apart;
 mod digest_belongs;
 mod digest_chosen;
 mod digest_code;
+mod digest_commands;
 mod digest_decided;
 mod digest_followed_up;
 mod digest_form;

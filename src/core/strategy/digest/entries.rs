@@ -10,13 +10,14 @@ use std::borrow::Cow;
 use super::body::read_back::read_back;
 use super::calls::arguments::called;
 use super::calls::changes::mark_changes;
+use super::calls::commands::join_commands;
 use super::calls::diffs::{note_diffs, note_gone, note_kept, note_patch, note_replaced, taken_out};
 use super::calls::failures::{note_failures, note_made_good, note_refusal};
 use super::calls::in_text::{
     TextCall, calls_before, calls_without_output, is_output, passages_of_user, words_beside,
     words_of_user,
 };
-use super::calls::made::{Made, join_commands, keeps_plan};
+use super::calls::made::{Made, keeps_plan};
 use super::calls::outcomes::Outcomes;
 use super::calls::pairs::{Repeats, key_of, made};
 use super::calls::removed::Removed;
@@ -28,6 +29,7 @@ use super::results::record::OF_RESULT;
 use super::results::records::{RecordParts, tables_of};
 use super::results::seen::Seen;
 use super::said::answers::{asks_in_short, note_answered, note_choices};
+use super::said::needs::note_needs;
 use super::said::replies::note_replies;
 use super::said::restated::note_restated;
 use super::said::telling::{says_it, told_of, word_of};
@@ -90,13 +92,13 @@ impl<'m, 'a> Reader<'m, 'a> {
             let calls = calls_before(messages, exchange.first);
             for call in &calls {
                 let made = call.call();
-                repeats.count(&made.name, key_of(&made, call.result().as_ref()));
+                repeats.count(&made, key_of(&made, call.result().as_ref()));
             }
             if !calls.is_empty() {
                 in_texts.insert(exchange.first, calls);
             }
             for (call, result) in made(messages, exchange) {
-                repeats.count(&call.name, key_of(call, result));
+                repeats.count(call, key_of(call, result));
             }
         }
         repeats.read_back();
@@ -321,6 +323,9 @@ impl<'m, 'a> Reader<'m, 'a> {
                 line.within = Some(1);
             }
         }
+        if part == Part::Assistant {
+            note_needs(&mut out, ends);
+        }
         Ok(out)
     }
 
@@ -337,7 +342,7 @@ impl<'m, 'a> Reader<'m, 'a> {
         };
         let arguments = arguments.as_deref();
         // Made again with the same result, it is told once, with a count.
-        let Some(times) = self.repeats.times(&call.name, key_of(call, result)) else {
+        let Some(times) = self.repeats.times(call, key_of(call, result)) else {
             return Ok(());
         };
         let (asked, other) = match arguments.and_then(Json::parse) {

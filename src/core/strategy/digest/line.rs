@@ -93,6 +93,9 @@ pub(super) enum Standing {
     Alike,
     /// A newer call has the same head: this is an older version of its arguments and its result.
     Stale,
+    /// Of an edit or a diff, or of what was undone or tried again: what was there before. It is no
+    /// older state of what was looked up.
+    Replaced,
     /// Of a patch: it stays as it is, and shows where the lines beside it are.
     Beside,
     /// A newer call took it out of its file.
@@ -105,6 +108,13 @@ pub(super) enum Standing {
     Own,
 }
 
+impl Standing {
+    /// Whether something newer stands for the line.
+    pub(super) fn is_old(self) -> bool {
+        matches!(self, Self::Stale | Self::Replaced)
+    }
+}
+
 /// What came of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Outcome {
@@ -114,6 +124,8 @@ pub(super) enum Outcome {
     Proposed,
     /// A newer call undid it.
     Undone,
+    /// A newer call removed the file that it wrote.
+    Removed,
     /// Its result is a failure.
     Failed,
     /// The same, but the same call succeeded later.

@@ -1,10 +1,9 @@
 //! The lines of an earlier digest from its body, as `write` describes it.
 
+use super::gaps::{MORE_BELOW, is_gap, place_in};
+use super::marks::{AT_A_STEP, DONE_OTHERWISE, FAILED, MADE_GOOD, REMOVED, UNDONE};
 use super::untold;
-use super::write::{
-    ARGUMENT, ASSISTANT, AT_A_STEP, BELOW, CALL, DONE_OTHERWISE, FAILED, MADE_GOOD, MOST_BLANKS,
-    REST, UNDONE, USER, is_gap, place_in,
-};
+use super::write::{ARGUMENT, ASSISTANT, BELOW, CALL, MOST_BLANKS, REST, USER};
 use crate::core::strategy::digest::calls::changes::mark_changes;
 use crate::core::strategy::digest::line::{
     ALSO, DigestLine, Heading, Outcome, Part, SINCE, STRIDE, Standing,
@@ -177,6 +176,7 @@ impl<'t> Reader<'t> {
         (self.below, self.head) = (Part::Argument, None);
         let since = [
             (UNDONE, Outcome::Undone),
+            (REMOVED, Outcome::Removed),
             (MADE_GOOD, Outcome::MadeGood),
             (DONE_OTHERWISE, Outcome::DoneOtherwise),
         ];
@@ -264,6 +264,7 @@ fn is_count(text: &str) -> bool {
     let count = text
         .trim_start()
         .strip_prefix("… ")
+        .map(|rest| rest.strip_suffix(MORE_BELOW).unwrap_or(rest))
         .and_then(|rest| rest.strip_suffix(" more"));
     count.is_some_and(is_number)
 }

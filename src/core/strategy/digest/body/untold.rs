@@ -100,9 +100,8 @@ impl<'t> Untold<'t> {
     /// earlier digest did not show. Lines come in the order of the messages.
     fn add(&mut self, line: &'t DigestLine, shared: &Shared<'_>) {
         match line.part {
-            // It is said again later, or with a call that is counted.
-            Part::User | Part::Assistant
-                if matches!(line.standing, Standing::Repeated | Standing::Aside) => {}
+            // It is said again later.
+            Part::User | Part::Assistant if line.standing == Standing::Repeated => {}
             Part::User | Part::Assistant => self.texts.add(Texts::one(line.part == Part::User)),
             Part::Call => {
                 let tool = line.text.split('(').next().unwrap_or_default();

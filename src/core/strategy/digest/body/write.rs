@@ -11,7 +11,7 @@
 //!  id: W-17, status: pending
 //!  items: [3]{sku,count}:
 //!   A-1,3
-//!   … 2 more
+//!   … 2 more below
 //!  items, others: [2]{sku,state}:
 //!   A-2,sent
 //!   A-3,open
@@ -32,12 +32,15 @@
 //! Text of others is prefixed with `|`, which no turn has. `…` stands for what was left out; below
 //! a table of records, `… also items` names their lists and long texts that are not shown.
 
+use super::gaps::{MORE_BELOW, blanks, is_gap, mark_gap};
+use super::marks::{AT_A_STEP, DONE_OTHERWISE, FAILED, MADE_GOOD, REMOVED, UNDONE};
 use super::untold::{self, NOT_SHOWN};
 use crate::core::strategy::digest::calls::made::{acts, edited, has_steps};
 use crate::core::strategy::digest::json_form::is_party;
 use crate::core::strategy::digest::line::{
     ALSO, DigestLine, GAP, Heading, OLDER, Outcome, Part, SINCE, Standing,
 };
+use crate::core::strategy::digest::results::page::is_address;
 use crate::core::strategy::digest::results::record::{CHANGED_LATER, TOLD_LATER};
 use crate::core::strategy::digest::results::records::{NEWEST, RECORDS};
 use crate::core::strategy::digest::results::rows::COLUMNS;
@@ -57,20 +60,8 @@ pub(in super::super) const ASSISTANT: &str = "assistant: ";
 pub(in super::super) const CALL: &str = "→ ";
 /// The deepest place of a line (blanks).
 pub(in super::super) const MOST_BLANKS: usize = 6;
-/// Follows it where the place of the next lines matters: `… line 41:`.
-const PLACE: &str = " line ";
 /// Begins the line above an argument that has lines of its own.
 pub(in super::super) const ARGUMENT: &str = "with ";
-/// Ends a call that failed, where what is shown of its result does not tell.
-pub(in super::super) const FAILED: &str = " failed";
-/// Follows it where the call has several steps: those before may have done what they were to do.
-pub(in super::super) const AT_A_STEP: &str = " at a step";
-/// Ends a call that failed where a newer one made it good, which may not be shown.
-pub(in super::super) const MADE_GOOD: &str = ", succeeded since";
-/// The same, with other arguments.
-pub(in super::super) const DONE_OTHERWISE: &str = ", succeeded since with other arguments";
-/// Ends a call that a newer one undid.
-pub(in super::super) const UNDONE: &str = ", undone since";
 /// So many lists and texts of records are named that are not shown.
 const MOST_NAMED: usize = 12;
 /// Names the rows of a table that are told in short, besides others.
@@ -111,7 +102,17 @@ pub(in super::super) fn body<'l>(lines: &'l [DigestLine], taken: &[bool]) -> Vec
             turn = Some(entry.turn());
         }
         match entry.part() {
-            Some(Part::Assistant) => entry.write_said(ASSISTANT, &mut out),
+            Some(Part::Assistant) => {
+                entry.write_said(ASSISTANT, &mut out);
+                // Another call below would look like the one that it announces.
+                if let Some(said) = out.last_mut()
+                    && entry.is_before_hidden
+                    && !said.ends_with(GAP)
+                {
+                    said.push(' ');
+                    said.push_str(GAP);
+                }
+            }
             _ => entry.write_call(&mut out),
         }
     }
@@ -128,6 +129,20 @@ pub(in super::super) fn body<'l>(lines: &'l [DigestLine], taken: &[bool]) -> Vec
         ));
     }
     out
+}
+
+/// Marks what the model said beside calls none of which is shown.
+fn mark_before_hidden(entries: &mut [Entry<'_>]) {
+    // Of the calls below: whether there are any, and one that is shown.
+    let (mut has_calls, mut has_shown) = (false, false);
+    for entry in entries.iter_mut().rev() {
+        if entry.part() == Some(Part::Call) {
+            (has_calls, has_shown) = (true, has_shown || entry.is_shown());
+            continue;
+        }
+        entry.is_before_hidden = entry.part() == Some(Part::Assistant) && has_calls && !has_shown;
+        (has_calls, has_shown) = (false, false);
+    }
 }
 
 /// The tables of records. That of a kind's own scalars names the lists that are not shown.
@@ -156,6 +171,8 @@ fn write_tables(tables: &[&Entry<'_>], out: &mut Vec<String>) {
 /// What a party said, or a call with its result: its lines, each with whether it was chosen.
 struct Entry<'l> {
     lines: Vec<(&'l DigestLine, bool)>,
+    /// It was said beside calls none of which is shown.
+    is_before_hidden: bool,
 }
 
 fn entries<'l>(lines: &'l [DigestLine], taken: &[bool]) -> Vec<Entry<'l>> {
@@ -165,9 +182,11 @@ fn entries<'l>(lines: &'l [DigestLine], taken: &[bool]) -> Vec<Entry<'l>> {
             Some(entry) => entry.lines.push((line, *taken)),
             None => entries.push(Entry {
                 lines: vec![(line, *taken)],
+                is_before_hidden: false,
             }),
         }
     }
+    mark_before_hidden(&mut entries);
     entries
 }
 
@@ -308,7 +327,7 @@ impl Entry<'_> {
                     }
                     out.push(shown(line));
                 }
-                (_, false) if is_row_count(&line.text) => {}
+                (_, false) if is_row_count(&line.text) || is_address(&line.text) => {}
                 (_, false) => gap |= !line.is_section() && (result_shown || line.is_of_call()),
             }
             let next = self.lines.get(at + 1);
@@ -317,7 +336,12 @@ impl Entry<'_> {
                 && missing > 0
                 && line.part == Part::Row
             {
-                out.push(format!("{}… {missing} more", blanks(line)));
+                // The others follow in short.
+                let is_below = next.is_some_and(|(next, taken)| {
+                    *taken && next.whole.is_some_and(|above| self.shows(at + 1, above))
+                });
+                let below = if is_below { MORE_BELOW } else { "" };
+                out.push(format!("{}… {missing} more{below}", blanks(line)));
                 others = missing;
             }
         }
@@ -345,6 +369,7 @@ impl Entry<'_> {
         }
         match call.outcome {
             Outcome::Undone => head.push_str(UNDONE),
+            Outcome::Removed => head.push_str(REMOVED),
             Outcome::MadeGood => head.push_str(MADE_GOOD),
             Outcome::DoneOtherwise => head.push_str(DONE_OTHERWISE),
             Outcome::Done if self.is_older(call) => head.push_str(OLDER),
@@ -372,13 +397,15 @@ impl Entry<'_> {
         !edits && has_steps(&told.join(" "))
     }
 
-    /// Whether what is shown of a result tells that it is a failure.
+    /// Whether what is shown of a result tells first that it is a failure: a line with an error may
+    /// stand in what succeeded.
     fn tells_of_failure(&self) -> bool {
         let tells = |line: &DigestLine| {
             matches!(line.standing, Standing::Failure | Standing::ToMend)
                 || tells_of_failure(&line.text)
         };
-        self.shown().any(|line| !line.is_of_call() && tells(line))
+        let mut shown = self.shown().filter(|line| !line.is_of_call());
+        shown.next().is_some_and(tells)
     }
 
     /// Whether the line that is so many lines above another was chosen.
@@ -399,29 +426,6 @@ impl Entry<'_> {
             .filter(|_| is_run && run.len() == RUN_LINES)?;
         Some(first.0.number)
     }
-}
-
-/// Writes the mark of a gap before a line, if there is one, with the number of the line where it
-/// is known.
-fn mark_gap(gap: &mut bool, line: &DigestLine, place: Option<u32>, out: &mut Vec<String>) {
-    if !std::mem::take(gap) {
-        return;
-    }
-    let place = place.map_or_else(String::new, |number| format!("{PLACE}{number}:"));
-    out.push(format!("{}{GAP}{place}", blanks(line)));
-}
-
-/// The number in the mark of a gap: that of the next line.
-pub(in super::super) fn place_in(mark: &str) -> Option<u32> {
-    let place = mark.strip_prefix(GAP)?.strip_prefix(PLACE)?;
-    // Digests of earlier versions have no colon.
-    place.strip_suffix(':').unwrap_or(place).parse().ok()
-}
-
-/// Whether a line is the mark of a gap.
-pub(in super::super) fn is_gap(text: &str) -> bool {
-    let is_mark = |mark: &&str| text.starts_with(*mark);
-    text == GAP || place_in(text).is_some() || [ALSO, SINCE].iter().any(is_mark)
 }
 
 fn is_quote(written: &str) -> bool {
@@ -456,10 +460,6 @@ fn head_of(rows: usize, head: &DigestLine) -> String {
     let (_, columns) = columns.split_once(']').unwrap_or_default();
     let path = path.unwrap_or_default();
     format!("{}{path}{OTHERS}: [{rows}]{columns}", blanks(head))
-}
-
-fn blanks(line: &DigestLine) -> String {
-    " ".repeat(usize::from(line.depth))
 }
 
 /// Whether a line begins as a turn, a call, a section or a count of the digest's own does.

@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use super::names::is_among;
+use super::numbering::first_below;
 use crate::core::json::Json;
 use crate::core::strategy::digest::body::write::ARGUMENT;
 use crate::core::strategy::digest::json_form::{inline, inline_bytes, shown_key};
@@ -16,6 +18,9 @@ const ARGUMENT_BYTES: usize = 160;
 const LINE_ALONE_BYTES: usize = 400;
 /// The first line of a patch in the form of OpenAI's tool.
 const PATCH: &str = "*** Begin Patch\n";
+/// Arguments with a command of a shell, and the number of the line below its first.
+const SHELL: [&str; 2] = ["cmd", "command"];
+const SECOND: u32 = 2;
 /// A list or object in an argument up to this length is in the call's own line (bytes).
 const VALUE_BYTES: usize = 1_000;
 /// Arguments that begin beyond this place are no longer in the call's own line (bytes).
@@ -123,7 +128,11 @@ fn named_arguments<'j>(members: &'j [(String, Json)], head: &mut String, rest: &
                 head.push_str(opening.first);
                 if !opening.rest.is_empty() {
                     head.push('…');
-                    rest.push((key, opening.rest()));
+                    let is_command = is_among(&SHELL, key);
+                    rest.push(match is_command {
+                        true => (key, opening.rest_of_command()),
+                        false => (key, opening.rest()),
+                    });
                 }
             }
             Json::List(items) if let Some(table) = table_of(items) => {
@@ -265,6 +274,12 @@ impl<'t> Opening<'t> {
 
     fn rest(&self) -> Argument<'t> {
         Argument::Text(Cow::Borrowed(self.rest), Some(self.number))
+    }
+
+    /// The same of a command, whose lines have the numbers of a text that it is given below it.
+    fn rest_of_command(&self) -> Argument<'t> {
+        let first = first_below(self.first).filter(|_| self.number == SECOND);
+        Argument::Text(Cow::Borrowed(self.rest), first)
     }
 }
 

@@ -1,17 +1,22 @@
 //! Calls that change something, which must not be made again, and the rows of results that came out
 //! otherwise than the others.
 
-use super::names::{COMMANDS, words_in};
+use super::commands::{join_commands, writes};
+use super::names::{COMMANDS, is_among, words_in};
+use crate::core::conversation::{Call, Text};
+use crate::core::json::Json;
 use crate::core::strategy::digest::line::{DigestLine, Part};
 use crate::core::strategy::digest::weigh::place::commas;
 use crate::core::strategy::maps::Map;
-use crate::core::text::{CHANGES, LOOKS, MAY_CHANGE};
+use crate::core::text::{CHANGES, LOOKS, MAY_CHANGE, TELLING, shape, words_of};
 
 /// Rows of a result that are compared with each other; the exceptions among them are at most one in
 /// so many.
 const LEAST_ROWS: usize = 3;
 const MOST_ROWS: usize = 64;
 const EXCEPTIONS: usize = 3;
+/// The longest result of a change that is told with it (bytes).
+const GIVEN_BYTES: usize = 240;
 /// Programs that change what is elsewhere, words by which they do, and the words of a command
 /// within which these stand.
 const PROGRAMS: [&str; 16] = [
@@ -118,6 +123,22 @@ pub(in super::super) fn mark_changes(lines: &mut [DigestLine]) {
             .iter_mut()
             .filter(|line| line.of_argument || line.part == Part::Call);
         of_call.for_each(|line| line.changes = true);
+        mark_given(lines);
+    }
+}
+
+/// Marks what a call that changes something gave, where that is short and has a name or a number:
+/// the id of what was made, what it costs now.
+fn mark_given(lines: &mut [DigestLine]) {
+    let is_given = |line: &&mut DigestLine| !line.is_of_call();
+    let given: Vec<&mut DigestLine> = lines.iter_mut().filter(is_given).collect();
+    let bytes: usize = given.iter().map(|line| line.text.len()).sum();
+    if bytes > GIVEN_BYTES {
+        return;
+    }
+    let of_record = |line: &&mut DigestLine| matches!(line.part, Part::Record | Part::Member);
+    for line in given.into_iter().filter(of_record) {
+        line.changes |= words_of(&line.text).any(|word| shape(word) >= TELLING);
     }
 }
 
@@ -177,6 +198,28 @@ pub(in super::super) fn is_change(tool: &str) -> bool {
     by_name(tool).unwrap_or_default()
 }
 
+/// Whether a call changes something by its tool's name, or by the command that it was given.
+pub(super) fn is_step(call: &Call<'_>) -> bool {
+    by_name(&call.name).unwrap_or_else(|| {
+        let text = call.arguments.map(Text::decode_or_raw).unwrap_or_default();
+        match Json::parse(&text) {
+            Some(Json::Object(mut members)) => {
+                join_commands(&mut members);
+                members.iter().any(|(key, value)| match value {
+                    Json::String(command) if is_among(&COMMANDS, key) => is_step_of(command),
+                    _ => false,
+                })
+            }
+            Some(Json::String(command)) => is_step_of(&command),
+            _ => is_step_of(&text),
+        }
+    })
+}
+
+fn is_step_of(command: &str) -> bool {
+    writes(command) || changes_by_command(command)
+}
+
 /// The same; `None` where the name does not tell.
 fn by_name(call: &str) -> Option<bool> {
     let words = || words_in(call).map(str::to_lowercase);
@@ -204,9 +247,14 @@ fn runs_change(call: &str) -> bool {
         // Behind the name of the argument.
         return does(words.skip(2));
     }
-    let Some(command) = COMMANDS.iter().find_map(given) else {
-        return false;
-    };
+    COMMANDS
+        .iter()
+        .find_map(given)
+        .is_some_and(changes_by_command)
+}
+
+/// Whether a command changes something elsewhere, or edits files in place.
+fn changes_by_command(command: &str) -> bool {
     command.split(['&', '|', ';', '\n']).any(|part| {
         let mut words = part
             .split_whitespace()

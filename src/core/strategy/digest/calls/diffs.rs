@@ -34,7 +34,7 @@ pub(in super::super) fn note_diffs(lines: &mut [DigestLine], call: &str) {
         if named.is_some_and(|named| files.iter().any(|file| is_same_file(file, named))) {
             line.standing = Standing::Repeated;
         } else if is_hunk && text.starts_with('-') {
-            line.standing = Standing::Stale;
+            line.standing = Standing::Replaced;
         }
     }
 }
@@ -65,7 +65,7 @@ pub(in super::super) fn note_patch(lines: &mut [DigestLine]) {
         line.within = line.within.or(file.map(|file| at - file));
         if line.standing == Standing::Usual {
             line.standing = match line.text.bytes().next() {
-                Some(b'-') => Standing::Stale,
+                Some(b'-') => Standing::Replaced,
                 Some(b' ' | b'\t') => Standing::Beside,
                 _ => Standing::Usual,
             };
@@ -112,7 +112,7 @@ pub(in super::super) fn taken_out(arguments: &[(String, Json)], lines: &[DigestL
             .collect()
     };
     let mut old = lines_of(sides.map(|(old, _)| *old));
-    let is_old = |line: &&&DigestLine| line.standing == Standing::Stale;
+    let is_old = |line: &&&DigestLine| line.standing.is_old();
     let written = lines.iter().filter(|line| line.part == Part::Argument);
     let written: Vec<&DigestLine> = written.collect();
     // In a patch, with a mark before it.
@@ -162,8 +162,7 @@ pub(in super::super) fn note_gone(lines: &mut [DigestLine]) {
     {
         return;
     }
-    let is_old =
-        |line: &&mut DigestLine| line.part == Part::Argument && line.standing == Standing::Stale;
+    let is_old = |line: &&mut DigestLine| line.part == Part::Argument && line.standing.is_old();
     let gone = lines.iter_mut().filter(is_old);
     gone.for_each(|line| line.standing = Standing::Gone);
 }
@@ -201,7 +200,7 @@ pub(in super::super) fn note_kept(lines: &mut [DigestLine]) {
         if new.contains(&hash_of(&line.text)) {
             line.standing = Standing::Repeated;
         } else if line.standing == Standing::Usual {
-            line.standing = Standing::Stale;
+            line.standing = Standing::Replaced;
         }
     }
 }
@@ -221,7 +220,7 @@ pub(in super::super) fn note_replaced(lines: &mut [DigestLine]) {
                 } else if text == NEW {
                     is_old = false;
                 } else if is_old && line.standing == Standing::Usual {
-                    line.standing = Standing::Stale;
+                    line.standing = Standing::Replaced;
                 }
             }
             // The name of the argument.
@@ -281,9 +280,9 @@ mod tests {
             text("}"),
         ];
         note_kept(&mut lines);
-        use Standing::{Repeated, Stale, Usual};
+        use Standing::{Repeated, Replaced, Usual};
         let standings: Vec<Standing> = lines.iter().map(|line| line.standing).collect();
-        let (old, new) = ([Repeated, Stale, Repeated], [Usual; 4]);
+        let (old, new) = ([Repeated, Replaced, Repeated], [Usual; 4]);
         assert_eq!(standings, [&[Usual; 2][..], &old, &new].concat());
     }
 
@@ -309,11 +308,11 @@ mod tests {
             note_gone(&mut lines);
             lines.iter().map(|line| line.standing).collect()
         };
-        use Standing::{Gone, Repeated, Stale, Usual};
+        use Standing::{Gone, Repeated, Replaced, Usual};
         let told = |old| [Usual, Usual, old, Repeated, Usual, Usual, Usual];
         assert_eq!(standings(Outcome::Done), told(Gone));
         // What was undone is there again.
-        assert_eq!(standings(Outcome::Undone), told(Stale));
+        assert_eq!(standings(Outcome::Undone), told(Replaced));
     }
 
     #[test]
@@ -328,7 +327,7 @@ mod tests {
             DigestLine::new(Part::Argument, 2, "b = 1"),
         ];
         note_replaced(&mut lines);
-        let stale = |line: &DigestLine| line.standing == Standing::Stale;
+        let stale = |line: &DigestLine| line.standing == Standing::Replaced;
         let stale: Vec<bool> = lines.iter().map(stale).collect();
         assert_eq!(stale, [false, true, false, false, false, false, true]);
     }
@@ -347,14 +346,16 @@ mod tests {
             note_diffs(&mut lines, call);
             lines.iter().map(|line| line.standing).collect()
         };
-        use Standing::{Repeated, Stale, Usual};
+        use Standing::{Repeated, Replaced, Usual};
         assert_eq!(
             standings("edit(path=src/a.py)"),
-            [Repeated, Repeated, Usual, Usual, Stale, Usual, Usual, Usual]
+            [
+                Repeated, Repeated, Usual, Usual, Replaced, Usual, Usual, Usual
+            ]
         );
         assert_eq!(
             standings("run(command=git diff)")[..5],
-            [Usual, Usual, Usual, Usual, Stale]
+            [Usual, Usual, Usual, Usual, Replaced]
         );
     }
 }

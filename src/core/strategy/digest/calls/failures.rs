@@ -1,7 +1,9 @@
 //! Which lines of a result say that the call failed, and why.
 
 use crate::core::strategy::digest::line::{DigestLine, Outcome, Part, Standing};
-use crate::core::text::{TELLING, TRACE, ToolFailures, shape, tells_of_failure, words_of};
+use crate::core::text::{
+    TELLING, TRACE, ToolFailures, is_not_run, shape, tells_of_failure, words_of,
+};
 
 /// Begins the result of a call that the user did not allow, and announces what he said to it.
 const NOT_ALLOWED: &str = "The user doesn't want to proceed with this tool use.";
@@ -77,23 +79,30 @@ pub(in super::super) fn note_made_good(lines: &mut [DigestLine]) {
 }
 
 /// Marks in the result of a call that the user did not allow what he said to it. It is not told
-/// among his words: a file may begin with the same.
+/// among his words: a file may begin with the same. Of one that was not run because of its form,
+/// how it is to be made says nothing.
 pub(in super::super) fn note_refusal(lines: &mut [DigestLine]) {
     let is_text = |line: &DigestLine| line.part == Part::Text;
-    let first = lines.iter().position(is_text);
-    let is_refusal = first
-        .and_then(|first| lines.get(first))
-        .is_some_and(|line| line.text.starts_with(NOT_ALLOWED));
-    let Some(first) = first.filter(|_| is_refusal) else {
+    let Some(first) = lines.iter().position(is_text) else {
         return;
     };
+    let opening = lines.get(first).map_or("", |line| line.text.as_str());
+    let is_not_allowed = opening.starts_with(NOT_ALLOWED);
+    if is_not_run(opening) {
+        let form = lines.iter_mut().skip(first + 1);
+        form.for_each(|line| line.standing = Standing::Replaced);
+        return;
+    }
+    if !is_not_allowed {
+        return;
+    }
     let mut is_said = false;
     for line in lines.iter_mut().skip(first).filter(|line| is_text(line)) {
         if is_said {
             line.standing = Standing::Usual;
             line.changes = true;
         } else {
-            line.standing = Standing::Stale;
+            line.standing = Standing::Replaced;
         }
         is_said |= line.text.trim_end().ends_with(SAID);
     }

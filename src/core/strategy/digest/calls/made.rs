@@ -96,14 +96,31 @@ const TARGETS: [&str; 27] = [
     "to",
     "user",
 ];
+/// Words of arguments that say how much.
+const AMOUNTS: [&str; 16] = [
+    "amount",
+    "betrag",
+    "cantidad",
+    "ilość",
+    "importe",
+    "importo",
+    "kwota",
+    "menge",
+    "montant",
+    "monto",
+    "qty",
+    "quantity",
+    "quantité",
+    "quantidade",
+    "total",
+    "valor",
+];
 /// The shortest word of a tool's name that is that of a thing (bytes).
 const LEAST_NAME: usize = 3;
 /// The longest ending of a file's name, without the dot (bytes).
 const ENDING_BYTES: usize = 6;
 /// The shortest value that names one thing by letters and digits (bytes).
 const LEAST_ID: usize = 4;
-/// Programs that run the command that they are given behind a flag.
-const SHELLS: [&str; 6] = ["bash", "dash", "ksh", "pwsh", "sh", "zsh"];
 /// The arguments with the name of a file.
 pub(in super::super) const FILE: [&str; 7] = [
     "path",
@@ -128,36 +145,6 @@ pub(in super::super) fn stays_true(key: &str) -> bool {
     let mut words = words_in(key);
     let first = words.next().unwrap_or_default();
     is_among(&OF_CALL, first) || is_among(&ADDED, words.last().unwrap_or(first))
-}
-
-/// Replaces commands that are given word by word by what is run: `["bash", "-lc", "make"]` by
-/// `make`.
-pub(in super::super) fn join_commands(arguments: &mut [(String, Json)]) {
-    for (key, value) in arguments {
-        if is_among(&COMMANDS, key)
-            && let Json::List(words) = value
-            && let Some(command) = joined(words)
-        {
-            *value = Json::String(command);
-        }
-    }
-}
-
-fn joined(words: &[Json]) -> Option<String> {
-    let text = |word: &Json| match word {
-        Json::String(text) => Some(text.clone()),
-        _ => None,
-    };
-    let words = words.iter().map(text).collect::<Option<Vec<String>>>()?;
-    if let [program, flags @ .., command] = words.as_slice()
-        && SHELLS.contains(&program.rsplit('/').next().unwrap_or(program))
-        && !flags.is_empty()
-        && flags.iter().all(|flag| flag.starts_with('-'))
-    {
-        return Some(command.clone());
-    }
-    let is_plain = |word: &String| !word.is_empty() && !word.contains(char::is_whitespace);
-    (!words.is_empty() && words.iter().all(is_plain)).then(|| words.join(" "))
 }
 
 /// Whether a tool, by its name, edits files that it is given.
@@ -344,6 +331,18 @@ impl Made {
             _ => false,
         });
         names.map(|member| hash_of(&named_value(member))).collect()
+    }
+
+    /// Those that say how much of something is changed.
+    pub(in super::super) fn amounts(&self) -> Set<u64> {
+        let is_amount = |key: &str| words_in(key).any(|word| is_among(&AMOUNTS, word));
+        let amounts = self
+            .arguments
+            .iter()
+            .filter(|(key, value)| is_short(value) && is_amount(key));
+        amounts
+            .map(|member| hash_of(&named_value(member)))
+            .collect()
     }
 
     /// The hashes of the tool with each id that it was given.

@@ -108,7 +108,9 @@ impl Outcomes {
         let is_mostly_same =
             is_same || shared >= LEAST_SHARED && shared * 2 >= values.len() && !names_other;
         let is_about_same = failed.about().any(|about| self.succeeded.contains(&about));
-        if is_mostly_same || is_about_same {
+        // A part of a payment is not the payment.
+        let is_less = next.is_some_and(|next| !failed.amounts().is_subset(next));
+        if !is_less && (is_mostly_same || is_about_same) {
             Outcome::DoneOtherwise
         } else {
             Outcome::Failed

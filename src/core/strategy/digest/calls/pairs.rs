@@ -1,6 +1,6 @@
 //! Calls with their results, as messages have them, and how often each was made.
 
-use super::changes::is_change;
+use super::changes::is_step;
 use crate::core::conversation::{Call, Entry, Exchange, ToolResult};
 use crate::core::strategy::maps::{Map, Set, hash_of};
 
@@ -55,8 +55,8 @@ pub(in super::super) struct Repeats {
 
 impl Repeats {
     /// Counts a call, in the order in which they were made.
-    pub(in super::super) fn count(&mut self, tool: &str, key: u64) {
-        if !is_change(tool) {
+    pub(in super::super) fn count(&mut self, call: &Call<'_>, key: u64) {
+        if !is_step(call) {
             *self.looked_up.entry(key).or_default() += 1;
             return;
         }
@@ -75,8 +75,8 @@ impl Repeats {
 
     /// How often the next call was made, of those that are read newest first; `None` where that was
     /// told.
-    pub(in super::super) fn times(&mut self, tool: &str, key: u64) -> Option<u32> {
-        if !is_change(tool) {
+    pub(in super::super) fn times(&mut self, call: &Call<'_>, key: u64) -> Option<u32> {
+        if !is_step(call) {
             let is_new = self.told.insert(key);
             return is_new.then(|| self.looked_up.get(&key).copied().unwrap_or(1));
         }

@@ -1,5 +1,6 @@
 //! Files that were removed, or restored as they had been: what was written to one before is gone.
 
+use super::commands::written_by;
 use super::made::{FILE, Made};
 use super::names::{COMMANDS, is_among, words_in};
 use crate::core::json::Json;
@@ -46,11 +47,34 @@ impl Removed {
                 .is_some_and(|file| self.restored.contains(file.trim_start_matches("./")))
     }
 
-    /// Whether a call was about a file that is gone.
+    /// Whether a call was about a file that is gone, or wrote nothing else.
     pub(in super::super) fn has(&self, made: &Made) -> bool {
-        !self.files.is_empty()
-            && file_of(made).is_some_and(|file| self.files.contains(file.trim_start_matches("./")))
+        if self.files.is_empty() {
+            return false;
+        }
+        let is_gone = |file: &str| self.has_file(file.trim_start_matches("./"));
+        match file_of(made) {
+            Some(file) => is_gone(file),
+            None => {
+                let mut written = written_in(made).peekable();
+                written.peek().is_some() && written.all(is_gone)
+            }
+        }
     }
+
+    /// Whether a file, or a folder that it is in, was removed.
+    fn has_file(&self, file: &str) -> bool {
+        let folders = file.match_indices('/').filter_map(|(at, _)| file.get(..at));
+        self.files.contains(file)
+            || folders
+                .into_iter()
+                .any(|folder| self.files.contains(folder))
+    }
+}
+
+/// The files that the command of a call writes.
+pub(in super::super) fn written_in(made: &Made) -> impl Iterator<Item = &str> {
+    text_of(made, &COMMANDS).into_iter().flat_map(written_by)
 }
 
 fn file_of(made: &Made) -> Option<&str> {
@@ -98,7 +122,8 @@ fn has_extension(word: &str) -> bool {
 }
 
 fn plain(file: &str) -> &str {
-    file.trim_matches(['"', '\'']).trim_start_matches("./")
+    let file = file.trim_matches(['"', '\'']).trim_start_matches("./");
+    file.trim_end_matches('/')
 }
 
 fn removed_in(command: &str) -> Vec<&str> {
@@ -108,7 +133,11 @@ fn removed_in(command: &str) -> Vec<&str> {
     let Some(program) = words.next().filter(|program| REMOVE.contains(program)) else {
         return Vec::new();
     };
-    let is_file = |word: &&str| !word.starts_with('-') && word.contains(['.', '/']);
+    // Of names without a dot, those of folders are known that are removed with what is in them.
+    let of_flag = |word: &str| word.starts_with('-') && word.contains(['r', 'R']);
+    let with_folders = program == "rm" && words.clone().any(of_flag);
+    let is_file =
+        |word: &&str| !word.starts_with('-') && (with_folders || word.contains(['.', '/']));
     let mut files: Vec<&str> = words.filter(is_file).collect();
     if program == "mv" {
         // The last one is the new name.

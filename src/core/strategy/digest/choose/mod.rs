@@ -28,7 +28,7 @@ use self::wanted::{
     newest_turn, says_more_than_help,
 };
 use crate::core::conversation::scale;
-use crate::core::strategy::digest::body::write::is_gap;
+use crate::core::strategy::digest::body::gaps::is_gap;
 use crate::core::strategy::digest::line::{DigestLine, Part, Standing};
 use crate::core::strategy::digest::lists::{announces, leads_in};
 use crate::core::strategy::digest::said::telling::note_findings;

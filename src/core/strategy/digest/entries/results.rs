@@ -6,6 +6,7 @@ use crate::core::conversation::ToolResult;
 use crate::core::strategy::digest::calls::changes::is_change;
 use crate::core::strategy::digest::calls::diffs::key_of_listed;
 use crate::core::strategy::digest::calls::made::{Made, edited};
+use crate::core::strategy::digest::calls::removed::written_in;
 use crate::core::strategy::digest::line::{DigestLine, Outcome, Part, Standing};
 use crate::core::strategy::digest::results::answer::Answer;
 use crate::core::strategy::digest::results::encoded::ResultText;
@@ -17,11 +18,22 @@ impl Reader<'_, '_> {
     /// removed. Returns whether its file is gone.
     pub(super) fn note_removed(&mut self, out: &mut [DigestLine], made: &Made) -> bool {
         let is_gone = self.removed.has(made);
-        if (is_gone || self.removed.has_restored(made))
-            && let Some(head) = out.first_mut()
-            && edited(&head.text).is_some()
+        let head = out.first();
+        let edits = head.is_some_and(|head| edited(&head.text).is_some());
+        let is_done = head.is_some_and(|head| head.outcome == Outcome::Done);
+        let came_of_it = match is_gone {
+            _ if edits && (is_gone || self.removed.has_restored(made)) => Some(Outcome::Undone),
+            true if is_done && written_in(made).next().is_some() => Some(Outcome::Removed),
+            _ => None,
+        };
+        if let Some(head) = out.first_mut()
+            && let Some(outcome) = came_of_it
         {
-            (head.standing, head.outcome) = (Standing::Gone, Outcome::Undone);
+            (head.standing, head.outcome) = (Standing::Gone, outcome);
+        }
+        if came_of_it == Some(Outcome::Removed) {
+            let written = out.iter_mut().filter(|line| line.part == Part::Argument);
+            written.for_each(|line| line.standing = Standing::Gone);
         }
         // What a command that failed was to remove is not there either.
         self.removed.note(made);
@@ -61,11 +73,11 @@ impl Reader<'_, '_> {
         }
         if outcome == Outcome::Undone {
             out.iter_mut()
-                .for_each(|line| line.standing = Standing::Stale);
+                .for_each(|line| line.standing = Standing::Replaced);
         } else if told == Outcome::Failed && outcome != Outcome::Failed {
             // What came out in the end is told by the call that succeeded.
             for line in out {
-                (line.changes, line.standing) = (false, Standing::Stale);
+                (line.changes, line.standing) = (false, Standing::Replaced);
             }
         }
     }

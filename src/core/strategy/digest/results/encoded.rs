@@ -48,6 +48,9 @@ const REPORTS: [&str; 4] = [
 ];
 const SUCCEEDED: [&str; 2] = ["Exit code: 0", "Process exited with code 0"];
 const OUTPUT: &str = "Output:";
+/// The same in tags.
+const SUCCEEDED_IN_TAGS: &str = "<returncode>0</returncode>";
+const TAGS: (&str, &str) = ("<output>", "</output>");
 
 /// The text of a result, read as a value where it is an object or a list.
 pub(in super::super) struct ResultText<'t> {
@@ -122,6 +125,9 @@ fn content_of(text: &str) -> Cow<'_, str> {
 
 /// What a command printed, without the report above it that it succeeded.
 fn output_of(text: &str) -> &str {
+    if let Some(output) = output_in_tags(text) {
+        return output;
+    }
     let (mut rest, mut succeeded) = (text, false);
     while let Some((line, behind)) = rest.split_once('\n') {
         let line = line.trim_end();
@@ -137,6 +143,17 @@ fn output_of(text: &str) -> &str {
         succeeded |= succeeds;
     }
     text
+}
+
+/// The same of a command whose output stands in tags.
+fn output_in_tags(text: &str) -> Option<&str> {
+    let output = text.strip_prefix(SUCCEEDED_IN_TAGS)?.trim_start();
+    let output = output
+        .strip_prefix(TAGS.0)?
+        .trim_end()
+        .strip_suffix(TAGS.1)?;
+    let output = output.strip_prefix('\n').unwrap_or(output);
+    (!output.trim().is_empty()).then_some(output)
 }
 
 /// The objects of a text in which each line is one, as logs are written.
@@ -261,6 +278,20 @@ mod tests {
             r#"{"a":[{"name":"x","value":1,"unit":"kg"}]}"#,
         ] {
             assert_eq!(parsed(other).unwrap().to_string(), other);
+        }
+    }
+
+    #[test]
+    fn what_a_command_printed_is_told_without_the_tags_around_it() {
+        let inside = |text: &'static str| ResultText::of(text).content;
+        let text = "<returncode>0</returncode>\n<output>\n  a\n  b\n</output>";
+        assert_eq!(inside(text).trim_end(), "  a\n  b");
+        for other in [
+            "<returncode>1</returncode>\n<output>\na\n</output>",
+            "<returncode>0</returncode>\n<output>\n</output>",
+            "<returncode>0</returncode>\n<output>\na",
+        ] {
+            assert_eq!(inside(other), other);
         }
     }
 

@@ -7,7 +7,7 @@ mod blocks;
 pub(super) mod encoded;
 mod left_out;
 mod named;
-mod page;
+pub(super) mod page;
 pub(super) mod pages;
 mod plumbing;
 pub(super) mod record;

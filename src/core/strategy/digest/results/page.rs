@@ -73,6 +73,11 @@ pub(super) fn is_page(text: &str) -> bool {
     handles.take(LEAST_HANDLES).count() == LEAST_HANDLES
 }
 
+/// Whether a line of a page is the address of the link above it: left out, it leaves no gap.
+pub(in super::super) fn is_address(line: &str) -> bool {
+    line.trim_start().starts_with(URL)
+}
+
 /// Appends the lines of a page whose handles have ended: what has a name or a text, each with the
 /// first line of the thing that it belongs to. What a newer page says of the same thing is not told
 /// again.

@@ -15,6 +15,7 @@ use super::series::tell_series;
 use crate::core::json::Json;
 use crate::core::strategy::digest::calls::echo::without_echo;
 use crate::core::strategy::digest::calls::made::Made;
+use crate::core::strategy::digest::calls::numbering::first_line;
 use crate::core::strategy::digest::json_form::{
     has_ids, has_own_id, has_rows, inline, inline_bytes, is_id, is_long_text, is_short, lists_ids,
     may_tell_anything, naming, shown_key,
@@ -46,7 +47,7 @@ const NAMES_BYTES: usize = 50;
 pub(in super::super) const OF_RESULT: Quote = Quote {
     part: Part::Text,
     depth: 1,
-    first: Some(1),
+    first: None,
 };
 
 /// Whether newer results show an item of a list.
@@ -86,7 +87,7 @@ impl Results<'_> {
         out: &mut Vec<DigestLine>,
     ) -> Result<(), Cancelled> {
         let Some(mut json) = result.json else {
-            return self.read_text(&result.content, out);
+            return self.read_text(&result.content, made, out);
         };
         unfold(&mut json);
         without_plumbing(&mut json);
@@ -130,9 +131,18 @@ impl Results<'_> {
     }
 
     /// Appends the lines of a text that is no JSON.
-    fn read_text(&mut self, text: &str, out: &mut Vec<DigestLine>) -> Result<(), Cancelled> {
+    fn read_text(
+        &mut self,
+        text: &str,
+        made: &Made,
+        out: &mut Vec<DigestLine>,
+    ) -> Result<(), Cancelled> {
         if !is_page(text) {
-            return quoted_lines(text, OF_RESULT, self.cancel, out);
+            let quote = Quote {
+                first: first_line(made),
+                ..OF_RESULT
+            };
+            return quoted_lines(text, quote, self.cancel, out);
         }
         let is_older = self.seen.page();
         let mut told = Vec::new();
@@ -194,6 +204,7 @@ impl Lines<'_> {
                     .push(DigestLine::new(Part::Member, depth, &section));
                 let quote = Quote {
                     depth: depth + 1,
+                    first: first_line(self.made),
                     ..OF_RESULT
                 };
                 quoted_lines(&text, quote, self.cancel, self.out)

@@ -4,6 +4,7 @@ pub(super) mod answers;
 mod cheapest;
 pub(super) mod choices;
 pub(super) mod items;
+pub(super) mod needs;
 mod ordinals;
 pub(super) mod replies;
 pub(super) mod restated;

@@ -251,6 +251,18 @@ pub(super) fn ordinal_of(answer: &str) -> Option<Place> {
     None
 }
 
+/// The place of the item that a sentence of the model's begins with: `The first can't go out.`
+pub(super) fn begins_with_place(sentence: &str) -> Option<Place> {
+    let begin = first_chars(sentence.trim_start_matches(['*', '_']), CLAUSE_CHARS).to_lowercase();
+    let mut words = begin.split(|c: char| !c.is_alphanumeric());
+    words.next().filter(|article| ARTICLES.contains(article))?;
+    let word = words.next()?;
+    let nth = ORDINALS.iter().position(|places| places.contains(&word));
+    let nth = nth.and_then(|at| u32::try_from(at + 1).ok());
+    let last = LAST.contains(&word).then_some(Place::Last);
+    nth.map(Place::Nth).or(last)
+}
+
 /// At most so many characters of a text, from its beginning.
 pub(super) fn first_chars(text: &str, most: usize) -> &str {
     let end = text
@@ -294,6 +306,16 @@ mod tests {
         ] {
             assert_eq!(ordinal_of(answer), number.map(Place::Nth), "{answer}");
         }
+        let begins = |sentence| begins_with_place(sentence);
+        assert_eq!(
+            begins("The first can't go out as it stands."),
+            Some(Place::Nth(1))
+        );
+        assert_eq!(
+            begins("**Die zweite** liegt am Fluss."),
+            Some(Place::Nth(2))
+        );
+        assert_eq!(begins("First I look at it."), None);
         let last = ordinal_of("Dann die letzte, bitte.");
         assert_eq!(last, Some(Place::Last));
         assert_eq!(ordinal_of("At last. The last train left."), None);

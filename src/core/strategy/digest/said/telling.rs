@@ -8,7 +8,7 @@ use crate::core::strategy::digest::weigh::weight::Weighed;
 use crate::core::strategy::digest::weigh::weights::word as words_by;
 use crate::core::strategy::digest::weigh::word::Word;
 use crate::core::strategy::maps::{Map, Set};
-use crate::core::text::{is_question, shape, words_of};
+use crate::core::text::{is_question, shape, warns, words_of};
 
 /// In a message of so many sentences one more tells more than others, up to so many.
 const SENTENCES: usize = 5;
@@ -53,7 +53,8 @@ pub(in super::super) fn note_findings(lines: &[DigestLine], of: &mut Weighed) {
         }
         let ids = of.mentions.get(weight.words.clone()).unwrap_or_default();
         let word = |id: &u32| Some((*id, of.words.get(*id as usize)?));
-        weight.finds = ids.iter().filter_map(word).any(|(_, word)| is_new(word));
+        weight.finds =
+            warns(&line.text) || ids.iter().filter_map(word).any(|(_, word)| is_new(word));
         let tells = |(_, word): &(u32, &Word)| word.shape >= LEAST_PUT;
         let telling: Vec<u32> = ids
             .iter()
@@ -118,6 +119,11 @@ pub(in super::super) fn told_of(said: &[DigestLine], part: Part, ends: Standing)
     if part == Part::Assistant && ends == Standing::Edge {
         told.extend(most_telling(said));
         told.extend(asked_about(said));
+        let warnings = said
+            .iter()
+            .enumerate()
+            .filter(|(_, line)| warns(&line.text));
+        told.extend(warnings.map(|(at, _)| at));
     }
     told
 }

@@ -2,7 +2,7 @@
 //! and of what it searched for the rows of things that were known before. The next calls take their
 //! values from there.
 
-use crate::core::strategy::digest::line::{DigestLine, Part, STRIDE, Standing};
+use crate::core::strategy::digest::line::{DigestLine, Part, STRIDE};
 use crate::core::strategy::digest::weigh::weight::{Weighed, Weight, is_plain_row};
 use crate::core::strategy::digest::weigh::word::Word;
 use crate::core::strategy::maps::{Map, Set};
@@ -33,7 +33,7 @@ pub(in super::super) fn note_at_hand(
         let Some(weight) = of.lines.get(at) else {
             break;
         };
-        let is_of_now = line.standing != Standing::Stale && !line.of_argument;
+        let is_of_now = !line.standing.is_old() && !line.of_argument;
         let at_hand = is_of_now
             && match line.part {
                 Part::Record | Part::Member => ids.goes_through(line, of, weight),

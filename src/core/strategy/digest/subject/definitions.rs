@@ -124,10 +124,11 @@ impl<'t> Names<'t> {
             self.replaced.extend(replaced);
         }
         let is_code = matches!(line.part, Part::Text | Part::Argument) || line.is_code;
-        let is_old = matches!(
+        let is_told = matches!(
             line.standing,
-            Standing::Beside | Standing::Gone | Standing::Repeated | Standing::Stale
+            Standing::Beside | Standing::Gone | Standing::Repeated
         );
+        let is_old = is_told || line.standing.is_old();
         if !is_code || is_old {
             return;
         }

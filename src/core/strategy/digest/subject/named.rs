@@ -134,7 +134,7 @@ fn find_picked(
         if at.is_multiple_of(STRIDE) {
             cancel.check_budget()?;
         }
-        let is_of_now = line.standing != Standing::Stale && !line.of_argument;
+        let is_of_now = !line.standing.is_old() && !line.of_argument;
         let tells = |word: &Word| word.shape >= words_by::TELLING;
         let is_told =
             |(id, word): (u32, &Word)| word.said_lately && tells(word) && rows.is_alone(id);

@@ -8,7 +8,7 @@ use crate::core::{Cancel, Cancelled};
 
 /// The most words of a message and rows of a table that are compared, and the most pieces of a
 /// message.
-const MOST_WORDS: usize = 400;
+const MOST_WORDS: usize = 128;
 const MOST_ROWS: usize = 400;
 const MOST_PIECES: usize = 4;
 /// The fewest words of a piece that a row has: one alone is in many messages.

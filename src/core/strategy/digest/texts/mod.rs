@@ -3,6 +3,7 @@
 mod listed;
 mod logs;
 pub(super) mod mail;
+mod numbers;
 pub(super) mod outline;
 mod passed_on;
 mod pasted;

@@ -6,11 +6,12 @@ use std::borrow::Cow;
 use super::listed::note_listed;
 use super::logs::mark_repetitive;
 use super::mail::note_mail;
+use super::numbers::Numbers;
 use super::outline::note_outline;
 use super::passed_on::passed_on;
 use super::pasted::pasted_in;
 use super::printed::OpenTable;
-use crate::core::strategy::digest::line::{DigestLine, Part, STRIDE, Standing, leading_number};
+use crate::core::strategy::digest::line::{DigestLine, Part, STRIDE, Standing};
 use crate::core::strategy::digest::lists::{OpenItems, announces, is_rule_of_table, is_table_row};
 use crate::core::text::{
     is_broken_prose, is_of_conclusion, is_prose, pieces, quiet_lines, sentences, without_escapes,
@@ -181,7 +182,7 @@ pub(in super::super) fn quoted_lines(
     let plain = without_escapes(text);
     let from = out.len();
     let has_several = plain.trim_end().contains('\n');
-    let mut number = quote.first.unwrap_or_default();
+    let mut numbers = Numbers::from(quote.first);
     let mut blank = 0_u8;
     let quiet: Vec<(Cow<'_, str>, usize)> = quiet_lines(&plain).collect();
     out.reserve(quiet.len());
@@ -190,8 +191,7 @@ pub(in super::super) fn quoted_lines(
         if at.is_multiple_of(STRIDE) {
             cancel.check_budget()?;
         }
-        let first = number;
-        number = number.saturating_add(u32::try_from(*stands_for).unwrap_or(u32::MAX));
+        let number = numbers.of(long, *stands_for);
         if long.is_empty() || (has_several && is_only_numbered(long)) {
             blank = blank.saturating_add(u8::try_from(*stands_for).unwrap_or(u8::MAX));
             table.end();
@@ -201,7 +201,6 @@ pub(in super::super) fn quoted_lines(
         if quote.part == Part::Text && table.is_at_rule() {
             continue;
         }
-        let is_numbered = quote.first.is_some() && !shows_number(long);
         let mut goes_on = false;
         let from_section = (long.len() > LINE_BYTES && opens_section(long)).then_some(out.len());
         for (nth, piece) in pieces(long, LINE_BYTES).enumerate() {
@@ -218,9 +217,7 @@ pub(in super::super) fn quoted_lines(
                 line.within = above.or(goes_on.then_some(1));
                 line.is_printed_row = quote.part == Part::Text && head.is_some();
                 goes_on = ends_open(piece, long);
-                if is_numbered {
-                    line.number = first;
-                }
+                line.number = number;
                 out.push(line);
             }
         }
@@ -324,12 +321,6 @@ fn mark_conclusions(lines: &mut [DigestLine]) {
     if let Some(first) = opening.find(|line| is_in_record && !is_found && may(line)) {
         first.standing = Standing::Conclusion;
     }
-}
-
-/// Whether a line begins with a number that a listing or a search gave it.
-fn shows_number(line: &str) -> bool {
-    let (number, behind) = leading_number(line);
-    !number.is_empty() && behind.starts_with(['\t', ':', '|', '-'])
 }
 
 /// Whether a line is blank but for the number that a listing gave it.

@@ -133,7 +133,7 @@ fn form_of(line: &DigestLine, around: Around) -> Form {
     };
     let by_standing = match line.standing {
         Standing::Alike => lines_by::ALIKE,
-        Standing::Stale => lines_by::STALE,
+        Standing::Stale | Standing::Replaced => lines_by::STALE,
         Standing::Beside => lines_by::BESIDE,
         Standing::Gone | Standing::Repeated | Standing::Told => 0.0,
         _ => 1.0,

@@ -15,6 +15,7 @@ use crate::core::strategy::digest::results::records::is_flat;
 use crate::core::strategy::digest::results::references::fold;
 use crate::core::strategy::digest::results::rows::{Rows, rows_in, rows_of, without_single_lists};
 use crate::core::strategy::digest::texts::quoted::LINE_BYTES;
+use crate::core::strategy::maps::Set;
 use crate::core::text::Table;
 
 /// The most items that are a table although they have little in common. Reports of failures are
@@ -26,6 +27,8 @@ const ROW_NAME_BYTES: usize = 40;
 /// of what the rows have.
 const ROW: &str = "row";
 const OF: &str = "of_";
+/// Ends a part of a list that goes on.
+const MORE: &str = ", …";
 
 impl Lines<'_> {
     pub(super) fn list(
@@ -119,19 +122,20 @@ impl Lines<'_> {
         items: &[(usize, Json)],
         apart: &[String],
     ) -> Result<(), Cancelled> {
+        let named = naming_key(items);
         let (lists, others): (Vec<&String>, Vec<&String>) =
             apart.iter().partition(|keys| has_lists(items, keys));
         for keys in lists {
             let rows: Vec<Json> = items
                 .iter()
-                .flat_map(|(at, item)| with_row_name(*at, item, keys))
+                .flat_map(|(at, item)| with_row_name(row_name(*at, item, named), item, keys))
                 .collect();
             self.list(&format!("{path}[].{keys}"), rows, false)?;
         }
         for (at, item) in items.iter().filter(|_| !others.is_empty()) {
             self.step()?;
             let mut row = String::new();
-            inline(&row_name(*at, item).1, &mut row);
+            inline(&row_name(*at, item, named).1, &mut row);
             let member = |keys: &&String| Some(((*keys).clone(), at_keys(item, keys)?.clone()));
             let told: Vec<Member> = others.iter().filter_map(member).collect();
             // What lists are about is told with them; texts tell it themselves.
@@ -191,9 +195,11 @@ impl Lines<'_> {
                 _ => parts.push(text),
             }
         }
-        let first = self.out.len();
-        for part in parts {
-            self.push(Part::Member, path, &format!("[{part}]"));
+        let (first, last) = (self.out.len(), parts.len().saturating_sub(1));
+        for (nth, part) in parts.iter().enumerate() {
+            // One part alone would look like all.
+            let more = if nth < last { MORE } else { "" };
+            self.push(Part::Member, path, &format!("[{part}{more}]"));
             // A list is told from its beginning.
             let above = self.out.len() - 1 - first;
             if let Some(line) = self.out.last_mut().filter(|_| above > 0) {
@@ -215,22 +221,55 @@ fn table_of(items: &[Json]) -> Option<Rows> {
     table.and_then(|table| rows_of(table, items.len()))
 }
 
-/// What the row of an item is known by, with its key: its id, what it is called, or its place.
-fn row_name(at: usize, item: &Json) -> Member {
-    let members = match item {
+/// The key of the ids that tell the items of a list from each other, where those under the first
+/// such key do not: of two rooms of a house the id of the offer, and not that of the house.
+fn naming_key(items: &[(usize, Json)]) -> Option<&str> {
+    let tell = |key: &&str| {
+        let mut told: Set<String> = Set::default();
+        let values = items.iter().map(|(_, item)| item.get(key));
+        values.into_iter().all(|value| {
+            value.is_some_and(|value| is_word(value) && told.insert(value.to_string()))
+        })
+    };
+    let mut usual: Set<String> = Set::default();
+    let mut usual_names = items.iter().map(|(at, item)| row_name(*at, item, None));
+    if usual_names.all(|(_, name)| usual.insert(name.to_string())) {
+        return None;
+    }
+    let (_, first) = items.first()?;
+    let mut keys = names_in(members_of(first)).map(|(key, _)| key.as_str());
+    keys.find(tell)
+}
+
+/// What an object may be known by: its ids, what it is called.
+fn names_in(members: &[Member]) -> impl Iterator<Item = &Member> {
+    let kinds: [fn(&str) -> bool; 3] = [is_spoken_id, is_id, is_title];
+    kinds.into_iter().flat_map(move |is_wanted| {
+        let members = members.iter();
+        members.filter(move |(key, value)| is_wanted(key) && is_word(value))
+    })
+}
+
+fn members_of(item: &Json) -> &[Member] {
+    match item {
         Json::Object(members) => members.as_slice(),
         _ => &[],
-    };
-    let is_word = |value: &Json| match value {
+    }
+}
+
+fn is_word(value: &Json) -> bool {
+    match value {
         Json::String(text) => text.len() <= ROW_NAME_BYTES && !text.contains(char::is_whitespace),
         value => matches!(value, Json::Number(_)),
-    };
-    let of_keys = |is_wanted: fn(&str) -> bool| {
-        let mut members = members.iter();
-        members.find(|(key, value)| is_wanted(key) && is_word(value))
-    };
-    let name = of_keys(is_spoken_id).or_else(|| of_keys(is_id));
-    let name = name.or_else(|| of_keys(is_title));
+    }
+}
+
+/// What the row of an item is known by, with its key: what it has under the key that names the
+/// items of its list, its id, what it is called, or its place.
+fn row_name(at: usize, item: &Json, named: Option<&str>) -> Member {
+    let members = members_of(item);
+    let by_key = members.iter().find(|(key, _)| Some(key.as_str()) == named);
+    let name = by_key.or_else(|| names_in(members).next());
     let place = || (ROW.to_owned(), Json::Number(at.to_string().into()));
     name.cloned().unwrap_or_else(place)
 }
@@ -261,8 +300,7 @@ fn has_lists(items: &[(usize, Json)], keys: &str) -> bool {
 }
 
 /// The objects of an item's list, each with the name of the item's row.
-fn with_row_name(at: usize, item: &Json, keys: &str) -> Vec<Json> {
-    let (key, row) = row_name(at, item);
+fn with_row_name((key, row): Member, item: &Json, keys: &str) -> Vec<Json> {
     let of_row = |inner: &Json| match inner {
         Json::Object(members) => {
             let of = (format!("{OF}{key}"), row.clone());
