@@ -35,7 +35,7 @@ const BELOW: &str = "<<";
 /// The number in its file of the first line of the result; `None` where that is no file, or
 /// lines of it that somebody chose.
 pub(in super::super) fn first_line(made: &Made) -> Option<u32> {
-    let mut reads = words_in(&made.tool()).any(|word| is_among(&READS, word));
+    let mut reads = words_in(made.tool()).any(|word| is_among(&READS, word));
     let (mut has_file, mut first) = (false, 1);
     for (key, value) in &made.arguments {
         match value {
