@@ -76,7 +76,7 @@ fn first_printed(command: &str) -> Option<u32> {
     let mut parts = only.split('|').map(str::trim);
     let mut first = printed_by(parts.next()?, true)?;
     for part in parts {
-        first += printed_by(part, false)? - 1;
+        first = first.saturating_add(printed_by(part, false)? - 1);
     }
     Some(first)
 }
@@ -162,6 +162,7 @@ mod tests {
             ("head -n 40 a.py", Some(1)),
             ("tail -n +120 a.py", Some(120)),
             ("tail -n +120 a.py | head -20", Some(120)),
+            ("tail -n +4294967295 a | tail -n +9", Some(u32::MAX)),
             ("tail -50 a.py", None),
             ("cat a.py b.py", None),
             ("cat a.py && cat b.py", None),
