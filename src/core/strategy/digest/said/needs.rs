@@ -53,6 +53,9 @@ fn note_places(lines: &mut [DigestLine]) {
             continue;
         }
         is_open = false;
+        if items.is_empty() {
+            continue;
+        }
         let item = match begins_with_place(&line.text) {
             Some(Place::Nth(nth)) => items.get((nth as usize).saturating_sub(1)),
             Some(Place::Last) => items.last(),
